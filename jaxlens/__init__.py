@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     )
     from jaxlens.captures import Capture, load
     from jaxlens.errors import LensError, RecompileError
+    from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recorded import runs
     from jaxlens.recording import record
     from jaxlens.running import arrays, timeline
-    from jaxlens.sweeps.sweep import sweep
-    from jaxlens.views.answer import Answer
-    from jaxlens.views.view import View
+    from jaxlens.viewer.answer import Answer
+    from jaxlens.viewer.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
 
 __version__ = "0.1.0"
@@ -110,17 +110,17 @@ _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (
     {
-        "Answer": "jaxlens.views.answer",
+        "Answer": "jaxlens.viewer.answer",
         "Capture": "jaxlens.captures",
         "Explorer": "jaxlens.notebook.widgets.explorer",
         "LensError": "jaxlens.errors",
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
-        "View": "jaxlens.views.view",
+        "View": "jaxlens.viewer.view",
         "record": "jaxlens.recording",
         "runs": "jaxlens.recorded",
         "load": "jaxlens.captures",
-        "sweep": "jaxlens.sweeps.sweep",
+        "sweep": "jaxlens.jobs.sweeps.sweep",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")

@@ -24,11 +24,11 @@ from jaxlens.captures import Capture, load
 from jaxlens.errors import CellError, LensError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.ir.spans import describe
-from jaxlens.lenses.compare.side_by_side import SideBySide
 from jaxlens.options import read_options
-from jaxlens.questions.panes import OPTIONS
-from jaxlens.views.answer import Answer
-from jaxlens.views.view import View
+from jaxlens.questions.compare.side_by_side import SideBySide
+from jaxlens.viewer.answer import Answer
+from jaxlens.viewer.panes import OPTIONS
+from jaxlens.viewer.view import View
 
 Function = Callable[..., Any]
 Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
@@ -165,8 +165,8 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
         A view: `str(view)` is its text, `view.html()` its HTML. None if there is no exception, or
         if it does not come from tracing.
     """
+    from jaxlens.questions.failure.view import document
     from jaxlens.stages.failure.explain import explanation
-    from jaxlens.views.questions.failure import document
 
     error = error or getattr(sys, "last_value", None)
     cause = explanation(error) if error is not None else None
@@ -218,7 +218,7 @@ def what_if_begins(target: str) -> None:
 
 def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
     """Returns the view of a verb's call."""
-    from jaxlens.questions import comparison, show
+    from jaxlens.viewer import comparison, show
 
     cap, options = _capture_and_options(verb, f, args, kwargs)
     if getattr(options, "without", ""):  # what a pass or a flag changes
@@ -257,8 +257,8 @@ def side_by_side(
     Raises:
         LensError: There is a program for none of the targets.
     """
-    from jaxlens.lenses.compare.side_by_side import report
-    from jaxlens.questions import targets
+    from jaxlens.questions.compare.side_by_side import report
+    from jaxlens.viewer import side_by_side as targets
 
     captures = [program for _, program in programs if isinstance(program, Capture)]
     if not captures:
@@ -413,7 +413,7 @@ def abstract(
 
 def computes(f: Any) -> bool:
     """Whether a function of JAX's computes, and does nothing else."""
-    from jaxlens.stages.compat import computes as answer
+    from jaxlens.compat import computes as answer
 
     return answer(f)
 

@@ -20,17 +20,27 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, TargetError
 from jaxlens.in_hand.bisected import Bisected, TrialProgram
 from jaxlens.ir.compile_log import CallKey
-from jaxlens.lenses.compare.facts import Comparison
-from jaxlens.lenses.compare.receipt import Receipt
-from jaxlens.lenses.compare.side_by_side import SideBySide
-from jaxlens.lenses.memory.fits import FitFacts
-from jaxlens.lenses.tracing.ladder import Ladder
 from jaxlens.options import CompilePanes
-from jaxlens.questions import about_jaxprs, table
-from jaxlens.questions.question import Question
+from jaxlens.question import Question
+from jaxlens.questions.compare.facts import Comparison
+from jaxlens.questions.compare.receipt import Receipt
+from jaxlens.questions.compare.side_by_side import SideBySide
+from jaxlens.questions.constants.row import CAPTURED
+from jaxlens.questions.cost.row import COST
+from jaxlens.questions.fusion.row import FUSION
+from jaxlens.questions.memory.fits import FitFacts
+from jaxlens.questions.memory.row import FITS, MEMORY
+from jaxlens.questions.nan.row import NAN
+from jaxlens.questions.numerics.row import NUMERICS
+from jaxlens.questions.sharding.row import SHARDING
+from jaxlens.questions.silent.row import SILENT
+from jaxlens.questions.times.row import TIMES
+from jaxlens.questions.trace.ladder import Ladder
+from jaxlens.questions.trace.row import BYTECODE, LADDER, TAPE, TREE
+from jaxlens.questions.values.row import VALUES
 from jaxlens.report import Report
-from jaxlens.views.answer import Answer
-from jaxlens.views.view import View
+from jaxlens.viewer.answer import Answer
+from jaxlens.viewer.view import View
 
 F = TypeVar("F")
 
@@ -50,7 +60,7 @@ def _verb(question: Question[F], name: str = "") -> Callable[..., Answer[F]]:
     name = name or question.name
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
-        from jaxlens.questions import show
+        from jaxlens.viewer import show
 
         options = {option.name: option for option in question.choices}
         keywords = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
@@ -69,19 +79,19 @@ def _verb(question: Question[F], name: str = "") -> Callable[..., Answer[F]]:
     return verb
 
 
-cost = _verb(table.COST)
-memory = _verb(table.MEMORY)
-times = _verb(table.TIMES)
-captured = _verb(table.CAPTURED)
-fusion = _verb(table.FUSION)
-tape = _verb(about_jaxprs.TAPE)
-bytecode = _verb(about_jaxprs.BYTECODE)
-tree = _verb(about_jaxprs.TREE)
-first_nan = _verb(about_jaxprs.NAN, "first_nan")
-numerics = _verb(about_jaxprs.NUMERICS)
-silent = _verb(about_jaxprs.SILENT)
-values = _verb(about_jaxprs.VALUES)
-sharding = _verb(table.SHARDING)
+cost = _verb(COST)
+memory = _verb(MEMORY)
+times = _verb(TIMES)
+captured = _verb(CAPTURED)
+fusion = _verb(FUSION)
+tape = _verb(TAPE)
+bytecode = _verb(BYTECODE)
+tree = _verb(TREE)
+first_nan = _verb(NAN, "first_nan")
+numerics = _verb(NUMERICS)
+silent = _verb(SILENT)
+values = _verb(VALUES)
+sharding = _verb(SHARDING)
 
 
 def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:
@@ -106,14 +116,14 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
     Raises:
         OptionError: The memory of the device is not known here.
     """
-    from jaxlens.lenses.memory.fits import target_of
-    from jaxlens.questions import show
+    from jaxlens.questions.memory.fits import target_of
+    from jaxlens.viewer import show
 
     cap = None
     with suppress(TargetError):  # what is not installed here, or a call without inputs
         if not isinstance(f, Capture) and (target := target_of(device)):
             cap = capture(f, *args, target=target, **kwargs)
-    return show.ask(table.FITS, cap or _captured("fits", f, args, kwargs), fits=device)
+    return show.ask(FITS, cap or _captured("fits", f, args, kwargs), fits=device)
 
 
 def out_of_memory(error: BaseException) -> View | None:
@@ -126,11 +136,11 @@ def out_of_memory(error: BaseException) -> View | None:
     Args:
         error: What XLA raised.
     """
-    from jaxlens.lenses.memory.fits import allocates
-    from jaxlens.lenses.sentences import named_inputs
-    from jaxlens.questions import show
+    from jaxlens.program.sentences import named_inputs
+    from jaxlens.questions.failure.view import no_memory
+    from jaxlens.questions.memory.fits import allocates
     from jaxlens.stages.watch import out_of_memory as failed
-    from jaxlens.views.questions.failure import no_memory
+    from jaxlens.viewer import show
 
     if not failed.is_out_of_memory(error):
         return None
@@ -147,7 +157,7 @@ def out_of_memory(error: BaseException) -> View | None:
     with suppress(Exception):  # it does not compile
         if program:
             cap = without(program, "xla_gpu_autotune_level=0") if is_tuning else program
-            memory = show.ask(table.MEMORY, cap).document
+            memory = show.ask(MEMORY, cap).document
             room, own = failed.room(cap.program.target.platform), cap.memory.arguments or 0
             return View(cap, lambda: no_memory(size, memory, "", False, is_tuning, room, own))
     name = ""
@@ -175,9 +185,9 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
     Raises:
         OptionError: `f` is a Capture or an existing program, and not a function.
     """
-    from jaxlens.lenses.recompile.call_key import key_report
-    from jaxlens.stages.keys.core_keys import call_key
-    from jaxlens.views.questions.recompiles import key_document
+    from jaxlens.keys.core_keys import call_key
+    from jaxlens.questions.recompiles.call_key import key_report
+    from jaxlens.questions.recompiles.view import key_document
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(
@@ -204,13 +214,13 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder
     Raises:
         UnavailableError: The function has no transform that can be undone.
     """
-    from jaxlens.questions import show
+    from jaxlens.viewer import show
 
     if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
         rungs: tuple[Capture, ...] = (f, *args)
     else:
         rungs = _captured("ladder", f, args, kwargs).rungs()
-    return show.ask(about_jaxprs.LADDER, rungs[-1], rungs=rungs)
+    return show.ask(LADDER, rungs[-1], rungs=rungs)
 
 
 def compare(
@@ -237,11 +247,11 @@ def compare(
         OptionError: One of them is no capture.
         CaptureFileError: A file holds no capture.
     """
-    from jaxlens.lenses.compare import facts as facts_of
-    from jaxlens.lenses.compare.causes import sides
-    from jaxlens.lenses.compare.report import report
-    from jaxlens.lenses.compare.tables import times
-    from jaxlens.questions import comparison
+    from jaxlens.questions.compare import facts as facts_of
+    from jaxlens.questions.compare.causes import sides
+    from jaxlens.questions.compare.report import report
+    from jaxlens.questions.compare.tables import times
+    from jaxlens.viewer import comparison
 
     was, now = as_capture(before), as_capture(after)
     called = sides(was.program, now.program, names)
@@ -272,8 +282,8 @@ def side_by_side(*programs: Any, explore: bool = False) -> Answer[SideBySide]:
         CaptureFileError: A file holds no capture.
     """
     from jaxlens.api import side_by_side as shown
-    from jaxlens.lenses.compare.causes import called, device
-    from jaxlens.lenses.sentences import listed
+    from jaxlens.program.sentences import listed
+    from jaxlens.questions.compare.causes import called, device
 
     captures = [as_capture(program) for program in programs]
     if not captures:

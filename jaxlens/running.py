@@ -17,17 +17,17 @@ from jaxlens.errors import OptionError
 from jaxlens.interrupts import deferred
 from jaxlens.ir.run.timeline import RunTimeline
 from jaxlens.ir.run.trace_events import trace_events
-from jaxlens.lenses.memory import live_arrays
-from jaxlens.lenses.memory.live_arrays import LiveArrayFacts
-from jaxlens.lenses.timeline.facts import TimelineFacts, facts
-from jaxlens.lenses.timeline.report import report
+from jaxlens.questions.arrays import report as live_arrays
+from jaxlens.questions.arrays.report import LiveArrayFacts
+from jaxlens.questions.arrays.view import document as arrays_document
+from jaxlens.questions.timeline.facts import TimelineFacts, facts
+from jaxlens.questions.timeline.report import report
+from jaxlens.questions.timeline.view import document
 from jaxlens.stages.measure.execute import check_local
 from jaxlens.stages.timeline.from_file import of_file
 from jaxlens.stages.timeline.record import TimelineRecording
 from jaxlens.stages.watch.live_arrays import look
-from jaxlens.views.answer import Answer
-from jaxlens.views.questions.live_arrays import document as arrays_document
-from jaxlens.views.questions.timeline import document
+from jaxlens.viewer.answer import Answer
 
 
 class TimelineAnswer(Answer[TimelineFacts]):

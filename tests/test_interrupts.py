@@ -27,25 +27,24 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens import interrupts, progress
+from jaxlens import compat, interrupts, progress
+from jaxlens.compat import disk_cache, jitted, lowering
+from jaxlens.compat.import_private import private
 from jaxlens.course import limits
 from jaxlens.ir import graph
 from jaxlens.notebook.cell.effects import Reached
 from jaxlens.running import TimelineBlock
-from jaxlens.stages import compat
 from jaxlens.stages.call import isolate, target
-from jaxlens.stages.compat import disk_cache, jitted, lowering
-from jaxlens.stages.compat.import_private import private
 from jaxlens.stages.compile import dump_files, profile
 from jaxlens.stages.experiments import checkpoint
 from jaxlens.stages.failure import remedies
 from jaxlens.stages.line_trace import side_effects
 from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.measure import instruction_times
-from jaxlens.stages.taps import shadow
 from jaxlens.stages.timeline.record import TimelineRecording
 from jaxlens.stages.trace import stamp
 from jaxlens.stages.watch.cell_calls import CellCalls
+from jaxlens.taps import shadow
 
 pytestmark = pytest.mark.backend
 JAXPR = jax.make_jaxpr(lambda x: jnp.sin(x) + 1)(1.0)

@@ -11,7 +11,7 @@ import pytest
 from jaxlens.pytest_plugin.files import FOLDER, UPDATE, file_of, read, test_of
 
 if TYPE_CHECKING:
-    from jaxlens.lenses.compare.receipt import Receipt
+    from jaxlens.questions.compare.receipt import Receipt
 
 # Files of frames above the user's.
 _OWN, _BOUNDARY = str(Path(__file__).parents[1]) + os.sep, "<jaxlens>"
@@ -79,8 +79,8 @@ class Receipts:
 
     def _failure(self, receipt: "Receipt", compiled: bool) -> str:
         """Returns why a receipt fails; "" where it does not."""
-        from jaxlens.lenses.compare.causes import title
-        from jaxlens.lenses.compare.receipt_record import changes, is_whole, record
+        from jaxlens.questions.compare.causes import title
+        from jaxlens.questions.compare.receipt_record import changes, is_whole, record
 
         config, id, measured = self._item.config, self._item.nodeid, self._measured
         name = title(receipt.capture.program)

@@ -1,6 +1,6 @@
 """The parts of an output, as data.
 
-A view (`views/verbs/jaxpr.py`, `views/verbs/hlo.py`, `views/verbs/compile.py`) makes a
+A view (`viewer/jaxpr.py`, `viewer/hlo.py`, `viewer/compile.py`) makes a
 `Document`; `text/document_text.py` and `html/document_html.py` render it. Nothing here depends on
 JAX. All text in a document is data: the renderers escape it.
 """

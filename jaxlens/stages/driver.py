@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.driver import REMAT, Attempt, Extra, Loop, Variant
@@ -35,7 +36,6 @@ from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.needs import Needs, Passes
 from jaxlens.ir.run.in_hand import ExtractedRun
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve

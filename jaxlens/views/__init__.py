@@ -1,1 +1,1 @@
-"""Builds documents for `render` from a capture and the reports of its lenses."""
+"""Builds blocks of documents: panes, listings, figures, passes, links of an output."""

@@ -10,14 +10,13 @@ from itertools import accumulate, chain, repeat
 
 from jaxlens.ir.graph import Span
 from jaxlens.ir.lazy import LazyDict
-from jaxlens.lenses.subject import Subject
-from jaxlens.lenses.times.facts import instructions
 from jaxlens.links.call_stacks import Stack, owner
 from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
 from jaxlens.links.name_stack import equation_transforms
 from jaxlens.links.traced_links import TracedLinks
+from jaxlens.program.subject import Subject, instructions
 from jaxlens.render.link_data import Alike, Parts, Web
 
 LINKED = ("jaxpr", "optimized", "kernels")  # beside a compiled program

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.lines import OwnedLines, lines
-from jaxlens.lenses.program.python_text import statements
+from jaxlens.ir.jaxpr.python_text import statements
+from jaxlens.program.lines import OwnedLines, lines
 from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, SourcePane
 from jaxlens.report import Overlay, amount, count, share
 

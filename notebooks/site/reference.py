@@ -23,8 +23,8 @@ from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
-from jaxlens.questions.panes import OPTIONS
-from jaxlens.questions.table import about
+from jaxlens.questions import about
+from jaxlens.viewer.panes import OPTIONS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent

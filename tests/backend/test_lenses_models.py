@@ -18,10 +18,10 @@ from jax.extend import core as jax_core
 import jaxlens
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
-from jaxlens.lenses.constants.facts import facts as captured_of
-from jaxlens.lenses.cost.facts import facts as cost_of
+from jaxlens.program.counted import facts as cost_of
+from jaxlens.questions.constants.facts import facts as captured_of
 from tests.backend.test_models import NAMES, capture, program
-from tests.lenses.memory.test_memory_real import _temporaries, heap_peak
+from tests.questions.memory.test_memory_real import _temporaries, heap_peak
 from tests.support.model_programs import MARKS
 
 pytestmark = [pytest.mark.backend, *MARKS]

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.captures import Capture
-from jaxlens.lenses.cost.facts import facts
-from jaxlens.lenses.program.fusion_change import across_fusion
-from jaxlens.lenses.program.kernels import works
 from jaxlens.links.match.same_compile import relate
+from jaxlens.program.counted import facts
+from jaxlens.program.fusion_change import across_fusion
+from jaxlens.program.kernels import works
 from jaxlens.render.text.document_text import text
 from jaxlens.stages.driver import capture
 from tests.support import documents, programs

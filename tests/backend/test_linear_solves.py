@@ -9,8 +9,8 @@ from jax.scipy.linalg import expm
 from jax.scipy.sparse.linalg import cg, gmres
 
 import jaxlens
-from jaxlens.lenses.cost.facts import facts
 from jaxlens.links.live_equations import live_equations
+from jaxlens.program.counted import facts
 
 pytestmark = pytest.mark.backend
 

@@ -16,16 +16,16 @@ import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.jaxpr.refs import ON_REFS
 from jaxlens.links.live_equations import live_equations
-from jaxlens.questions.panes import PANES
-from jaxlens.questions.show import ask
-from jaxlens.questions.table import QUESTIONS
+from jaxlens.questions import rows
+from jaxlens.viewer.panes import PANES
+from jaxlens.viewer.show import ask
 
 pytestmark = pytest.mark.backend
 
 X = jnp.arange(1, 5, dtype=jnp.float32)
 # These are asked of several programs, or of an option's value.
 APART = {"against", "key", "recompiles", "timeline", "arrays", "without", "fits", "hlo", "ladder"}
-ASKED = {question.name: question for question in (*QUESTIONS, *PANES.values())}
+ASKED = {question.name: question for question in (*rows(), *PANES.values())}
 
 
 def _of_refs(refs):

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 
 import jaxlens
-from jaxlens.lenses.constants import facts as constants
-from jaxlens.lenses.times import report as times_report
-from jaxlens.lenses.times.facts import facts, written_out
+from jaxlens.program.equations import written_out
+from jaxlens.questions.constants import facts as constants
+from jaxlens.questions.times import report as times_report
+from jaxlens.questions.times.facts import facts
 from tests.support import programs
 
 

@@ -7,11 +7,11 @@ import pytest
 import jaxlens
 from jaxlens.ir.compile_log import KeyChange
 from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
-from jaxlens.lenses.record.facts import facts
+from jaxlens.jobs.record.facts import facts
+from jaxlens.jobs.record.view import document
 from jaxlens.running import answer
-from jaxlens.views.answer import Answer
-from jaxlens.views.records.job import document
-from tests.lenses.record.job_records import compiled, job, process
+from jaxlens.viewer.answer import Answer
+from tests.jobs.record.job_records import compiled, job, process
 from tests.support.paths import RECORDS
 
 WORDS = ".chart-figure [role=status]"

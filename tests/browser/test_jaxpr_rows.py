@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.lenses.program.user_names import UserNames
+from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.render.control_chars import visible
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.marks import pieces

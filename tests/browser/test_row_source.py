@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 import jaxlens
-from jaxlens.lenses.program.kernels import works
+from jaxlens.program.kernels import works
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, Tabs
 from jaxlens.render.html import payload

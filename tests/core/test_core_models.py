@@ -7,7 +7,7 @@ import pytest
 
 import jaxlens
 from jaxlens import core
-from jaxlens.lenses.cost import facts as cost
+from jaxlens.program import counted as cost
 from tests.support.core import models
 from tests.support.core.models import CORE, JAX
 

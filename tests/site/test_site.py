@@ -12,14 +12,14 @@ import jaxlens
 from jaxlens.ir.glossary import words
 from jaxlens.ir.lessons import LESSONS
 from jaxlens.notebook.magics.magic_line import flags
-from jaxlens.questions.panes import OPTIONS, PANES
-from jaxlens.questions.table import QUESTIONS
+from jaxlens.questions import rows
+from jaxlens.viewer.panes import OPTIONS, PANES
 from notebooks.site import build, check, reference
 
 RUN = build.sources("howto") | build.sources("gallery")
 PAGES = reference.pages(RUN)
 HEADINGS = set(chain(*(re.findall(r"^#+ (.+)$", text, re.MULTILINE) for text in RUN.values())))
-ASKED = [*QUESTIONS, *PANES.values()]
+ASKED = [*rows(), *PANES.values()]
 SENTENCES = {question.about.sentence for question in ASKED} | {
     option.about.sentence for question in ASKED for option in question.options if option.about
 }

@@ -4,10 +4,10 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
-from jaxlens.questions import show
-from jaxlens.questions.panes import OPTIONS
-from jaxlens.questions.table import of_verb
+from jaxlens.questions import of_verb
 from jaxlens.render.document import Document
+from jaxlens.viewer import show
+from jaxlens.viewer.panes import OPTIONS
 
 
 def jaxpr(capture: Capture, options: Any = None) -> Document:

@@ -1,9 +1,9 @@
 """The view of a job's record: its head, the order over time, and the text without times."""
 
-from jaxlens.lenses.record.facts import facts
+from jaxlens.jobs.record.facts import facts
+from jaxlens.jobs.record.view import document
 from jaxlens.render.text.document_text import text
-from jaxlens.views.records.job import document
-from tests.lenses.record.job_records import compiled, job, process
+from tests.jobs.record.job_records import compiled, job, process
 
 CLOCKS = "The order between processes is by the clocks of their hosts, which may differ."
 

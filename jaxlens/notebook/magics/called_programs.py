@@ -10,11 +10,11 @@ from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.render.document import Block, Findings
 from jaxlens.report import Finding
-from jaxlens.views.questions.cell_calls import Row, document, nothing
+from jaxlens.viewer.cell_calls import Row, document, nothing
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
-    from jaxlens.views.view import View
+    from jaxlens.viewer.view import View
 
 _MOST = 6  # programs that are traced to find the largest
 _INPUTS = 4
@@ -42,7 +42,7 @@ def answer(
         CellError: With `--core`, which shows no program that JAX made alone.
     """
     from jaxlens import api
-    from jaxlens.views.view import View
+    from jaxlens.viewer.view import View
 
     if magic.take.core:  # what ran is JAX's alone
         raise CellError(

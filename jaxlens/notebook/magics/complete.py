@@ -85,7 +85,7 @@ def complete(line: str) -> list[str]:
 
 def _flags(verb: str) -> dict[str, str]:
     from jaxlens.notebook.magics.magic_line import flags  # not imported by %load_ext
-    from jaxlens.questions.panes import OPTIONS
+    from jaxlens.viewer.panes import OPTIONS
 
     return flags(OPTIONS[verb])
 
@@ -103,7 +103,7 @@ def _values(kind: str) -> tuple[str, ...]:
         # `targets` imports JAX and starts its backends; Tab does not import JAX.
         return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
     if kind == "device":
-        from jaxlens.lenses.cost.published_limits import PUBLISHED  # not imported by %load_ext
+        from jaxlens.program.published_limits import PUBLISHED  # not imported by %load_ext
 
         return tuple(PUBLISHED)
     return _seen.get(kind, ())

@@ -51,11 +51,11 @@ from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.magics.donating import donates
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
 from jaxlens.notebook.magics.tracebacks import add_notes, in_traced_code
-from jaxlens.views.questions.cell_calls import after_run, not_looked_at
+from jaxlens.viewer.cell_calls import after_run, not_looked_at
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
-    from jaxlens.views.view import View  # not imported by %load_ext
+    from jaxlens.viewer.view import View  # not imported by %load_ext
 
 Show = Callable[["View"], None]
 # Questions about what a cell computes, for which the calls above its last statement matter too.
@@ -426,7 +426,7 @@ class Looking:
                 raise LineError(error) from None
             except Exception:
                 # What does not compile for a target of the line is answered, and not run instead.
-                from jaxlens.lenses.compare.side_by_side import uncompiled
+                from jaxlens.questions.compare.side_by_side import uncompiled
 
                 if targets and (why := uncompiled(capture)):
                     raise LineError(why) from None
@@ -460,7 +460,7 @@ class Looking:
 
     def _fitted(self, call: EvaluatedCall) -> Any:
         """Captures a call for the device of --fits, as `jaxlens.fits` does; else for this one."""
-        from jaxlens.lenses.memory.fits import target_of
+        from jaxlens.questions.memory.fits import target_of
 
         show = self._magic.show
         device = "" if show.get("run") else str(show.get("fits") or "")  # no other's can run

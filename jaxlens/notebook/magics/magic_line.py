@@ -1,7 +1,7 @@
 """Parses the line of a magic: options, then an expression.
 
 The options of what a magic shows are defined in `options.py` and in the rows of
-`questions/table.py`, which `questions/panes.py` joins; those of what it captures, which all magics
+`questions/`, which `viewer/panes.py` joins; those of what it captures, which all magics
 share, are `TakeOptions` here. Both become IPython `magic_arguments`,
 so that `-h`, `?` and Tab have the same options as the parser.
 """
@@ -19,8 +19,8 @@ from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.options import flag, option
-from jaxlens.questions.panes import OPTIONS
-from jaxlens.questions.table import about
+from jaxlens.questions import about
+from jaxlens.viewer.panes import OPTIONS
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
@@ -240,7 +240,7 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
         OptionError: There is no such variable, or it holds no program.
     """
     from jaxlens.captures import Capture  # not imported by %load_ext
-    from jaxlens.views.view import View
+    from jaxlens.viewer.view import View
 
     value = names.get(name)
     if not isinstance(value, Capture | View):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
     from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
     from jaxlens.notebook.magics.magic_line import MagicLine  # not imported by %load_ext
-    from jaxlens.views.view import View
+    from jaxlens.viewer.view import View
 
 
 def parser_on_use(magic: Any) -> Any:
@@ -276,8 +276,8 @@ class ProgramMagics(OutputMagics):
     def _looking(self, magic: "MagicLine", cell: str | None) -> "Looking":
         """Returns the run of a cell, or of the statement behind a line magic, not yet started."""
         # Imported by the first magic, not by %load_ext.
+        from jaxlens.notebook import warm_up
         from jaxlens.notebook.magics.look import Looking
-        from jaxlens.views import warm_up
 
         if self.in_html:
             warm_up.start()

@@ -19,7 +19,7 @@ from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
 from jaxlens.report import count
 
 if TYPE_CHECKING:
-    from jaxlens.views.view import View  # not imported by %load_ext
+    from jaxlens.viewer.view import View  # not imported by %load_ext
     from jaxlens.watches import SessionWatch  # not imported by %load_ext
 
 
@@ -112,8 +112,8 @@ class JaxLens(WholeCellMagics):
 
     def _answer(self) -> "View":
         from jaxlens import api, ask  # import JAX, which %load_ext does not
-        from jaxlens.views.questions.recompiles import explained
-        from jaxlens.views.view import View
+        from jaxlens.questions.recompiles.view import explained
+        from jaxlens.viewer.view import View
 
         error = getattr(sys, "last_value", None) if self._has_failed else None
         if error is not None and (failure := api.explain(error) or ask.out_of_memory(error)):
@@ -138,7 +138,7 @@ class JaxLens(WholeCellMagics):
         return ask.fits(view.capture, device=device)
 
     def _of_earlier(self, view: "View", since: int) -> "View":
-        from jaxlens.views.questions.recompiles import of_earlier
+        from jaxlens.questions.recompiles.view import of_earlier
 
         return replace(view, build=lambda: of_earlier(view.document, since)) if since else view
 
@@ -211,7 +211,7 @@ class JaxLens(WholeCellMagics):
         return None
 
     def _show(self, after: Any) -> None:
-        from jaxlens.views.questions.recompiles import cell_html, cell_text
+        from jaxlens.questions.recompiles.view import cell_html, cell_text
 
         bundle = {"text/plain": cell_text(after, times=not self.in_html)}
         if self.in_html:

@@ -37,7 +37,7 @@ class WholeCellMagics(OutputMagics):
 
     def print_help(self, magic: Any, question: str) -> None:
         """Prints what a magic answers, how its figures are known, and its options."""
-        from jaxlens.questions.table import about
+        from jaxlens.questions import about
 
         print(f"{about(question)}\n\n{magic.getdoc()}")
 

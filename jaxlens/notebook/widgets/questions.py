@@ -9,11 +9,12 @@ from IPython.core.getipython import get_ipython
 from jaxlens import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.cost.published_limits import PUBLISHED
-from jaxlens.questions import show, table
-from jaxlens.questions.question import Option, Question
-from jaxlens.views.answer import Answer
-from jaxlens.views.view import View
+from jaxlens.program.published_limits import PUBLISHED
+from jaxlens.question import Option, Question
+from jaxlens.questions import rows
+from jaxlens.viewer import show
+from jaxlens.viewer.answer import Answer
+from jaxlens.viewer.view import View
 
 OptionValues = Mapping[str, Any]
 _NONE = "(none)"
@@ -122,7 +123,7 @@ def field(option: Option) -> Any:
 
 QUESTIONS: Mapping[str, Question[Any]] = {
     question.name: question
-    for question in sorted(table.QUESTIONS, key=lambda question: question.panel)
+    for question in sorted(rows(), key=lambda question: question.panel)
     if question.panel
 }
 """Questions by name, in the order of the list."""

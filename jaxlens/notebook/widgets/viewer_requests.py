@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
-from jaxlens.lenses.program.kernels import works
+from jaxlens.program.kernels import works
 from jaxlens.render.document import Document, GraphPane, Listing, PassSteps, walk
 from jaxlens.render.html import passes
 from jaxlens.render.html.payload import lines_data

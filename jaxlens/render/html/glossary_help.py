@@ -51,7 +51,7 @@ _BEHIND = re.compile(r"\s*// ([a-z][\w-]*)")
 _ATTRIBUTES = frozenset({"primitive", "op", "instruction"})
 # Names of values and computations, types, and words such as ROOT; a layout such as {1,0}.
 _NAME = re.compile(r"[A-Za-z][\w.-]*+|\{\d[^}]*\}")
-_START = "start of "  # before the name of a pipeline, as `lenses/program/passes.py` writes it
+_START = "start of "  # before the name of a pipeline, as `program/passes.py` writes it
 _LAYOUT = re.compile(r"\{\d[^}]*\}")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.ir.run.live_arrays import TRACEBACK
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.closed_over_names import closure, defaults
 from jaxlens.stages.arguments.pytrees import leaves
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.stages import compat
+from jaxlens import compat
 from jaxlens.stages.arguments.closed_over_names import closure, defaults
 from jaxlens.stages.arguments.inputs import positional_names, signature_of
 from jaxlens.stages.arguments.value_diff import tuple_steps

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import compat
+from jaxlens import compat
 from jaxlens.stages.arguments import flax_models, pytrees
 from jaxlens.stages.arguments.inputs import named_arguments, root_names, signature_of
 

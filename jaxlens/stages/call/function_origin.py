@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from jaxlens import compat
+from jaxlens.compat import events as compat_events
 from jaxlens.ir.compile_log import KeyChange
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe, spans
-from jaxlens.stages import compat
 from jaxlens.stages.call.traceable import function_name
-from jaxlens.stages.compat import events as compat_events
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens import compat
+from jaxlens.compat import events as compat_events
 from jaxlens.interrupts import uninterrupted
-from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.compat import events as compat_events
 
 # Excludes jaxlens' frames from the user frames in JAX's source locations.
 compat_events.leave_out(str(Path(__file__).parents[2]) + os.sep)

@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.ir.facts import Static
-from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models
 from jaxlens.stages.arguments.inputs import Leaf, leaves, root_names, signature_of, static_text
 from jaxlens.stages.call import equinox_calls, isolate

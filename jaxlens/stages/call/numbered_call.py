@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import compat
+from jaxlens import compat
 from jaxlens.stages.arguments import flax_models
 from jaxlens.stages.call.call import Call
 

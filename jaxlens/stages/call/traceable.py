@@ -16,12 +16,12 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.spans import BOUNDARY
-from jaxlens.stages import compat
 from jaxlens.stages.arguments import closed_over_names as closed_over
 from jaxlens.stages.arguments import in_place, pytrees
 from jaxlens.stages.arguments.inputs import (

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.call.call import is_plain
 from jaxlens.stages.call.transforms import axis_per_argument

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Generic, TypeVar
 
-from jaxlens import progress
+from jaxlens import compat, progress
 from jaxlens.interrupts import deferred, undoing
-from jaxlens.stages import compat
 
 T = TypeVar("T")
 _POLL = 0.5  # seconds

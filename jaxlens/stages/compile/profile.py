@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.facts import CONVERSION, Part, Profile
-from jaxlens.stages import compat
 from jaxlens.stages.compile.dump_files import full, no_room, remove
 
 BUSY = (

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import jax
 
-from jaxlens import progress
+from jaxlens import compat, progress
 from jaxlens.errors import UnavailableError
 from jaxlens.interrupts import deferred, uninterrupted
 from jaxlens.ir.facts import Kernel, Memory, PassStage, Profile, Stage, Timing
@@ -29,7 +29,6 @@ from jaxlens.ir.hlo.passes import pass_stages
 from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
-from jaxlens.stages import compat
 from jaxlens.stages.compile import profile
 from jaxlens.stages.compile.analyses import cost, memory
 from jaxlens.stages.compile.disassemble import missing, readable

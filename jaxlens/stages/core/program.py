@@ -15,9 +15,9 @@ from typing import Any
 import jax
 from jax.interpreters import mlir
 
+from jaxlens import compat
 from jaxlens.errors import OptionError
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.arguments.closed_over_names import (
     closure,

@@ -12,12 +12,12 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Input, Limits, Memory, Target
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput

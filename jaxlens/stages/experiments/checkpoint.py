@@ -11,12 +11,12 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import REMAT, UNCHECKPOINTED, Loop
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
-from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import compat
+from jaxlens import compat
 
 _LITERAL = compat.extend("core", "Literal")
 _AS_FUNCTION = compat.extend("core", "jaxpr_as_fun")

@@ -23,11 +23,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.interrupts import temporary_folder, undoing
 from jaxlens.ir.facts import Target
-from jaxlens.stages import compat
 from jaxlens.stages.call.target import is_described
 
 TIMEOUT = 600.0  # seconds

@@ -23,10 +23,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.errors import LensError
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.reader import is_bytecode
-from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 from jaxlens.stages.measure.execute import run

@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Loop
 from jaxlens.ir.facts import Trial, TrialSide
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 

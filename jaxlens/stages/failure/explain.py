@@ -21,10 +21,10 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import TapeStep
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
-from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.ir.failure import Mistake, TracedValue
 from jaxlens.ir.jaxpr.frames import resolver
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.line_trace.equations import equation_text
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import compat
+from jaxlens import compat
 from jaxlens.stages.failure.failing_value import is_tracer
 
 _PURE: tuple[Any, ...] = (abs, all, any, bool, complex, float, int, len, max, min, pow, round, sum)

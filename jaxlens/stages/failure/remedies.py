@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.failure import Mistake, Remedy, TracedValue
 from jaxlens.ir.jaxpr.types import notation, type_of
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import leaves, static_text
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget

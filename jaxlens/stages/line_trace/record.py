@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from jaxlens import compat
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.facts import Bound, Event, LineTrace, TapeStep
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
 from jaxlens.stages.line_trace import equations, frames_monitored, frames_traced
 from jaxlens.stages.line_trace.disassembly import bytecode
 from jaxlens.stages.line_trace.equations import Part, alive

@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.driver import Run
-from jaxlens.stages import compat
 
 _WARM = 1
 

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.ir.run.in_hand import Reproducer
-from jaxlens.stages import compat
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.programs.text import of_module
 

@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxlens import compat
 from jaxlens.errors import LensError, ReadError, UnavailableError, first_line
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
-from jaxlens.stages import compat
 from jaxlens.stages.call.target import ResolvedTarget
 
 _BITS = (2, 4, 8, 16, 32, 64)

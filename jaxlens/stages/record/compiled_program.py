@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from jaxlens.compat import events as compat_events
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.compile_log import CallEvent
 from jaxlens.ir.driver import Driver
@@ -27,7 +28,6 @@ from jaxlens.ir.saved.save import parts
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call.target import target_of
-from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.record.lowered_program import LoweredProgram

@@ -8,7 +8,9 @@ import os
 import re
 from functools import cached_property
 
+from jaxlens import compat
 from jaxlens.captures import Capture, load_with
+from jaxlens.compat.lowering import hlo_text
 from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo import reader as hlo
@@ -16,8 +18,6 @@ from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.types import type_of
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import compat
-from jaxlens.stages.compat.lowering import hlo_text
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
 from jaxlens.stages.experiments.first_in_child import tried

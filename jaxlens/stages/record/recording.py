@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from jaxlens.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
+from jaxlens.keys.jax_key import JaxKey
 from jaxlens.stages.arguments.inputs import static_text
-from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
-from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.record.lowered_program import LoweredProgram
 from jaxlens.stages.record.writer import Writer
 from jaxlens.stages.watch.listen import CompileWatch

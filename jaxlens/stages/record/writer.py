@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jaxlib
 
+from jaxlens.compat import coordinator
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
-from jaxlens.stages.compat import coordinator
 from jaxlens.stages.record.lowered_program import LoweredProgram
 
 if TYPE_CHECKING:

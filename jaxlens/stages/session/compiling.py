@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.stablehlo.identity import identity
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_limits import OverdueError
 from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
 from jaxlens.stages.measure.instruction_times import NO_GRAPHS

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NoReturn
 
+from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import no_call
 from jaxlens.ir.facts import Constant, Input, LineTrace, Target, Timing
-from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.call import Call

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens import progress
+from jaxlens import compat, progress
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
@@ -20,7 +20,6 @@ from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.ir.run.values import ExecutionArray, ValuesRun
-from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
 from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
@@ -30,8 +29,8 @@ from jaxlens.stages.programs.extract import ProgramCuts
 from jaxlens.stages.programs.text import compiled_text, execute_text, plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.taps import arrays, bounds, cures, nonfinite, numerics, values
-from jaxlens.stages.taps.execute import CompiledPieces
+from jaxlens.taps import arrays, bounds, cures, nonfinite, numerics, values
+from jaxlens.taps.execute import CompiledPieces
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 

@@ -15,12 +15,14 @@ from typing import Any, Literal
 
 import jax
 
-from jaxlens import progress
+from jaxlens import compat, progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo.stamps import Paths
-from jaxlens.stages import compat
+from jaxlens.keys.core_keys import CoreKeys
+from jaxlens.keys.earlier_trace import difference
+from jaxlens.keys.jax_keys import JaxKeys
 from jaxlens.stages.arguments import captured_arrays, captured_limits
 from jaxlens.stages.arguments.in_place import Written
 from jaxlens.stages.call import isolate
@@ -29,9 +31,6 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import written
-from jaxlens.stages.keys.core_keys import CoreKeys
-from jaxlens.stages.keys.earlier_trace import difference
-from jaxlens.stages.keys.jax_keys import JaxKeys
 from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.trace import lower, stamp, trace
 

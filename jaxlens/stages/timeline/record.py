@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.run.timeline import (
     FLATTENS,
@@ -27,7 +28,6 @@ from jaxlens.ir.run.timeline import (
     Wait,
 )
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.timeline import read_profile
 from jaxlens.stages.timeline.line_log import LineLog

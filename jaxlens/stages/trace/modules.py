@@ -19,9 +19,9 @@ from contextlib import AbstractContextManager
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from jaxlens import compat
 from jaxlens.ir.spans import describe
 from jaxlens.links.name_stack import LAYERS, is_module
-from jaxlens.stages import compat
 
 _CALL = "__call__"
 _MOST = 20_000  # objects of a model that are looked at

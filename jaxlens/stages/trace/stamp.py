@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from jaxlens import compat
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.stablehlo.stamps import Paths, assign, restamp
 from jaxlens.ir.stamps import alike, stamp
-from jaxlens.stages import compat
 
 # Primitives whose bodies compile to code that contains locations and scopes as data.
 _KERNELS = frozenset({"pallas_call", "core_map", "mpmd_map"})

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.errors import OptionError
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_arrays import Survey, survey
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget

@@ -23,9 +23,9 @@ from types import (
 )
 from typing import Any
 
+from jaxlens import compat
 from jaxlens.ir.run.live_arrays import TRACEBACK
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import MACHINERY
 
 _LEVELS = 8  # containers between an array and what is named

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from jaxlens.compat import events
+from jaxlens.compat.events import CompileResult, Stack
 from jaxlens.ir.compile_log import CompileStepKind
 from jaxlens.ir.hlo import shardings
 from jaxlens.ir.hlo.replications import MARK, replications
 from jaxlens.stages.arguments.captured_arrays import constants, survey
-from jaxlens.stages.compat import events
-from jaxlens.stages.compat.events import CompileResult, Stack
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.watch import live_arrays

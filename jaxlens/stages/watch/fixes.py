@@ -29,7 +29,7 @@ from jaxlens.ir.compile_log import (
     recreated_objects,
     root,
 )
-from jaxlens.stages.keys.jax_key import JaxKey
+from jaxlens.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace
 from jaxlens.stages.watch.recompile_cause import RecompileCause, every, few
 

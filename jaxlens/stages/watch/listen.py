@@ -16,19 +16,19 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from jaxlens import compat
+from jaxlens.compat import events as compat_events
+from jaxlens.compat.events import Caller, CompileResult, Stack
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
+from jaxlens.keys import disk_key_parts, explain
+from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.stages.call.traceable import function_name, transforms
-from jaxlens.stages.compat import events as compat_events
-from jaxlens.stages.compat.events import Caller, CompileResult, Stack
-from jaxlens.stages.keys import disk_key_parts, explain
-from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
 from jaxlens.stages.watch.pending_call import PendingCall, calling_line, user_line
 

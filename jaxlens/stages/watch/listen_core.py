@@ -17,11 +17,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from traceback import walk_stack
 from typing import Any
 
+from jaxlens.compat.events import stack
 from jaxlens.ir.compile_log import CompileStep, CompileStepKind
+from jaxlens.keys import core_keys
+from jaxlens.keys.changes import Comparison, nearest
 from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, recreated
-from jaxlens.stages.compat.events import stack
-from jaxlens.stages.keys import core_keys
-from jaxlens.stages.keys.changes import Comparison, nearest
 from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
 _STEPS: tuple[CompileStepKind, ...] = ("trace", "lower", "compile")

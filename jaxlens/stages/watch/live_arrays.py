@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 
+from jaxlens import compat
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import array_names, is_automatic
 from jaxlens.stages.arguments.pytrees import leaves
 from jaxlens.stages.watch.array_holders import holders, made_at, traceback_names

@@ -16,9 +16,9 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import compat
+from jaxlens import compat
+from jaxlens.compat import events
 from jaxlens.stages.call import isolate
-from jaxlens.stages.compat import events
 from jaxlens.stages.watch.cell_calls import abstracted, call_text
 from jaxlens.stages.watch.listen import transform
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jaxlens.compat.events import Stack
 from jaxlens.ir.compile_log import (
     CacheLayer,
     CallEvent,
@@ -14,9 +15,8 @@ from jaxlens.ir.compile_log import (
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import BOUNDARY, span
-from jaxlens.stages.compat.events import Stack
-from jaxlens.stages.keys.disk_key_parts import DiskPart
-from jaxlens.stages.keys.jax_key import JaxKey
+from jaxlens.keys.disk_key_parts import DiskPart
+from jaxlens.keys.jax_key import JaxKey
 
 # Attributes that a `CallEvent` has too.
 _SAME = tuple(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, KeyChange, root
+from jaxlens.keys.jax_key import JaxKey
 from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch.argument_origin import argument_origin
 
 _NAMED = 3  # most arguments named in one cure

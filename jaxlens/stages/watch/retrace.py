@@ -15,15 +15,15 @@ from typing import Any
 
 import jax
 
+from jaxlens.compat import events as compat_events
 from jaxlens.errors import OptionError
+from jaxlens.keys.jax_key import JaxKey
 from jaxlens.stages.arguments import closed_values, pytrees
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.equinox_calls import user_call
 from jaxlens.stages.call.numbered_call import ArrayLeaf, numbered
-from jaxlens.stages.compat import events as compat_events
-from jaxlens.stages.keys.jax_key import JaxKey
 
 
 def at_sizes(key: JaxKey, sizes: Mapping[int, tuple[int, ...]]) -> str | None:

@@ -12,7 +12,7 @@ from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.lazy import LazyMapping, lazy
-from jaxlens.lenses.subject import Subject
+from jaxlens.program.subject import Subject
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
 from jaxlens.report import count

@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.lenses.lines import owners
+from jaxlens.program.lines import owners
 from jaxlens.views.figures.hlo_grouping import SourcePath, together
 
 # Attributes that do not affect the computed value, or name computations.

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node, Span
-from jaxlens.lenses.sentences import fusion_kind
+from jaxlens.program.sentences import fusion_kind
 from jaxlens.render.graph.figure import Box, BoxKind
 from jaxlens.views.figures.box_kinds import family, literal
 from jaxlens.views.listings.hlo import instruction

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 from jaxlens.ir.columns import LITERAL, Columns, ProgramColumns, columns
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.program.equation_flops import (
+from jaxlens.ir.jaxpr.equation_flops import (
     APPLIED,
     devices_of_body,
     flops,

@@ -13,7 +13,7 @@ from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.types import notation
 from jaxlens.ir.lazy import lazy
-from jaxlens.lenses.subject import Subject
+from jaxlens.program.subject import Subject
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import count

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.hlo import instructions as program_instructions
-from jaxlens.lenses.lines import owners
+from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines, head_first
 from jaxlens.views.listings.hlo_folds import MANY, SHOWN, runs

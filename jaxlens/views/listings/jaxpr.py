@@ -12,7 +12,7 @@ from typing import TypeAlias
 from jaxlens.ir.columns import calls
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.pallas import BLOCK, INDEX_MAP
-from jaxlens.lenses.program.user_names import UserNames
+from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.equation import left, operands, params, scope

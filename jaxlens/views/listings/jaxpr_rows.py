@@ -22,7 +22,7 @@ from jaxlens.ir.columns import Columns, ColumnsModule, Pool
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.jaxpr.bodies import Ids
 from jaxlens.ir.jaxpr.types import notation
-from jaxlens.lenses.lines import handed
+from jaxlens.program.lines import handed
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line, Piece
 from jaxlens.render.html.marks import MARKS, marked

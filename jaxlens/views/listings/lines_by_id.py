@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jaxlens.ir.columns import finder
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.ir.lazy import LazyMapping
-from jaxlens.lenses.lines import owners
-from jaxlens.lenses.program.user_names import UserNames
+from jaxlens.program.lines import owners
 from jaxlens.render.document import Line
 from jaxlens.views.listings.equation import equation
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from jaxlens.lenses.program.kernels import Work, what
+from jaxlens.program.kernels import Work, what
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines, Row, row_of

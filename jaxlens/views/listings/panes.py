@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.program.kernels import Work
-from jaxlens.lenses.program.user_names import UserNames
-from jaxlens.lenses.subject import Subject
+from jaxlens.program.kernels import Work
+from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Findings, Listing, Tab
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding

@@ -12,7 +12,7 @@ from jaxlens.errors import ReadError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo.text import PrintedLine, printed
-from jaxlens.lenses.lines import owners
+from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines, Row, head_first, row_folds, row_of
 from jaxlens.render.html.marks import marked

@@ -1,15 +1,14 @@
 """Builds the blocks of a stage: its listing, its code by kernel, or the user's source lines."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Kernel, Stage
-from jaxlens.lenses.cost.facts import Counted
-from jaxlens.lenses.program.kernels import Work, what
-from jaxlens.lenses.subject import Subject
+from jaxlens.program.kernels import Work, what
+from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Code, Findings, Fold, Line, Listing, Piece, SourcePane
 from jaxlens.report import Finding, Overlay
 from jaxlens.views import source_pane
@@ -62,13 +61,19 @@ def became(subject: Subject) -> list[Block]:
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
-def costs(counted: Counted, works: Sequence[Work]) -> list[Block]:
-    """Returns the user's lines tinted by flops, with the kernels that came from each under it."""
-    subject, cost = counted.subject, counted.cost
-    if cost is None:  # opened from a later stage: lines are tinted by instructions
+def costs(subject: Subject, flops: Mapping[str, int] | None, works: Sequence[Work]) -> list[Block]:
+    """Returns the user's lines tinted by flops, with the kernels that came from each under it.
+
+    Args:
+        subject: The program.
+        flops: Those of each equation; None where a later stage was opened: lines are then tinted
+            by instructions.
+        works: The kernels.
+    """
+    if flops is None:
         panes = source_pane.blocks(subject.optimized.module, subject.sources, {})
     else:
-        overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
+        overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in flops.items()})
         panes = source_pane.blocks(subject.jaxpr.module, subject.sources, {}, overlay, "flop")
     under: defaultdict[str, list[Work]] = defaultdict(list)
     for work in works:
@@ -139,3 +144,17 @@ def asm(kernel: Kernel, subject: Subject) -> list[Code]:
     gpu = subject.program.target.platform in ("gpu", "cuda", "rocm")
     language: Literal["ptx", "asm"] = "ptx" if gpu else "asm"
     return [Code(language, kernel.asm, title="PTX" if gpu else "Assembly")]
+
+
+def names_of(subject: Subject) -> Mapping[str, str]:
+    """Returns the names that the optimised program's arguments have in Python."""
+    return hlo_lines.names_of(subject.optimized.module, subject.program.inputs)
+
+
+def computed(work: Work, names: Mapping[str, str]) -> list[Line]:
+    """Returns a kernel's HLO instructions as lines."""
+    if work.node is None:
+        return []
+    nodes = (work.node, *(node for node in work.inside if node is not work.node))
+    lines = [hlo_lines.instruction(node, str(node.owner or ""), names=names) for node in nodes]
+    return list(map(hlo_lines.lean, lines))

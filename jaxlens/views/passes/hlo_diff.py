@@ -9,9 +9,9 @@ from itertools import chain
 from jaxlens.ir.facts import Input
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.ir.trips import runs
-from jaxlens.lenses.program.fusion_change import recomputed
-from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
 from jaxlens.links.match.instruction_fates import Fate, ProgramChange
+from jaxlens.program.fusion_change import recomputed
+from jaxlens.program.sentences import fusion_kind, lines_of, listed
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.hlo_brief import instructions

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage, Stage
-from jaxlens.lenses.subject import Seen
+from jaxlens.program.subject import Seen
 
 
 @dataclass(frozen=True, slots=True)

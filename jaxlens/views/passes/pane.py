@@ -12,7 +12,10 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.program.passes import (
+from jaxlens.links.linked import Linked
+from jaxlens.links.links import Links
+from jaxlens.links.match.instruction_fates import between
+from jaxlens.program.passes import (
     PassChange,
     begin,
     did,
@@ -22,10 +25,7 @@ from jaxlens.lenses.program.passes import (
     size,
     steps,
 )
-from jaxlens.lenses.subject import Seen
-from jaxlens.links.linked import Linked
-from jaxlens.links.links import Links
-from jaxlens.links.match.instruction_fates import between
+from jaxlens.program.subject import Seen
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
 from jaxlens.render.html.passes import left_out
 from jaxlens.render.link_data import Web

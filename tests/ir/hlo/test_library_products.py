@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.library_products import is_scratch, label, library_product, without_scratch
-from jaxlens.lenses.program.kernel_cost import instruction_costs
+from jaxlens.program.kernel_cost import instruction_costs
 
 DOT = (
     'custom_call_target="{}", backend_config={{"gemm_backend_config":{{"alpha_real":1,"beta":0,'

@@ -14,7 +14,7 @@ import pytest
 from jaxlens.errors import CaptureFileError
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.job_files import ProcessFolder, program_path, read_job
-from tests.lenses.record.job_records import compiled, process
+from tests.jobs.record.job_records import compiled, process
 from tests.support.paths import environment
 
 KILLS = 100
@@ -24,7 +24,7 @@ import os, select, sys
 from pathlib import Path
 from jaxlens.ir.saved.file import packed
 from jaxlens.ir.saved.job_files import ProcessFolder
-from tests.lenses.record.job_records import compiled, process
+from tests.jobs.record.job_records import compiled, process
 
 def write(root, said):
     folder = ProcessFolder(Path(root), 0, "host", os.getpid())

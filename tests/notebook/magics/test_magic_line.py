@@ -10,7 +10,7 @@ from jaxlens.errors import OptionError, nearest
 from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, read
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.options import flag, read_options
-from jaxlens.questions.panes import OPTIONS
+from jaxlens.viewer.panes import OPTIONS
 
 # What %%jaxpr takes, in the order in which help lists it.
 KNOWN = [

@@ -10,8 +10,8 @@ from jax._src import compiler
 
 import jaxlens
 from jaxlens import ask
-from jaxlens.lenses.memory import fits
 from jaxlens.notebook.magics import look
+from jaxlens.questions.memory import fits
 from jaxlens.stages.watch.out_of_memory import wanted_bytes
 
 pytestmark = pytest.mark.notebook

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from jaxlens.stages import compat
+from jaxlens import compat
 from jaxlens.stages.experiments import other_process
 
 SETUP = """

@@ -15,7 +15,7 @@ import pytest
 import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.stages.driver import capture
-from jaxlens.views.header import header_line as words
+from jaxlens.viewer.header import header_line as words
 
 pytestmark = pytest.mark.backend
 

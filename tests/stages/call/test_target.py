@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from jaxlens import compat
+from jaxlens.compat import has_cuda_plugin, lowering
 from jaxlens.errors import TargetError, UnavailableError
-from jaxlens.stages import compat
 from jaxlens.stages.call import target as targets
 from jaxlens.stages.call.gpu_targets import GPUS
 from jaxlens.stages.call.target import names, resolve
-from jaxlens.stages.compat import has_cuda_plugin, lowering
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend

@@ -209,7 +209,7 @@ def test_persistent_cache_is_neither_used_nor_switched_off(tmp_path):
 def test_persistent_cache_with_overlapping_compiles(monkeypatch):
     from jax._src import compilation_cache
 
-    from jaxlens.stages import compat
+    from jaxlens import compat
 
     before = (compilation_cache._cache_checked, compilation_cache._cache_used)
     first, second = compat.persistent_cache_off(), compat.persistent_cache_off()

@@ -12,9 +12,9 @@ import pytest
 import jaxlens
 from jaxlens import progress
 from jaxlens.ir.needs import Needs
-from jaxlens.lenses.cost import facts as cost_facts
-from jaxlens.lenses.program import kernel_cost
 from jaxlens.links.links import Links
+from jaxlens.program import counted as cost_facts
+from jaxlens.program import kernel_cost
 from jaxlens.stages.compile import dump_files, xla
 from jaxlens.stages.compile.dump_files import is_optimized, read_before
 from jaxlens.stages.session import compiling

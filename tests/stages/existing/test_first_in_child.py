@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens import compat
 from jaxlens.errors import ReadError, why_unavailable
-from jaxlens.stages import compat
 from jaxlens.stages.experiments import first_in_child, other_process
 
 OUT_OF_RANGE = """\

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens import compat
+from jaxlens.compat.lowering import hlo_text
 from jaxlens.errors import OptionError, PackageError, ReadError, UnavailableError
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.stages import compat
-from jaxlens.stages.compat.lowering import hlo_text
 
 S = jax.ShapeDtypeStruct
 

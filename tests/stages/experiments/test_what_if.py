@@ -13,11 +13,11 @@ import pytest
 
 import jaxlens
 from jaxlens import progress
+from jaxlens.compat import has_cuda_plugin
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.hlo.traffic import Traffic
-from jaxlens.lenses.program.fusion_change import operations
-from jaxlens.stages.compat import has_cuda_plugin
+from jaxlens.program.fusion_change import operations
 from jaxlens.stages.experiments import other_process, other_process_main, recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions

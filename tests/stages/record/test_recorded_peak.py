@@ -7,7 +7,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.memory.peak import memory_use
+from jaxlens.questions.memory.peak import memory_use
 from jaxlens.report import amount
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens.compat import called_within
+from jaxlens.compat.import_private import private
 from jaxlens.links.name_stack import EquationModules, module_text
-from jaxlens.stages.compat import called_within
-from jaxlens.stages.compat.import_private import private
 
 pytestmark = pytest.mark.backend
 eqx = pytest.importorskip("equinox")

@@ -12,8 +12,8 @@ import pytest
 from jaxlib import _hlo
 
 import jaxlens
+from jaxlens import compat
 from jaxlens.ir.stamps import plain as plain_scope
-from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.session import compiling
 from jaxlens.stages.trace import stamp

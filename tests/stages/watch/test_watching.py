@@ -12,7 +12,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import LensError, OptionError
-from jaxlens.stages.keys import explain
+from jaxlens.keys import explain
 from tests.support.jax_events import Compiles, jitted_sum
 
 pytestmark = pytest.mark.backend
@@ -178,8 +178,8 @@ def test_a_watched_program_compiles_as_often_as_an_unwatched_one():
 
 
 def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
-    monkeypatch.setattr("jaxlens.stages.compat.events._PJIT", ("nowhere.py",))
-    monkeypatch.setattr("jaxlens.stages.compat.hear_test_events", lambda names, heard: None)
+    monkeypatch.setattr("jaxlens.compat.events._PJIT", ("nowhere.py",))
+    monkeypatch.setattr("jaxlens.compat.hear_test_events", lambda names, heard: None)
     f = jitted_sum()
     with jaxlens.recompiles() as log:
         f(X)

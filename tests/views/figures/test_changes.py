@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens.lenses.compare import facts as compare
-from jaxlens.views.figures import changes
+from jaxlens.questions.compare import changes
+from jaxlens.questions.compare import facts as compare
 from tests.support import programs
 
 X, W = jnp.ones((4, 8)), jnp.ones((8, 8))

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.facts import Kernel
-from jaxlens.lenses.program.kernels import Work
+from jaxlens.program.kernels import Work
 from jaxlens.render.html.lazy_lines import row_of
 from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings.machine import kernel_lines, listing

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 import jaxlens
-from jaxlens.lenses.cost import facts as cost
+from jaxlens.program import counted as cost
 
 
 def matmul_kernel(x_ref, y_ref, out_ref, *, scale):

@@ -9,9 +9,9 @@ import pytest
 
 from jaxlens.captures import Capture, load
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.lenses.program.passes import what
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.notebook.widgets.viewer_requests import step_rows
+from jaxlens.program.passes import what
 from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps, Piece
 from jaxlens.render.html.document_html import body
 from jaxlens.render.html.marks import ink

@@ -7,11 +7,11 @@ import pytest
 import jaxlens
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.lenses.program.fusion_change import across_fusion
-from jaxlens.lenses.program.kernels import works
-from jaxlens.questions.panes import OPTIONS
+from jaxlens.program.fusion_change import across_fusion
+from jaxlens.program.kernels import works
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
+from jaxlens.viewer.panes import OPTIONS
 from tests.support import documents
 from tests.support.paths import RECORDS
 

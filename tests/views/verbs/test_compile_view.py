@@ -4,7 +4,6 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
-from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.document import (
     Code,
     Document,
@@ -16,6 +15,7 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.render.text.document_text import text
+from jaxlens.viewer.panes import OPTIONS
 from tests.support import fixed_captures as fixed
 from tests.support.documents import compile as document
 

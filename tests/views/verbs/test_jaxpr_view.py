@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.document import Fold, GraphPane, Listing, SourcePane, Tabs
 from jaxlens.render.text.document_text import text
+from jaxlens.viewer.panes import OPTIONS
 from tests.support.documents import jaxpr as document
 
 pytestmark = pytest.mark.backend

@@ -1,0 +1,246 @@
+"""Lowers with large constants as arguments; prints lowered programs."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+
+from jaxlens.compat.extend import mlir_bindings
+from jaxlens.compat.import_private import private, when_gone
+from jaxlens.interrupts import uninterrupted
+
+_assigning = threading.RLock()
+
+
+@when_gone(nullcontext())
+def constants_as_arguments() -> AbstractContextManager[Any]:
+    """Makes tracing keep closed-over arrays as literals, which lowering can hoist.
+
+    Gone: nothing is hoisted.
+    """
+    literals: AbstractContextManager[Any] = private("config").use_simplified_jaxpr_constants(True)
+    return literals
+
+
+def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
+    """Lowers with array literals as arguments, which JAX supplies at a call.
+
+    Gone: an ordinary lowering, which copies the constants into the program.
+    """
+    try:
+        mlir = private("interpreters.mlir")
+        parameters = mlir.LoweringParameters(hoist_constants_as_args=True)
+        with _each_constant_once():
+            return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
+    except (ImportError, AttributeError, TypeError):
+        return traced.lower(lowering_platforms=platforms)
+
+
+def lower_for(devices_for: Callable[[int], Sequence[Any]], lower: Callable[[], Any]) -> Any:
+    """Lowers a program for other devices than those that its arrays, shardings and meshes name.
+
+    The function by which JAX finds the program's devices is patched until it is called in this
+    thread. (Tested: 0.10.2, 0.11.2, 0.12.0.1.)
+
+    Args:
+        devices_for: Returns the devices to compile for, given how many the program has; in the
+            order of its mesh.
+        lower: Makes the `jax.stages.Lowered`.
+
+    Gone: None.
+    """
+    with _assigned(devices_for):
+        lowered = lower()
+    try:
+        own = tuple(lowered._lowering._device_list)
+        if own[0].client is not devices_for(len(own))[0].client:
+            return None
+        parts = lowered._lowering.compile_args
+        for key in ("in_shardings", "out_shardings", "intermediate_shardings"):
+            parts[key] = tuple(_moved(sharding, own) for sharding in parts[key])
+        parts["context_mesh"] = _moved_mesh(parts["context_mesh"], own)
+        return lowered
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+@uninterrupted
+def _assigned(devices_for: Callable[[int], Sequence[Any]]) -> Iterator[None]:
+    try:
+        pxla = private("interpreters.pxla")
+        original = pxla._get_and_check_device_assignment
+    except (ImportError, AttributeError):
+        yield
+        return
+    thread: int | None = threading.get_ident()
+
+    def assigned(*program: Any) -> Any:
+        nonlocal thread
+        backend, own, count = original(*program)
+        if threading.get_ident() != thread:
+            return backend, own, count
+        thread = None  # what lowering itself runs, runs here
+        devices = tuple(devices_for(count))
+        return devices[0].client, devices, len(devices)
+
+    with _assigning:
+        pxla._get_and_check_device_assignment = assigned
+        try:
+            yield
+        finally:
+            pxla._get_and_check_device_assignment = original
+
+
+def _moved(sharding: Any, devices: Sequence[Any]) -> Any:
+    """Returns a sharding with other devices, unless it has none."""
+    kind = sharding.memory_kind if isinstance(sharding, jax.sharding.Sharding) else None
+    if isinstance(sharding, NamedSharding):
+        mesh = _moved_mesh(sharding.mesh, devices)
+        return NamedSharding(mesh, sharding.spec, memory_kind=kind)
+    if isinstance(sharding, SingleDeviceSharding):
+        return SingleDeviceSharding(devices[0], memory_kind=kind)
+    return sharding
+
+
+def _moved_mesh(mesh: Any, devices: Sequence[Any]) -> Any:
+    """Returns a mesh with other devices, unless it has none."""
+    if not isinstance(mesh, Mesh) or mesh.empty:
+        return mesh
+    return Mesh(np.array(devices).reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
+
+
+def hlo(lowered: Any) -> Any:
+    """Returns the HLO computation that XLA compiles for a lowered program.
+
+    If the program calls a `jax.export.Exported` with symbolic shapes or for several platforms, JAX
+    first refines the shapes. The StableHLO still has the symbolic ones, and `compiler_ir("hlo")`,
+    which does not refine, fails on most of them. (Tested: 0.10.2, 0.12.0.1.)
+
+    Gone: the result of `compiler_ir("hlo")`.
+    """
+    try:
+        state = lowered._lowering.compile_args["shape_poly_state"]
+        if state is None or not state.uses_dim_vars:
+            return lowered.compiler_ir("hlo")
+        mlir = private("interpreters.mlir")
+        from jaxlib import _jax
+
+        refined = refined_module(lowered)
+        return _jax.mlir.mlir_module_to_xla_computation(
+            mlir.module_to_bytecode(refined),
+            use_tuple_args=lowered._lowering.compile_args["tuple_args"],
+        )
+    except (ImportError, AttributeError, KeyError, TypeError):
+        return lowered.compiler_ir("hlo")
+
+
+def refined_module(lowered: Any) -> Any:
+    """Returns the StableHLO of a lowered program without the symbolic sizes of what it calls.
+
+    Gone: its StableHLO as it is.
+    """
+    module = lowered.compiler_ir("stablehlo")
+    try:
+        return private("interpreters.mlir").refine_polymorphic_shapes(module)
+    except (ImportError, AttributeError):
+        return module
+
+
+def symbols(size: Any) -> tuple[str, ...]:
+    """Returns the names in a symbolic size ("b" and "n" of 2*b + n); () for a number.
+
+    Gone: ().
+    """
+    names = getattr(size, "_get_vars", None)
+    return tuple(sorted(names())) if names is not None else ()
+
+
+@when_gone(None)
+def number(size: Any, values: Mapping[str, int]) -> int | None:
+    """Returns a size, symbolic or not, with values for its names. Gone: None."""
+    return size if isinstance(size, int) else int(size._evaluate(dict(values)))
+
+
+@uninterrupted
+def _each_constant_once() -> Iterator[None]:
+    """Makes an array that several equations read one argument.
+
+    JAX 0.10.2 to 0.12.0.1 identifies the constants of a body by their Literal, and each equation
+    has its own, so every use becomes an argument. The patch is visible in other threads, for which
+    the deduplicated list is correct too. Gone: one argument for each use.
+    """
+    try:
+        core = private("core")
+        const_args = core.jaxpr_const_args
+    except (ImportError, AttributeError):
+        yield
+        return
+
+    def once(jaxpr: Any) -> list[Any]:
+        return list(
+            {(id(value), aval): (value, aval) for value, aval in const_args(jaxpr)}.values()
+        )
+
+    core.jaxpr_const_args = once
+    try:
+        yield
+    finally:
+        core.jaxpr_const_args = const_args
+
+
+@when_gone(None, StopIteration)
+def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
+    """Names the arguments of hoisted constants by MLIR locations, as JAX does for the others.
+
+    Args:
+        lowered: A lowered program.
+        name_of: Returns the name of a constant; "" for none.
+
+    Gone: they have only their numbers as names.
+    """
+    ir = mlir_bindings()
+    module = lowered.compiler_ir("stablehlo")
+    functions = [op for op in module.body.operations if "sym_name" in op.attributes]
+    main = next(op for op in functions if op.attributes["sym_name"].value == "main")
+    arguments = main.regions[0].blocks[0].arguments
+    for argument, value in zip(arguments, lowered._lowering.const_args, strict=False):
+        if name := name_of(value):
+            argument.set_location(ir.Location.name(name, context=module.context))
+
+
+def hlo_text(computation: Any) -> str:
+    """Returns HLO text as XLA prints compiled modules: with metadata, large constants elided.
+
+    Args:
+        computation: The result of `hlo`.
+
+    Gone: the text of `as_hlo_text`, which has constants in full.
+    """
+    try:
+        from jaxlib import _hlo
+
+        options = _hlo.HloPrintOptions()
+        options.print_large_constants = False
+        return str(computation.as_hlo_module().to_string(options))
+    except (ImportError, AttributeError):
+        return str(computation.as_hlo_text())
+
+
+def editable_text(module: Any) -> str:
+    """Returns an HLO module of XLA as text that XLA reads again: constants in full, no metadata.
+
+    Gone: the text as XLA prints it.
+    """
+    try:
+        from jaxlib import _hlo
+
+        options = _hlo.HloPrintOptions()
+        options.print_large_constants = True
+        options.print_metadata = False
+        return str(module.to_string(options))
+    except (ImportError, AttributeError):
+        return str(module.to_string())

@@ -1,0 +1,149 @@
+"""What differs between two programs that should be one: their keys, devices, constants, lines."""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from jaxlens.errors import LensError
+from jaxlens.ir.compile_log import KeyPart
+from jaxlens.ir.facts import Stage
+from jaxlens.ir.graph import Node, Span
+from jaxlens.ir.record import RecordedCompile
+from jaxlens.jobs.record.collectives import StageOf
+from jaxlens.program.sentences import listed
+
+_FEW = 3  # differences of one kind that are named
+_LONG = 240  # characters of a line of a program that is shown
+_DEVICES = 8  # devices of a mesh that are listed
+
+
+def differences(
+    first: RecordedCompile | None,
+    second: RecordedCompile | None,
+    names: tuple[str, str],
+    stage_of: StageOf,
+) -> Iterator[str]:
+    """Yields what differs between two programs; nothing where one is None."""
+    if first is None or second is None:
+        return
+    a, b = first.call, second.call
+    if a.function != b.function:
+        yield f"{names[0]} compiled {a.function}, {names[1]} {b.function}"
+        return
+    causes = [*parts_differ(a.parts, b.parts, names)]
+    if first.key_digest != second.key_digest and first.parts_left_out and a.parts == b.parts:
+        causes.append(f"an argument beyond the {len(a.parts)} that are recorded differs")
+    causes += other_devices(first, second, names)
+    causes += other_constants(first, second, names)
+    yield from causes
+    if causes:
+        return
+    for name in ("jaxpr", "stablehlo"):
+        stages = [stage_of(c.program, name) if c.program else None for c in (first, second)]
+        if stages[0] and stages[1] and stages[0].text != stages[1].text:
+            yield _line(stages[0], stages[1], names)
+            return
+    if not (first.program and second.program):
+        yield "their lines cannot be compared: one of the programs was not written"
+
+
+def parts_differ(
+    a: Sequence[KeyPart], b: Sequence[KeyPart], names: tuple[str, str]
+) -> Iterator[str]:
+    """Yields what differs between two keys: the type of an argument, a static value, an option."""
+    left, right = ({(p.kind, p.name): p.text for p in parts} for parts in (a, b))
+    both = [key for key in left if key in right and left[key] != right[key]]
+    if both:  # one cast of many arrays is one change
+        old, new = (f"{side[both[0]].partition('[')[0]}[" for side in (left, right))
+        cast = [key for key in both if left[key].replace(old, new) == right[key]]
+        if len(cast) > _FEW:
+            types = f"{old[:-1]} in {names[0]}, {new[:-1]} in {names[1]}"
+            yield f"{len(cast):,} inputs, such as {cast[0][1]}, are {types}"
+            both = [key for key in both if key not in cast]
+    texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
+    if texts:
+        is_order = sorted(left[key] for key in both) == sorted(right[key] for key in both)
+        order = " (the same in another order, as the elements of a set can be)" if is_order else ""
+        yield f"{listed(texts, _FEW)}{order}"
+    for here, there, name in ((left, right, names[0]), (right, left, names[1])):
+        alone = [part for kind, part in here if (kind, part) not in there]
+        if alone:
+            yield f"only {name} has {listed(alone, _FEW)}"
+
+
+def other_constants(
+    first: RecordedCompile, second: RecordedCompile, names: tuple[str, str]
+) -> list[str]:
+    """Returns how constants differ, of those whose types or values both records have."""
+    pairs = list(enumerate(zip(first.constants, second.constants, strict=False)))
+    of_values = [
+        f"constant {n} ({a.type})"
+        for n, (a, b) in pairs
+        if a.type == b.type and a.digest and b.digest and a.digest != b.digest
+    ]
+    of_types = [
+        f"constant {n} is {a.type} in {names[0]}, {b.type} in {names[1]}"
+        for n, (a, b) in pairs
+        if a.type != b.type
+    ]
+    closed = "an array that it closes over, "
+    causes = [f"{closed}{listed(of_types, _FEW)}"] if of_types else []
+    if of_values:
+        values = "have other values" if len(of_values) > 1 else "has other values"
+        causes.append(f"{closed}{listed(of_values, _FEW)}, {values}")
+    return causes
+
+
+def other_devices(
+    first: RecordedCompile, second: RecordedCompile, names: tuple[str, str]
+) -> list[str]:
+    """Returns how the devices differ, in the order of the program's partitions."""
+    a, b = first.devices, second.devices
+    if not a or not b or a == b:
+        return []
+    if max(len(a), len(b)) <= _DEVICES:
+        texts = [" ".join(map(str, ids)) for ids in (a, b)]
+        return [f"its devices are in order {texts[0]} in {names[0]}, {texts[1]} in {names[1]}"]
+    n, (x, y) = next((n, pair) for n, pair in enumerate(zip_longest(a, b)) if pair[0] != pair[1])
+    return [f"its devices are in another order: number {n} is {x} in {names[0]}, {y} in {names[1]}"]
+
+
+def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
+    """Returns the first line that differs, and the user's lines that made it."""
+    pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
+    number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
+    a, b = a.strip(), b.strip()
+    here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right, number))
+    name = left.info.title
+    if max(len(a), len(b)) > _LONG:
+        return f"line {number} of the {name}{here or there} is not the same"
+    if here == there:
+        return f"line {number} of the {name}{here} is `{a}` in {names[0]}, `{b}` in {names[1]}"
+    return f"line {number} of the {name} is `{a}`{here} in {names[0]}, `{b}`{there} in {names[1]}"
+
+
+def _owners(left: Stage, right: Stage, number: int) -> tuple[Span | None, Span | None]:
+    """Returns the user's line of each side's first line that differs; None where it is unknown."""
+    try:
+        if left.info.name == "jaxpr":
+            nodes = _node_of_line(left, number), _node_of_line(right, number)
+        else:
+            pairs = zip_longest(left.module.nodes(), right.module.nodes())
+            none = (None, None)
+            nodes = next((p for p in pairs if _content(p[0]) != _content(p[1])), none)
+    except LensError:
+        return None, None
+    here, there = nodes
+    return here.owner if here else None, there.owner if there else None
+
+
+def _node_of_line(jaxpr: Stage, number: int) -> Node | None:
+    """Returns the equation on a line of a canonical text, whose bodies have two lines more."""
+    lines = [node for r in jaxpr.module.regions.values() for node in (None, *r.nodes, None)]
+    is_whole = len(lines) == jaxpr.text.count("\n") + 1  # no parameter is of several lines
+    return lines[number - 1] if is_whole and number <= len(lines) else None
+
+
+def _content(node: Node | None) -> tuple[object, ...]:
+    if node is None:
+        return ()
+    return node.opcode, node.operands, [value.type for value in node.results], dict(node.attrs)

@@ -1,1 +1,0 @@
-"""Facts about a program that several questions share: kernels, flops, trip counts, passes."""

@@ -1,1 +1,0 @@
-"""Reports on tracing: the ladder of transforms, and the lines that ran."""

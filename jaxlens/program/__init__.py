@@ -1,0 +1,1 @@
+"""What is true of any program and several questions share: kernels, flops, sentences."""

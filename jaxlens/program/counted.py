@@ -1,0 +1,351 @@
+"""Counts the flops and bytes of a program, multiplied by the trip counts of its loops.
+
+Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
+of a Pallas kernel once per grid point, that of a `shard_map` once per device, and that of a while
+loop as often as its condition or XLA says. Where that is unknown (`LoopCost.trips` is None), no
+sum is known, and what is shown is that of a run with one pass of the loop. All flops are those of
+all devices together. A cond counts its costliest branch. A body that several equations call is
+counted for each of them.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.jaxpr.bodies import running
+from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
+from jaxlens.ir.trips import counted_trips
+from jaxlens.ir.trips import trips as trips_of
+from jaxlens.links.name_stack import RECOMPUTED
+from jaxlens.program.argument_bytes import bytes_of_arguments
+from jaxlens.program.subject import NO_SUBJECT, Given, Subject, devices, subject_of
+
+_LOOPS = ("scan", "while", "pallas_call")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCost:
+    """A loop, the grid of a Pallas kernel, or a `shard_map` of an unknown number of devices.
+
+    Attributes:
+        id: The equation.
+        kind: Its primitive.
+        trips: Number of trips; None where it is unknown and one pass of the body was counted.
+        flops: Flops of one trip.
+        line: Its source line.
+    """
+
+    id: str
+    kind: str
+    trips: int | None
+    flops: int
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The flops and bytes of one run of a program, of all devices together.
+
+    Attributes:
+        counted: Arithmetic operations, multiplied by trip counts; with one pass of each loop whose
+            trips are unknown.
+        functions: Exponentials, roots and the like, likewise.
+        bytes: What is read of the arguments and written of the results, as `argument_bytes.py`
+            counts it; None where that is unknown.
+        once: Flops with each loop body counted once, as XLA counts.
+        by_node: Flops by equation, multiplied by trip counts.
+        by_line: Flops by source line; "" collects equations that no line owns.
+        loops: Every loop.
+        branches: The conds, whose costliest branch was counted.
+        unknown: Number of equations that could not be counted, by primitive.
+        recomputed: The part of `flops` that `jax.checkpoint` computes again.
+    """
+
+    counted: int
+    functions: int
+    bytes: int | None
+    once: int
+    by_node: Mapping[str, int]
+    by_line: Mapping[str, int]
+    loops: tuple[LoopCost, ...] = ()
+    branches: tuple[str, ...] = ()
+    unknown: Mapping[str, int] | None = None
+    recomputed: int = 0
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The loops and grids whose trips are unknown, by line, each once."""
+        unknown = (loop for loop in self.loops if loop.trips is None and loop.kind != "shard_map")
+        return tuple(dict.fromkeys(loop.line or loop.id for loop in unknown))
+
+    @property
+    def _is_known(self) -> bool:
+        return all(loop.trips is not None for loop in self.loops)
+
+    @property
+    def flops(self) -> int | None:
+        """Arithmetic operations of a run; None where the trips of a loop are unknown."""
+        return self.counted if self._is_known else None
+
+    @property
+    def transcendentals(self) -> int | None:
+        """Exponentials, roots and the like of a run; None likewise."""
+        return self.functions if self._is_known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The cost of a program by two counts: over its equations, and XLA's over its instructions.
+
+    Attributes:
+        cost: The count over the equations; None for a program without a jaxpr.
+        lacking: Why `cost` is None.
+        xla: XLA's cost analysis, under XLA's keys.
+        compiled: Whether the compiled program is used.
+        subject: The program.
+        devices: Number of devices that run it.
+    """
+
+    cost: Cost | None
+    lacking: str
+    xla: Given[Mapping[str, float]] = field(repr=False)
+    compiled: bool
+    subject: Subject = field(repr=False)
+    devices: int = 1
+
+    @property
+    def flops(self) -> Mapping[str, int] | None:
+        """The flops of each equation; None for a program without a jaxpr."""
+        return None if self.cost is None else self.cost.by_node
+
+
+NOT_COUNTED = Counted(None, "", Given(dict), False, NO_SUBJECT)
+"""The default counts of facts that are constructed without a capture."""
+
+
+def counted(capture: Capture, compiled: bool = True) -> Counted:
+    """Returns both counts of a capture.
+
+    Args:
+        capture: Any capture.
+        compiled: Use the compiled program too, for XLA's figure and its trip counts.
+    """
+    cost, lacking = None, ""
+    try:
+        cost = facts(capture, compiled)
+    except UnavailableError as why:
+        if not compiled:
+            raise
+        lacking = str(why)
+    subject = subject_of(capture, "jaxpr", "optimized")
+    runs_on = devices(capture) if compiled else capture.program.target.devices
+    return Counted(cost, lacking, Given(lambda: capture.cost), compiled, subject, runs_on)
+
+
+def facts(capture: Capture, compiled: bool = True) -> Cost:
+    """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
+    module = capture.jaxpr.module
+    trips = known_trips(capture) if compiled else {}
+    moved = bytes_of_arguments(module, capture.program.inputs, capture.outputs, trips)
+    return replace(count_module(module, trips), bytes=moved)
+
+
+def known_trips(capture: Capture) -> dict[str, int]:
+    """Returns the trip counts of the jaxpr's while loops that are known after compilation.
+
+    A while instruction of the optimised program is matched to an equation by source position,
+    if each is the only loop at that position.
+    """
+    equations = _while_loops(capture.jaxpr.module)
+    if not equations:
+        return {}
+    try:
+        module = capture.optimized.module
+    except UnavailableError:
+        return {}
+    instructions = _while_loops(module)
+    trips = {}
+    for position, loops in equations.items():
+        if len(loops) == len(instructions[position]) == 1:
+            n = trips_of(*instructions[position][0], module)
+            if n is not None:
+                trips[loops[0][0].id] = n
+    return trips
+
+
+def _while_loops(module: Module) -> defaultdict[object, list[tuple[Node, Region]]]:
+    """Returns while loops, with the region that each is in, by source position."""
+    loops: defaultdict[object, list[tuple[Node, Region]]] = defaultdict(list)
+    for region in module.regions.values():
+        for node in region.nodes:
+            if node.opcode == "while" and (owner := node.owner):
+                loops[owner.file, owner.line, owner.column].append((node, region))
+    return loops
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The flops of one run of a region.
+
+    Attributes:
+        flops: Flops, multiplied by trip counts.
+        transcendentals: Exponentials and the like, multiplied by trip counts.
+        once: Flops with each loop body counted once.
+        loose: Flops of equations without a user line, which count for the line of the caller.
+        recomputed: The part of `flops` that `jax.checkpoint` computes again.
+    """
+
+    flops: int = 0
+    transcendentals: int = 0
+    once: int = 0
+    loose: int = 0
+    recomputed: int = 0
+
+
+def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost:
+    """Counts the flops of a jaxpr, in time linear in its size.
+
+    The first pass goes from callees to callers and sums each region for one run, so that an
+    equation can use the sums of the bodies that it calls. The second goes from callers to callees
+    and multiplies by the number of runs of each region:
+
+        scan of length 10 { scan of length 5 { mul } }    the mul runs 10 * 5 times
+
+    Args:
+        module: A jaxpr, its regions in the order of callers before callees.
+        trips: Trip counts of while loops by equation id, where known.
+    """
+    sums = EquationSums(module, trips or {})
+    times: Counter[str] = Counter({module.entry: 1})
+    by_node: dict[str, int] = {}
+    by_line: Counter[str] = Counter()
+    loops: list[LoopCost] = []
+    branches: list[str] = []
+    for region in module.regions.values():
+        factor = times[region.name]
+        for node in region.nodes:
+            bodies = list(sums.bodies(node)) if node.regions else []
+            loose = sums.own[node.id] + sum(n * sums.region[name].loose for name, n in bodies)
+            by_node[node.id] = factor * sums.own[node.id]
+            if _is_users(node) or region.name == module.entry:
+                by_line[str(node.owner or "")] += factor * loose
+            for name, n in bodies:
+                times[name] += factor * n
+            if node.opcode in _LOOPS or (bodies and sums.trips(node) is None):
+                once = sum(sums.region[name].flops for name, _ in bodies)
+                line = str(node.owner or "")
+                loops.append(LoopCost(node.id, node.opcode, sums.trips(node), once, line))
+            elif node.opcode == "cond":
+                branches.append(node.id)
+    whole = sums.region[module.entry]
+    return Cost(
+        whole.flops,
+        whole.transcendentals,
+        None,
+        whole.once,
+        by_node,
+        {line: n for line, n in by_line.items() if n},
+        tuple(loops),
+        tuple(branches),
+        sums.unknown,
+        whole.recomputed,
+    )
+
+
+class EquationSums:
+    """The flops of each region of a jaxpr for one run, callees before callers.
+
+    Attributes:
+        own: Flops by equation id, without the bodies that the equation calls.
+        region: The sum of each region, by name.
+        unknown: Number of equations that cannot be counted, by primitive.
+    """
+
+    def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
+        self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
+        for node in module.nodes():
+            if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
+                self._times.setdefault(node.id, count)
+        self.own: dict[str, int] = {}
+        self.region: dict[str, _Sum] = {}
+        self.unknown: Counter[str] = Counter()
+        for region in reversed(tuple(module.regions.values())):
+            self.region[region.name] = self._sum(region)
+
+    def _sum(self, region: Region) -> _Sum:
+        types: dict[str, Type] = {value.name: value.type for value in region.parameters}
+        for node in region.nodes:
+            types.update((value.name, value.type) for value in node.results)
+        whole = _Sum()
+        for node in region.nodes:
+            count = flops(node, types)
+            arithmetic = loose = count.arithmetic or 0
+            if count.arithmetic is None:
+                self._apply(node, types)
+            self.own[node.id] = arithmetic
+            whole.flops += arithmetic
+            whole.once += arithmetic
+            whole.transcendentals += count.transcendental
+            is_again = RECOMPUTED in node.scope
+            whole.recomputed += arithmetic if is_again else 0
+            for name, n in self.bodies(node) if node.regions else ():
+                body = self.region[name]
+                whole.recomputed += n * (body.flops if is_again else body.recomputed)
+                whole.flops += n * body.flops
+                whole.transcendentals += n * body.transcendentals
+                whole.once += body.once * (1 if node.opcode in _LOOPS else n)
+                loose += n * body.loose
+            whole.loose += 0 if _is_users(node) else loose
+        return whole
+
+    def _apply(self, node: Node, types: Mapping[str, Type]) -> None:
+        """Stores how often a reduction applies its body, or that an equation cannot be counted."""
+        times = applied(node, types)
+        if times is not None:
+            self._times[node.id] = times
+        elif not node.regions or node.opcode.startswith(APPLIED):
+            self.unknown[node.opcode] += 1
+
+    def trips(self, node: Node) -> int | None:
+        """Returns how often an equation runs its body; None where that is unknown."""
+        match node.opcode:
+            case "scan":
+                return int(node.attrs["length"])
+            case "while":
+                return self._times.get(node.id)
+            case "shard_map":
+                return devices_of_body(node)
+            case "pallas_call":  # once per grid point; None where a size of the grid is dynamic
+                sizes = node.attrs.get("grid", "?").strip("(),").replace(" ", "").split(",")
+                sizes = [size for size in sizes if size]
+                return math.prod(map(int, sizes)) if all(n.isdigit() for n in sizes) else None
+        return 1
+
+    def bodies(self, node: Node) -> Iterator[tuple[str, int]]:
+        """Yields the bodies that an equation runs, and how often."""
+        if node.opcode.startswith(APPLIED):
+            if node.id in self._times:
+                yield node.regions[0], self._times[node.id]
+            return
+        trips = self.trips(node)
+        times = 1 if trips is None else trips
+        match node.opcode:
+            case "scan":
+                yield node.regions[0], times
+            case "while":
+                yield node.attrs["body_jaxpr"], times
+                yield node.attrs["cond_jaxpr"], 1 if trips is None else trips + 1
+            case "cond":
+                yield max(node.regions, key=lambda name: self.region[name].flops), 1
+            case _:
+                for name in running(node):
+                    yield name, times
+
+
+def _is_users(node: Node) -> bool:
+    """Whether a user line owns an equation; if not, its flops count for the caller's line."""
+    return node.owner is not None and not node.owner.library

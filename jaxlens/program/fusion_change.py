@@ -1,0 +1,177 @@
+"""The change across fusion: the instructions of each fusion, and those computed more than once.
+
+"Before fusion" is the input of the first pass whose output has `fusion` instructions, whatever the
+pass is called: XLA:CPU's library rewriter makes some before the pass named fusion does, and GPU and
+TPU have passes of their own. "After" is the optimised program.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import PassStage
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.instructions import PLUMBING
+from jaxlens.ir.hlo.text import cut
+from jaxlens.ir.stamps import unstamped
+from jaxlens.ir.trips import CONTROL
+from jaxlens.links.match.instruction_fates import ProgramChange, between
+from jaxlens.program.sentences import listed
+from jaxlens.report import Finding, Table, barred, cells, count, is_cause
+
+_CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
+_FUSION = " fusion("
+# Characters of dumps beyond which passes are not named: in a report on fusion alone
+# (TRACE_LIMIT), and where fusion is one question of several (GLANCE_LIMIT).
+TRACE_LIMIT = 20_000_000
+GLANCE_LIMIT = 700_000
+
+
+def across_fusion(
+    capture: Capture, limit: int = TRACE_LIMIT, dumps: Sequence[PassStage] | None = None
+) -> tuple[ProgramChange, str]:
+    """Computes the change from just before fusion to the optimised program.
+
+    Args:
+        capture: Any capture whose backend provides optimised HLO.
+        limit: Characters of dumps that may be read to name the responsible passes.
+        dumps: The dumps to use; by default those of every pass.
+
+    Returns:
+        The change, and a sentence that says which programs were compared.
+
+    Raises:
+        UnavailableError: There is no optimised HLO.
+    """
+    programs = capture.links.programs()
+    try:
+        passes = capture.passes if dumps is None else dumps
+    except UnavailableError as why:
+        before, after = capture.hlo.module, capture.optimized.module
+        change = between(before, after, (), programs)
+        return change, f"Before: HLO before optimisation ({why}). After: optimised."
+    after = capture.optimized.module
+    first = first_fusing(passes)
+    if first is None:
+        change = between(passes[0].stage.module, after, (), programs)
+        return change, "No pass made a fusion. Before: HLO before optimisation. After: optimised."
+    start, rest = passes[max(first - 1, 0)], passes[first:]
+    size = length(rest)
+    note = f"Before: the program that {passes[first].name} got. After: the optimised program."
+    if size > limit:
+        note += (
+            f" Passes are not named: %hlo --fusion --full reads {size / 1e6:.0f} MB of dumps "
+            "for that."
+        )
+        rest = ()
+    return between(start.stage.module, after, rest, programs), note
+
+
+def length(passes: Sequence[PassStage]) -> int:
+    """Estimates the characters of all changed dumps by the length of the last; reads no other."""
+    changed = [stage for stage in passes if stage.changed]
+    return len(changed) * len(unstamped(changed[-1].stage.raw)) if changed else 0
+
+
+def first_fusing(passes: Sequence[PassStage]) -> int | None:
+    """Returns the position of the first dump with a fusion; None where the last dump has none.
+
+    Uses bisection, because dumps of large programs are long. That is sound because no pass removes
+    all fusions again: the dumps are first all without, then all with a fusion.
+    """
+    if not passes or not _fuses(passes[-1]):
+        return None
+    return bisect_left(range(len(passes)), True, key=lambda index: _fuses(passes[index]))
+
+
+def _fuses(stage: PassStage) -> bool:
+    """Whether a dump has a fusion; parses only the lines that contain " fusion("."""
+    text = stage.stage.raw
+    position = text.find(_FUSION)
+    while position >= 0:
+        line = text[text.rfind("\n", 0, position) + 1 : (text.find("\n", position) + 1 or None)]
+        parts = cut(line.strip())
+        if parts is None:  # an instruction on several lines, or no instruction
+            return any(node.opcode == "fusion" for node in stage.stage.module.nodes())
+        if parts.opcode == "fusion":
+            return True
+        position = text.find(_FUSION, position + 1)
+    return False
+
+
+def findings(change: ProgramChange) -> list[Finding]:
+    """Returns the findings on a change across fusion."""
+    before, after = operations(change.before), operations(change.after)
+    fusions = [node for node in after if node.opcode == "fusion"]
+    unfused = len(after) - len(fusions)
+    kinds = f"{count(len(fusions), 'fusion')} and {count(unfused, 'other')}"
+    if not (fusions and unfused):
+        kinds = "all fusions" if fusions else "no fusion among them"
+    return [
+        Finding(
+            f"{count(len(before), 'operation')} before fusion, {len(after):,} after: {kinds} "
+            "(parameters, constants and tuple plumbing not counted).",
+            ids=tuple(node.id for node in fusions),
+        ),
+        *again(change),
+    ]
+
+
+def operations(module: Module) -> list[Node]:
+    """Returns the instructions that run one by one: of the entry, loops, branches and calls.
+
+    Parameters, constants, tuples and bitcasts are left out.
+    """
+    regions, visited = [module.entry], {module.entry}
+    nodes = []
+    for name in regions:
+        for node in module.regions[name].nodes:
+            if node.opcode not in PLUMBING:
+                nodes.append(node)
+            if node.opcode in CONTROL:
+                inner = [r for r in node.regions if r not in visited and r in module.regions]
+                regions += inner
+                visited.update(inner)
+    return nodes
+
+
+def recomputed(change: ProgramChange) -> Mapping[str, int]:
+    """Returns the number of copies of each instruction that is computed more than once.
+
+    Instructions that cost nothing to repeat, such as the broadcast of a constant, are left out.
+    """
+    cheap = {node.id for node in change.before.nodes() if node.opcode in _CHEAP}
+    return {
+        id: fate.copies for id, fate in change.fates.items() if fate.copies > 1 and id not in cheap
+    }
+
+
+def again(change: ProgramChange) -> list[Finding]:
+    """Returns the finding on recomputation, with the value of a fifth of its bytes, if there is."""
+    counts = recomputed(change)
+    if not counts:
+        return []
+    types = {node.id: node.type for node in change.before.nodes()}
+    sizes = {id: (types[id].bytes or 0) * (copies - 1) for id, copies in counts.items()}
+    id = max(sizes, key=lambda id: (sizes[id], id))
+    most = ""
+    if is_cause(sizes[id], sum(sizes.values())):
+        places = list(dict.fromkeys(f or "outside" for f in change.fates[id].fusions))
+        most = f"; {id} ({types[id]}) {counts[id]} times: {listed(places)}"
+    text = f"{count(len(counts), 'instruction')} computed again instead of stored{most}."
+    return [Finding(text, ids=tuple(counts))]
+
+
+def fates_table(change: ProgramChange) -> Table:
+    """Returns a table of the number of instructions by fate and responsible pass."""
+    tally = Counter((f.name, "" if f.name == "same" else f.by) for f in change.fates.values())
+    order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}
+    rows = [
+        cells(name, by, number)
+        for (name, by), number in sorted(tally.items(), key=lambda t: (order[t[0][0]], t[0][1]))
+    ]
+    if change.added:
+        rows.append(cells("added", "", len(change.added)))
+    return Table("Fates", ("fate", "by", "instructions"), barred(rows, (2,)), right=(2,))

@@ -1,0 +1,137 @@
+"""Formats nodes, lists and quotes of source lines for the sentences of all lenses."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Input, Source, root_name
+from jaxlens.ir.graph import Node, Span
+from jaxlens.ir.hlo.library_products import label
+from jaxlens.program.subject import Subject
+from jaxlens.report import amount, count, tally, total
+
+_QUOTE = 44  # characters of a quoted line
+_INPUTS = 8  # inputs, or arguments, named one by one
+_LINE = 200  # characters of their names and types
+_LEAVES = 4  # arrays of one argument named one by one, where there are more in all
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
+_CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
+
+
+def listed(texts: Sequence[str], most: int = 4) -> str:
+    """Returns `a, b and c`; a list longer than `most` is cut and ends in the number left out."""
+    if len(texts) > most:
+        return f"{', '.join(texts[:most])} and {len(texts) - most} more"
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1]))) if texts else ""
+
+
+def passes(loops: Iterable[str]) -> str:
+    """Returns ` with one pass of the loop at f.py:3`, which is what a sum is of; "" for no loop.
+
+    Args:
+        loops: Lines of the loops whose trips are unknown.
+    """
+    names = list(dict.fromkeys(loops))
+    noun = "loop" if len(names) == 1 else "loops"
+    return f" with one pass of the {noun} at {listed(names)}" if names else ""
+
+
+def unknown_trips(loops: Iterable[str]) -> str:
+    """Returns `the loop at f.py:3 runs an unknown number of times`: why a sum is not known."""
+    names = list(dict.fromkeys(loops))
+    noun = "loop at {} runs" if len(names) == 1 else "loops at {} run"
+    return f"the {noun.format(listed(names))} an unknown number of times"
+
+
+def ordinal(n: int) -> str:
+    """Returns "first", "second", ..., "ninth", "10th", "21st"."""
+    if n <= len(_ORDINALS):
+        return _ORDINALS[n - 1]
+    is_teen = n % 100 // 10 == 1
+    return f"{n:,}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
+
+
+def opcodes(nodes: Iterable[Node]) -> str:
+    """Returns `broadcast x 2, add, maximum`, in order of first appearance, without constants."""
+    names = (label(node) for node in nodes if node.opcode not in ("parameter", "constant"))
+    return ", ".join(tally(names))
+
+
+def lines_of(nodes: Iterable[Node]) -> list[str]:
+    """Returns the source lines that own the nodes, each once, ordered by file and line."""
+    owners = {(s.file, s.line) for node in nodes if (s := node.owner)}
+    return [f"{file}:{line}" for file, line in sorted(owners)]
+
+
+def fusion_kind(node: Node) -> str:
+    """Returns a fusion's kind as HLO names it: "loop", "input", "custom: __ynn_fusion"."""
+    kind = node.attrs.get("kind", "").removeprefix("k").lower()
+    named = _CONFIG_KIND.search(node.attrs.get("backend_config", ""))
+    return f"{kind}: {named[1]}" if kind == "custom" and named else kind
+
+
+def named_inputs(inputs: Sequence[Input]) -> str:
+    """Returns the inputs with their types, by argument where there are many or long ones.
+
+    `w f32[8,2], x f32[4,8]`, or `params (25 arrays, 819 kB), t i32[32]`.
+    """
+    texts = [_input(leaf) for leaf in inputs]
+    if len(texts) <= _INPUTS and sum(map(len, texts)) <= _LINE:
+        return ", ".join(texts)
+    parts: list[str] = []
+    most = _LEAVES if len(texts) > _INPUTS else 1
+    for root, group in groupby(inputs, lambda leaf: root_name(leaf.name)):
+        leaves = list(group)
+        if len(leaves) <= most:
+            parts += map(_input, leaves)
+            continue
+        donated = ", donated" if all(leaf.donated for leaf in leaves) else ""
+        size = amount(total(leaf.type.bytes for leaf in leaves))
+        parts.append(f"{root} ({count(len(leaves), 'array')}, {size}{donated})")
+    more = f" and {len(parts) - _INPUTS:,} more" if len(parts) > _INPUTS else ""
+    return ", ".join(parts[:_INPUTS]) + more
+
+
+def _input(leaf: Input) -> str:
+    marks = [mark for mark in ("donated" if leaf.donated else "", leaf.sharding) if mark]
+    return f"{leaf.name} {leaf.type}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+def quoter(subject: Subject) -> "Quoter":
+    """Returns a `Quoter` of the program's sources; it returns "" where there are none."""
+    try:
+        return Quoter(subject.sources)
+    except UnavailableError:
+        return Quoter({})
+
+
+def bracketed(span: Span | None, text: str) -> str:
+    """Returns " (`TEXT`)" to follow a line's number in a sentence; it marks a library's line.
+
+    Args:
+        span: The line.
+        text: Its code, which may end in a bracket of its own.
+    """
+    parts = ["a library's line"] if span is not None and span.library else []
+    if text:
+        parts.append(f"`{text}`")
+    return f" ({': '.join(parts)})" if parts else ""
+
+
+class Quoter:
+    """Looks up source lines; splits the text of each file once."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self._sources = sources
+        self._lines: dict[str, list[str]] = {}
+
+    def __call__(self, span: Span | None, most: int = _QUOTE) -> str:
+        """Returns the line where a span begins, stripped and cut to `most`; "" if unknown."""
+        if span is None or span.key not in self._sources:
+            return ""
+        if span.key not in self._lines:
+            self._lines[span.key] = self._sources[span.key].text.split("\n")
+        lines = self._lines[span.key]
+        text = lines[span.line - 1].strip() if 0 < span.line <= len(lines) else ""
+        return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,450 @@
+"""Finds loops that tracing unrolled: repeated blocks of equations, each reading the one before.
+
+A block is a loop's body if every copy of it has the same primitives, reads its own values and
+those of the copy before it in the same positions, and reads all else from before the loop: the same
+value for all copies, or one per copy (the weights of a layer, a number from `range`). These are the
+carry, the constants and the scanned inputs of a `lax.scan` that could run the loop. Copies that do
+not read the copy before them are no loop, but could be a `vmap`.
+
+    e0 = dot x w0       e2 = dot e1 w1      e4 = dot e3 w2      symbols: dot tanh dot tanh ...
+    e1 = tanh e0        e3 = tanh e2        e5 = tanh e4        period 2
+    (before, before)    (-1, before)        (-1, before)        what each dot reads
+
+Operands are compared as offsets from the first value of their own copy. In a loop these are the
+same for all copies except the first, which has the initial value where the others have -1. In the
+example, one negative offset is read, so one value is carried.
+
+Periods are searched as in string matching, in time linear in the number of equations: the candidate
+periods at a position are the distances to the next occurrence of its next 1, 2, 4, ... 32 symbols.
+A periodic stretch can be cut into blocks at any equation of the first period; the cut that carries
+the fewest values is used. Each loop then becomes one symbol, and the next pass over the symbols
+finds the loop around it.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
+from jaxlens.ir.graph import Module, Span
+from jaxlens.program.lines import Spot, spot
+from jaxlens.program.python_loops import is_users_loop, loop_lines
+
+_LEAST = 4  # copies that make a loop
+_SAVED = 16  # equations that a scan has to save for a loop to count
+_LEVELS = 3  # depth of nested loops
+_WINDOWS = 6  # window sizes: 1, 2, 4, ... 32
+_STRETCH = 64  # symbols of the first slice that `_matching` compares
+_TURNS = 64  # positions that are tried as the start of a block
+_OUT = 1 << 40  # the offset of values from before the loop
+# Attributes that select a part of an operand. They may differ between copies, as an index may.
+_OF_A_STEP: Mapping[str, frozenset[str]] = {
+    "slice": frozenset({"start_indices", "limit_indices"}),
+    "pad": frozenset({"padding_config"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unrolled:
+    """A loop that tracing unrolled in one body of a jaxpr.
+
+    Attributes:
+        region: The body.
+        first: Position of its first equation in the body.
+        size: Number of equations of the body per repetition.
+        count: Number of repetitions.
+        block: Number of equations per repetition, its calls inlined.
+        line: The line or lines of the loop ("cell 3:14", "cell 3:14-16"); "" where unknown.
+        id: The id of its first equation.
+        carried: Number of values that one repetition passes to the next.
+        times: How often the body occurs in the program.
+        backward: Whether it is part of the backward pass, by its name stack.
+        inside: Loops in one repetition.
+        before: Number of equations of the same lines right before the loop, where they are about
+            as many as a repetition has: a first iteration that differs from the others. 0 for
+            none.
+    """
+
+    region: str
+    first: int
+    size: int
+    count: int
+    block: int
+    line: str
+    id: str
+    carried: int
+    times: int = 1
+    backward: bool = False
+    inside: tuple["Unrolled", ...] = ()
+    before: int = 0
+
+    @property
+    def equations(self) -> int:
+        """Number of equations of all repetitions, in all occurrences of the body."""
+        return self.count * self.block * self.times
+
+    @property
+    def rolled(self) -> int:
+        """Number of equations of the body of a scan in its place, with inner loops as scans."""
+        return self.block - sum(loop.count * loop.block - loop.rolled for loop in self.inside)
+
+
+def unrolled(
+    module: Module,
+    written: Mapping[str, int],
+    times: Mapping[str, int],
+    looped: Callable[[Span], int | None] = lambda span: None,
+) -> tuple[Unrolled, ...]:
+    """Returns the outermost unrolled loops of the user's, those with the most equations first.
+
+    Args:
+        module: A jaxpr.
+        written: Number of equations by region, calls inlined.
+        times: How often each region occurs in the program.
+        looped: Says in how many Python loops a frame's line is; None where that is not known.
+    """
+    program = columns(module)
+    alike = _alike(module, program)
+    loops: list[Unrolled] = []
+    for region in program.regions.values():
+        if len(region) >= _LEAST and times.get(region.name):
+            search = _Search(region, program, alike, written, looped)
+            loops += search.described(search.loops(), times[region.name])
+    return tuple(sorted(loops, key=lambda loop: (-loop.equations, loop.region, loop.first)))
+
+
+def _alike(module: Module, program: ProgramColumns) -> "array[int]":
+    """Returns a number per kind, equal for kinds that differ only in literals or indices."""
+    pool: Pool[object] = Pool()
+    numbers = array("i", [-1]) * len(program.opcodes)
+    for region in program.regions.values():
+        nodes = module.regions[region.name].nodes
+        for step, kind in enumerate(region.kind):
+            if numbers[kind] < 0:
+                node = nodes[region.steps[step]]
+                own = _OF_A_STEP.get(node.opcode, frozenset())
+                attrs = tuple(pair for pair in node.attrs.items() if pair[0] not in own)
+                key = kind if node.regions else (attrs, tuple(v.type for v in node.results))
+                numbers[kind] = pool.number((node.opcode, len(node.operands), key))
+    return numbers
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop by positions in its body: `Unrolled` without what describes it to the user."""
+
+    first: int
+    size: int
+    count: int
+    carried: int
+    inside: list["_Loop"] = field(default_factory=list)
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.size * self.count
+
+
+@dataclass(slots=True)
+class _Token:
+    """One symbol of the search: an equation, or a loop that an earlier pass found."""
+
+    first: int
+    stop: int
+    symbol: int
+    loop: _Loop | None = None
+
+
+class _Search:
+    """The search for loops in one body."""
+
+    def __init__(
+        self,
+        region: Columns,
+        program: ProgramColumns,
+        alike: Sequence[int],
+        written: Mapping[str, int],
+        looped: Callable[[Span], int | None],
+    ) -> None:
+        self._region, self._program, self._written = region, program, written
+        self._looped = looped
+        self._placed = any(place.spans for place in program.places)
+        self._kinds = [alike[kind] for kind in region.kind]
+        self._symbols: Pool[object] = Pool()
+
+    def loops(self) -> list[_Loop]:
+        """Returns the outermost loops, in program order."""
+        return self._within(0, len(self._kinds), _LEVELS)
+
+    def _within(self, low: int, high: int, levels: int) -> list[_Loop]:
+        tokens = [_Token(n, n + 1, self._symbols.number(self._kinds[n])) for n in range(low, high)]
+        for level in range(levels):
+            loops = self._pass(tokens)
+            if not loops:
+                break
+            if not level and levels > 1:
+                for loop in loops:
+                    last = loop.stop - loop.size
+                    loop.inside = self._within(last, loop.stop, levels - 1)
+            tokens = self._folded(tokens, loops)
+        return [token.loop for token in tokens if token.loop]
+
+    def _folded(self, tokens: list[_Token], loops: list[_Loop]) -> list[_Token]:
+        """Replaces the tokens of each loop by one token."""
+        by_first = {loop.first: loop for loop in loops}
+        done: list[_Token] = []
+        stop = -1
+        for token in tokens:
+            loop = by_first.get(token.first)
+            if loop is not None:
+                stop = loop.stop
+                block = tuple(self._kinds[loop.first : loop.first + loop.size])
+                symbol = self._symbols.number((block, loop.count))
+                done.append(_Token(loop.first, stop, symbol, loop))
+            elif token.first >= stop:
+                done.append(token)
+        return done
+
+    def _pass(self, tokens: list[_Token]) -> list[_Loop]:
+        """Returns the loops among the periodic stretches of the tokens.
+
+        A period that is refused at one position is skipped until the stretch with that period
+        ends, which keeps the search linear.
+        """
+        symbols = [token.symbol for token in tokens]
+        nexts = _next_occurrences(symbols)
+        refused: dict[int, int] = {}
+        loops: list[_Loop] = []
+        at, size = 0, len(tokens)
+        while at < size:
+            loop = None
+            for period in sorted({after[at] - at for after in nexts if after[at] >= 0}):
+                if refused.get(period, -1) > at:
+                    continue
+                steps = _matching(symbols, at, period)
+                if steps < (_LEAST - 1) * period:
+                    continue
+                loop = self._loop(tokens, at, period, steps)
+                if loop is not None:
+                    break
+                refused[period] = at + steps
+            if loop is None:
+                at += 1
+                continue
+            loops.append(loop)
+            while at < size and tokens[at].first < loop.stop:
+                at += 1
+        return loops
+
+    def _loop(self, tokens: list[_Token], at: int, period: int, steps: int) -> _Loop | None:
+        """Returns the loop with a period, started where it carries the fewest values, or None."""
+        count = steps // period + 1
+        turns = min(steps + period - count * period, period - 1, _TURNS)
+        best = None
+        for turn in range(turns + 1):
+            start = at + turn
+            first = tokens[start].first
+            length = tokens[start + period - 1].stop - first
+            loop = self._chained(first, length, count)
+            if loop is not None and (best is None or loop.carried < best.carried):
+                best = loop
+        if best is None or (best.count - 1) * self._weight(best.first, best.size) < _SAVED:
+            return None
+        for token in tokens[at:]:
+            if token.first >= best.first + best.size:
+                break
+            if token.loop is not None and token.first >= best.first:
+                best.inside.append(token.loop)
+        return best
+
+    def _chained(self, first: int, size: int, count: int) -> _Loop | None:
+        """Returns a loop over the copies with equal reads; None for fewer than `_LEAST`.
+
+        Where a copy differs, the search goes on with the copies after it.
+        """
+        for last in (count, count - 1):  # equations after the loop may look like one more copy
+            start, left = first, last
+            while left >= _LEAST:
+                wrong = self._unlike(start, size, left)
+                if wrong is None:
+                    break
+                start, left = start + (wrong + 1) * size, left - wrong - 1
+            if left >= _LEAST:
+                carried = {v for v in self._reads(start, size, left - 1) if v < 0}
+                if carried and self._recurs(start, size, left - 1):
+                    return _Loop(start, size, left, len(carried))
+        return None
+
+    def _recurs(self, first: int, size: int, copy: int) -> bool:
+        """Whether a carried value depends on itself one copy earlier, directly or through others.
+
+        Blocks of independent work, cut in the middle, also read the copy before them, but without
+        such a cycle:
+
+            a0 b0, a1 b1, a2 b2 cut as (b0 a1) (b1 a2): b1 reads the carried a1, a2 reads neither
+
+        Carried values that depend on no carried value are dropped until none is left (no cycle) or
+        none can be dropped (a cycle).
+        """
+        region = self._region
+        start = first + copy * size
+        values = region.first_result[first + size] - region.first_result[first]
+        reads = iter(self._reads(first, size, copy))
+        needs: list[int] = []  # by value of the copy, the carried values it depends on, as bits
+        handed: Pool[int] = Pool()
+        for step in range(start, start + size):
+            bits = 0
+            for _ in range(region.first_operand[step], region.first_operand[step + 1]):
+                value = next(reads)
+                if 0 <= value < _OUT:
+                    bits |= needs[value]
+                elif value < 0:
+                    bits |= 1 << handed.number(value % values)
+            needs += [bits] * (region.first_result[step + 1] - region.first_result[step])
+        left = {number: needs[value] for value, number in handed.items()}
+        while left:
+            alive = sum(1 << number for number in left)
+            dependent = {number: bits for number, bits in left.items() if bits & alive}
+            if len(dependent) == len(left):
+                return True
+            left = dependent
+        return False
+
+    def _unlike(self, first: int, size: int, count: int) -> int | None:
+        """Returns the last copy whose reads differ from the final copy's; None where none do."""
+        steady = self._reads(first, size, count - 1)
+        types = self._types(first, size, count - 1)
+        values = self._region.first_result[first + size] - self._region.first_result[first]
+        for copy in range(count - 2, -1, -1):
+            reads = self._reads(first, size, copy)
+            if reads != steady:
+                for value, usual in zip(reads, steady, strict=True):
+                    before = usual < 0 and copy * values + usual < 0
+                    if value != (_OUT if before else usual):
+                        return copy
+            copied = self._types(first, size, copy)
+            if copied != types:
+                pairs = zip(types, copied, strict=True)
+                if any(a != b and -1 not in (a, b) for a, b in pairs):
+                    return copy
+        return None
+
+    def _reads(self, first: int, size: int, copy: int) -> list[int]:
+        """Returns the operands of a copy as offsets from its first value; below 0 precede it."""
+        region = self._region
+        start = first + copy * size
+        base, lowest = region.first_result[start], region.first_result[first]
+        offsets = []
+        for step in range(start, start + size):
+            own = region.first_result[step]
+            for back in region.distances(step):
+                value = own - back
+                offsets.append(_OUT if back == LITERAL or value < lowest else value - base)
+        return offsets
+
+    def _types(self, first: int, size: int, copy: int) -> list[int]:
+        """Returns the types of the operands of a copy; -1 for a literal."""
+        region = self._region
+        start = first + copy * size
+        return [
+            -1 if back == LITERAL else region.types[region.first_result[step] - back]
+            for step in range(start, start + size)
+            for back in region.distances(step)
+        ]
+
+    def _weight(self, first: int, size: int) -> int:
+        """Returns the number of equations of a stretch, its calls inlined."""
+        calls = self._region.calls
+        called = (name for n in range(first, first + size) for name in calls.get(n, ()))
+        return size + sum(self._written[name] for name in called)
+
+    def described(self, loops: Sequence[_Loop], times: int, level: int = 1) -> Iterator[Unrolled]:
+        """Yields the descriptions of loops that the user's source has, with their lines."""
+        for loop in loops:
+            used = sorted(set(self._region.place[loop.first : loop.stop]))
+            places = [self._program.places[n] for n in used]
+            if not self._placed or is_users_loop(places, self._looped, level):
+                yield self._described(loop, places, times, level)
+
+    def _described(self, loop: _Loop, places: Sequence[Place], times: int, level: int) -> Unrolled:
+        region = self._region
+        return Unrolled(
+            region.name,
+            loop.first,
+            loop.size,
+            loop.count,
+            self._weight(loop.first, loop.size),
+            loop_lines(places, self._looped),
+            region.ids[loop.first],
+            loop.carried,
+            times,
+            "transpose(" in self._program.places[region.place[loop.first]].scope,
+            tuple(self.described(loop.inside, times * loop.count, level + 1)),
+            self._before(loop),
+        )
+
+    def _before(self, loop: _Loop) -> int:
+        """Returns the number of equations right before a loop that come from its lines.
+
+        0 unless they are about one repetition: from half to one and a half of its size.
+        """
+        places, region = self._program.places, self._region
+        block = set(region.place[loop.first : loop.first + loop.size])
+        lines = {_user_lines(places[n]) for n in block}
+        first = loop.first
+        while first > 0 and _user_lines(places[region.place[first - 1]]) in lines:
+            first -= 1
+        equations = loop.first - first
+        return equations if lines != {()} and loop.size <= 2 * equations < 3 * loop.size else 0
+
+
+def _user_lines(place: Place) -> tuple[Spot, ...]:
+    return tuple(spot(span) for span in place.spans if not span.library)
+
+
+def _next_occurrences(symbols: Sequence[int]) -> list[list[int]]:
+    """Returns, for windows of 1, 2, 4, ... symbols, the next occurrence of each; -1 for none.
+
+    Windows are ranked by prefix doubling: equal pairs of ranks of width w are equal windows of
+    width 2w, so each width takes one pass, without comparing symbols again.
+    """
+    nexts = []
+    ranks = list(symbols)
+    width = 1
+    for _ in range(_WINDOWS):
+        last: dict[int, int] = {}
+        after = [-1] * len(symbols)
+        for n in range(len(ranks) - 1, -1, -1):
+            after[n] = last.get(ranks[n], -1)
+            last[ranks[n]] = n
+        nexts.append(after)
+        pool: Pool[tuple[int, int]] = Pool()
+        ranks = [pool.number(pair) for pair in zip(ranks, ranks[width:], strict=False)]
+        width *= 2
+    return nexts
+
+
+def _matching(symbols: Sequence[int], at: int, period: int) -> int:
+    """Counts the symbols from `at` on that are equal one period later.
+
+    Compares slices of doubling length, which is faster than one symbol at a time; only the slice
+    with the first mismatch is searched by symbol.
+    """
+    low, stretch = at, _STRETCH
+    end = len(symbols) - period
+    while low < end:
+        high = min(low + stretch, end)
+        if symbols[low:high] != symbols[low + period : high + period]:
+            while symbols[low] == symbols[low + period]:
+                low += 1
+            return low - at
+        low, stretch = high, stretch * 2
+    return max(end - at, 0)
+
+
+def nested(loops: Sequence[Unrolled]) -> Iterator[Unrolled]:
+    """Yields loops and the loops in them, outer before inner."""
+    pending = list(reversed(loops))
+    while pending:
+        loop = pending.pop()
+        yield loop
+        pending.extend(reversed(loop.inside))

@@ -1,0 +1,1 @@
+"""The arrays that live now: what holds them, and what grew."""

@@ -1,0 +1,245 @@
+"""Finds the possible causes of a change: how the settings and inputs of two captures differ."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import reduce
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import Input, Program, Target
+from jaxlens.ir.graph import Node
+from jaxlens.program.sentences import Quoter, listed
+from jaxlens.program.subject import Given
+from jaxlens.report import count
+
+_MOST = 3
+_UNTUNED = "autotuning off"
+_WIDEST = 48  # characters, at most, of flags as the heading of a column
+_SPLIT = re.compile(r", | and ")
+_PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One difference between two captures.
+
+    Attributes:
+        kind: "edit", "input", "static", "transform", "function", "device", "version" or "flag".
+        text: The beginning of a sentence: "On NVIDIA H100 instead of cpu".
+    """
+
+    kind: str
+    text: str
+
+
+def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
+    """Returns the differences, the most probable cause first.
+
+    Args:
+        before: The capture before.
+        after: The capture after.
+        edited: Whether their equations differ.
+    """
+    settings = tuple(_settings(before.program, after.program))
+    if edited and _sources(before) != _sources(after) and not _same_files(before, after):
+        edit = Cause("edit", "The edit")
+        return edit, *(cause for cause in settings if cause.kind != "function")
+    return settings
+
+
+def sides(before: Program, after: Program, names: tuple[str, str] | None = None) -> tuple[str, str]:
+    """Returns two different names of both sides for headings.
+
+    Args:
+        before: One program.
+        after: The other.
+        names: Their names; by default device, its presence, version or flags, if they differ.
+    """
+    if names is not None:
+        one, other = names
+        return names if one != other else (f"{one} (before)", f"{other} (after)")
+    for was, now in (
+        (device(before.target), device(after.target)),
+        (_presence(before.target), _presence(after.target)),
+        (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),
+        (_heading(before.flags), _heading(after.flags)),
+    ):
+        if was != now:
+            return was, now
+    return "before", "after"
+
+
+def _heading(flags: Sequence[str]) -> str:
+    """Returns the flags and disabled passes as a heading; long ones as their numbers."""
+    text = ", ".join(flags) or "as it is"
+    if len(text) <= _WIDEST:
+        return text
+    off = [name for flag in flags if flag.startswith("without ") for name in _SPLIT.split(flag)]
+    others = sum(not flag.startswith("without ") for flag in flags)
+    parts = [f"without {count(len(off), 'pass', 'passes')}"] if off else []
+    return listed([*parts, f"with {count(others, 'flag')}"] if others else parts)
+
+
+def subject(causes: Sequence[Cause], edited: bool) -> str:
+    """Returns the beginning of a sentence on the change."""
+    if causes:
+        head, *rest = (cause.text for cause in causes)
+        return " and ".join([head, *(text[:1].lower() + text[1:] for text in rest)])
+    return "The other program" if edited else "Another compile"
+
+
+def _settings(before: Program, after: Program) -> Iterator[Cause]:
+    yield from _flags(before.flags, after.flags)
+    if text := _devices(before.target, after.target):
+        yield Cause("device", text)
+    if before.target.jax != after.target.jax:
+        yield Cause("version", f"JAX {after.target.jax} instead of {before.target.jax}")
+    elif before.target.jaxlib != after.target.jaxlib:
+        text = f"Jaxlib {after.target.jaxlib} instead of {before.target.jaxlib}"
+        yield Cause("version", text)
+    if inputs := _inputs(before.inputs, after.inputs):
+        yield Cause("input", f"With {listed(inputs, _MOST)}")
+    statics = [
+        f"{new.name}={new.text} instead of {old.text}"
+        for old, new in zip(before.statics, after.statics, strict=False)
+        if old.name == new.name and old.text != new.text
+    ]
+    if statics:
+        yield Cause("static", f"With {listed(statics, _MOST)}")
+    if before.transforms != after.transforms:
+        yield Cause("transform", f"As {title(after)} instead of {title(before)}")
+    elif before.name != after.name:
+        yield Cause("function", f"{after.name} instead of {before.name}")
+
+
+def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
+    changes = [(flag, True) for flag in after if flag not in before]
+    changes += [(flag, False) for flag in before if flag not in after]
+    texts = []
+    for flag, is_set in changes:
+        name = flag.removeprefix("without ")
+        texts.append(f"{'with' if is_set == (name == flag) else 'without'} {name}")
+    if texts:
+        text = listed(texts, _MOST)
+        yield Cause("flag", text[:1].upper() + text[1:])
+
+
+def _devices(before: Target, after: Target) -> str:
+    """Returns how the devices differ; "" if they are equal.
+
+    A GPU autotunes its own programs by measuring, so one that is not here can get another program.
+    """
+    was, now = device(before), device(after)
+    if was != now:
+        there = [
+            f"{name}, which is not here ({_UNTUNED})" if _is_untuned(target, other) else name
+            for name, target, other in ((was, before, after), (now, after, before))
+        ]
+        comma = "," if there[1].endswith(")") else ""
+        return f"On {there[1]}{comma} instead of {there[0]}"
+    if before.absent == after.absent:
+        return ""
+    aside = f" ({_UNTUNED})" if after.platform == "gpu" else ""
+    if after.absent:
+        return f"Compiled for an absent {now}{aside} instead of on the device itself"
+    return f"Compiled on {now} itself instead of for one that is not here{aside}"
+
+
+def _is_untuned(target: Target, other: Target) -> bool:
+    """Whether only the other of two GPUs could have been autotuned."""
+    return target.platform == other.platform == "gpu" and target.absent and not other.absent
+
+
+def _presence(target: Target) -> str:
+    return "for an absent device" if target.absent else "on the device"
+
+
+def device(target: Target) -> str:
+    """Returns number and kind of devices: "cpu", "8 x NVIDIA H200"."""
+    kind = target.kind or target.platform
+    return f"{target.devices} x {kind}" if target.devices > 1 else kind
+
+
+def title(program: Program) -> str:
+    """Returns a function's name in the calls of its transforms: `grad(loss)`."""
+    return reduce(lambda name, by: f"{by}({name})", reversed(program.transforms), program.name)
+
+
+def called(program: Program) -> str:
+    """Returns a call in short: `grad(loss)(f32[8,128], f32[4])`."""
+    return f"{title(program)}({listed([str(leaf.type) for leaf in program.inputs], 4)})"
+
+
+def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
+    """Returns changed, new and missing inputs in words, those of one argument together."""
+    was, now = ({leaf.name: leaf for leaf in leaves} for leaves in (before, after))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in {**was, **now}:
+        kind, text = _input(was.get(name), now.get(name))
+        if kind:
+            groups.setdefault((_ROOT.findall(name)[0], kind), []).append(text)
+    texts = []
+    for (root, kind), group in groups.items():
+        joined = len(group) > 1 and kind in _MANY
+        texts += [f"{len(group):,} {_MANY[kind]} in {root}"] if joined else group
+    return texts
+
+
+_ROOT = re.compile(r"\A\W*\w*")
+_MANY = {
+    "new": "new arrays",
+    "gone": "arrays less",
+    "type": "arrays of another type",
+    "donated": "donated arrays",
+    "kept": "arrays no longer donated",
+}
+
+
+def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
+    """Returns the kind of difference in one input, and its words; ("", "") for none."""
+    if old is None:
+        return ("new", f"a new input {new.name} {new.type}") if new else ("", "")
+    if new is None:
+        return "gone", f"no input {old.name}"
+    if str(old.type) != str(new.type):
+        return "type", f"{new.name} {new.type} instead of {old.type}"
+    if old.type.weak != new.type.weak:
+        return "weak", f"{new.name} {'weakly' if new.type.weak else 'strongly'} typed"
+    if old.donated != new.donated:
+        kind, state = ("donated", "donated") if new.donated else ("kept", "not donated")
+        return kind, f"{new.name} {state}"
+    if old.sharding != new.sharding:
+        return "sharding", f"{new.name} sharded {new.sharding or 'no longer'}"
+    return "", ""
+
+
+def _sources(capture: Capture) -> set[str]:
+    """Returns the texts of the lines that own equations."""
+    text = line_text(capture)
+    return {text(node) for node in capture.jaxpr.module.nodes()}
+
+
+def _same_files(before: Capture, after: Capture) -> bool:
+    """Whether both were traced from the same text: a static value can leave out a line of it."""
+    texts = Given(lambda: before.sources).or_else({}), Given(lambda: after.sources).or_else({})
+    return bool(texts[0]) and texts[0] == texts[1] and before.program.name == after.program.name
+
+
+def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
+    """Returns the text before of each edited line by its text after; {} for many lines."""
+    removed, new = sorted(before - after - {""}), sorted(after - before - {""})
+    edited: dict[str, str] = {}
+    alike = _ALIKE if len(removed) > 1 or len(new) > 1 else _ALIKE / 2
+    for text in new if len(removed) * len(new) <= _PAIRS else ():
+        for close in get_close_matches(text, removed, n=1, cutoff=alike):
+            edited[text] = close
+            removed.remove(close)
+    return edited
+
+
+def line_text(capture: Capture) -> Callable[[Node], str]:
+    """Returns a function from a node to its line's text without indentation, "" if not known."""
+    quote = Quoter(Given(lambda: capture.sources).or_else({}))
+    return lambda node: quote(node.owner, sys.maxsize)

@@ -1,0 +1,222 @@
+"""THE TABLE of figures of a program, which `compare` compares and `receipt` asserts.
+
+A traced figure needs no compile. None means that the backend does not provide the figure.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Literal
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.columns import counts
+from jaxlens.ir.hlo.buffers import Buffers
+from jaxlens.ir.hlo.live_ranges import Live, live, spaces
+from jaxlens.ir.trips import RunCount, runs
+from jaxlens.program import counted as cost
+from jaxlens.program.fusion_change import operations
+from jaxlens.program.kernel_cost import instruction_costs
+from jaxlens.program.sentences import unknown_trips
+from jaxlens.questions.fusion.facts import joins
+from jaxlens.questions.memory.peak import read, reserved
+from jaxlens.report import total
+
+Unit = Literal["", "flop", "B"]
+
+
+class Figures:
+    """The figures of one capture, each computed on first use.
+
+    Attributes:
+        capture: The capture.
+        missing: Why a figure is missing, by name, of those that `get` computed.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.missing: dict[str, str] = {}
+
+    @cached_property
+    def primitives(self) -> Mapping[str, int]:
+        """Number of equations by primitive, each nested body once."""
+        return dict(sorted(counts(self.capture.jaxpr.module).items()))
+
+    @cached_property
+    def counted(self) -> cost.Cost:
+        """Flops and bytes of the equations, loops multiplied by known trip counts."""
+        return cost.facts(self.capture, compiled=False)
+
+    @cached_property
+    def operations(self) -> Mapping[str, int]:
+        """Number of optimised instructions by opcode, without those inside fusions."""
+        return Counter(node.opcode for node in operations(self.capture.optimized.module))
+
+    @cached_property
+    def joined(self) -> int:
+        """Number of fusions of several operations; XLA puts single ones into a fusion too."""
+        module = self.capture.optimized.module
+        fusions = (node for node in operations(module) if node.opcode == "fusion")
+        return sum(1 for node in fusions if len(joins(node, module)) > 1)
+
+    @cached_property
+    def called(self) -> Mapping[str, int]:
+        """Number of kernels and library calls of the executable, by kind."""
+        return Counter(kernel.kind for kernel in self.capture.kernels)
+
+    @cached_property
+    def assignment(self) -> Buffers | None:
+        """XLA's buffer assignment; None if the backend provides none."""
+        return read(self.capture)
+
+    @cached_property
+    def ranges(self) -> Live | None:
+        """Live ranges in main memory, of which the peak is that of `jaxlens.memory(f)`."""
+        return live(self.assignment) if self.assignment else None
+
+    @cached_property
+    def elsewhere(self) -> int | None:
+        """Sum of the peaks, in bytes, of all memory spaces but main memory (a TPU's VMEM)."""
+        if self.assignment is None:
+            return None
+        by_space = (live(self.assignment, number) for number in spaces(self.assignment))
+        return sum(ranges.bytes for ranges in by_space if ranges is not None)
+
+    def of_equations(self, name: str) -> int | None:
+        """Returns a sum over the equations by its name in `Cost`.
+
+        Raises:
+            UnavailableError: It needs the trips of a loop, and they are unknown.
+        """
+        value: int | None = getattr(self.counted, name)
+        if value is None and self.counted.open:
+            raise UnavailableError(unknown_trips(self.counted.open))
+        return value
+
+    @cached_property
+    def executions(self) -> int:
+        """How often kernels and library calls start in a run.
+
+        Raises:
+            UnavailableError: It needs the trips of a loop, and they are unknown.
+        """
+        module = self.capture.optimized.module
+        often = {n.id: r for name, r in runs(module).items() for n in module.regions[name].nodes}
+        kernels = [k for k in self.capture.kernels if k.kind in ("kernel", "library call")]
+        known = [often.get(kernel.instruction, RunCount(1)) for kernel in kernels]
+        if loops := [loop for one in known for loop in one.open]:
+            raise UnavailableError(unknown_trips(loops))
+        return sum(one.times for one in known)
+
+    @cached_property
+    def moved(self) -> int | None:
+        """Bytes of main memory that kernels read and write in a run.
+
+        Raises:
+            UnavailableError: It needs the trips of a loop, and they are unknown.
+        """
+        costs = instruction_costs(self.capture.optimized.module)
+        if loops := [loop for cost in costs for loop in cost.open]:
+            raise UnavailableError(unknown_trips(loops))
+        return total(cost.bytes for cost in costs)
+
+    def get(self, name: str) -> int | None:
+        """Returns a figure by name; None if it is missing, with the reason in `missing`."""
+        try:
+            return FIGURES[name].of(self)
+        except UnavailableError as why:
+            self.missing[name] = str(why)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The definition of one figure.
+
+    Attributes:
+        title: Its name in tables.
+        noun: Its name in sentences: "fusion", "temporary memory".
+        of: Computes it; may raise UnavailableError.
+        unit: Its unit; "" for a count.
+        compiled: Whether it needs the compiled program.
+        portable: Whether it is equal on all machines with this version of JAX.
+    """
+
+    title: str
+    noun: str
+    of: Callable[[Figures], int | None]
+    unit: Unit = ""
+    compiled: bool = True
+    portable: bool = False
+
+
+def _xla(key: str) -> Callable[[Figures], int | None]:
+    def of(figures: Figures) -> int | None:
+        value = figures.capture.cost.get(key, -1.0)
+        return int(value) if 0 <= value < inf else None
+
+    return of
+
+
+FIGURES: Mapping[str, Metric] = {
+    "equations": Metric(
+        "equations", "equation", lambda f: sum(f.primitives.values()), "", False, True
+    ),
+    "flops": Metric("flops", "flops", lambda f: f.of_equations("flops"), "flop", False, True),
+    "transcendentals": Metric(
+        "transcendentals",
+        "transcendental",
+        lambda f: f.of_equations("transcendentals"),
+        "",
+        False,
+        True,
+    ),
+    "bytes": Metric(
+        "bytes of arguments and results",
+        "arguments and results",
+        lambda f: f.of_equations("bytes"),
+        "B",
+        False,
+        True,
+    ),
+    "instructions": Metric(
+        "instructions, loop bodies once", "instruction", lambda f: sum(f.operations.values())
+    ),
+    "fusions": Metric("fusions of several operations", "fusion", lambda f: f.joined),
+    "kernels": Metric("kernels", "kernel", lambda f: f.called.get("kernel", 0)),
+    "library_calls": Metric(
+        "library calls", "library call", lambda f: f.called.get("library call", 0)
+    ),
+    "executions": Metric(
+        "executions of kernels and calls", "kernel execution", lambda f: f.executions
+    ),
+    "temporaries": Metric(
+        "temporary memory", "temporary memory", lambda f: f.capture.memory.temporaries, "B"
+    ),
+    "peak": Metric(
+        "memory at the peak",
+        "memory at the peak",
+        lambda f: f.ranges.bytes if f.ranges else None,
+        "B",
+    ),
+    "on_chip": Metric(
+        "memory on the chip, at its peak", "memory on the chip", lambda f: f.elsewhere, "B"
+    ),
+    "reserved": Metric(
+        "memory reserved",
+        "memory reserved",
+        lambda f: reserved(f.capture.memory, f.assignment, f.ranges),
+        "B",
+    ),
+    "xla_flops": Metric("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
+    "xla_bytes": Metric(
+        "bytes accessed by XLA's account, loops once",
+        "bytes accessed by XLA's account",
+        _xla("bytes accessed"),
+        "B",
+    ),
+    "moved": Metric("bytes that kernels move", "bytes moved", lambda f: f.moved, "B"),
+}
+"""The figures by name."""

@@ -1,0 +1,303 @@
+"""Receipts: facts of one program for a test or notebook to assert, each computed on first use.
+
+    receipt = jaxlens.receipt(step, params, x)
+    assert receipt.fusions == 2
+    receipt.expect(equations=12, kernels=3)     # says what differs, and where
+    receipt.within(peak="2GB", kernels=12)      # upper bounds, likewise
+    assert receipt.fingerprint == "3c0f..."     # the same program as on that day
+
+The fingerprint is made of the jaxpr (operations, parameters, types, dataflow) and of
+StableHLO (which holds captured arrays too), names and source lines left out. Neither depends on
+the machine, so it is the same in every process and on every machine with one version of JAX, for
+one kind of device and one `jax.config`. What is compiled (fusions, kernels, memory) depends on the
+machine's cores and its CPU too.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
+from jaxlens.program import counted as cost
+from jaxlens.program.kernels import inside
+from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes
+from jaxlens.questions.compare.bounds import read_bounds
+from jaxlens.questions.compare.causes import title
+from jaxlens.questions.compare.figures import FIGURES, Figures
+from jaxlens.questions.cost import report as cost_report
+from jaxlens.questions.memory import report as memory
+from jaxlens.report import Finding, amount
+
+_DIGITS = 16
+_FEW, _SENTENCES = 8, 2  # fusions, and findings, in a failed assertion
+_PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
+_COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
+
+
+class Receipt:
+    """Facts of one program. Counting equations traces; a fact of the compile compiles, once.
+
+    Attributes:
+        capture: The program.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self._figures = Figures(capture)
+        self._computed: dict[str, Any] = {}
+
+    @property
+    def equations(self) -> int:
+        """Equations of the jaxpr, each nested body once."""
+        return self._fact("equations")
+
+    @property
+    def primitives(self) -> Mapping[str, int]:
+        """Equations by primitive."""
+        return self._figures.primitives
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations of the equations, of all devices, loops by their trips."""
+        return self._fact("flops")
+
+    @property
+    def transcendentals(self) -> int:
+        """Exponentials, roots and the like, likewise."""
+        return self._fact("transcendentals")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the results, and of what the equations read of the arguments."""
+        return self._fact("bytes")
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of the optimised program, each once; a fusion is one."""
+        return self._fact("instructions")
+
+    @property
+    def fusions(self) -> int:
+        """Fusions of the optimised program that join several operations (not a single one)."""
+        return self._fact("fusions")
+
+    @property
+    def kernels(self) -> int:
+        """Kernels that XLA generated."""
+        return self._fact("kernels")
+
+    @property
+    def library_calls(self) -> int:
+        """Calls of libraries."""
+        return self._fact("library_calls")
+
+    @property
+    def executions(self) -> int:
+        """How often kernels and library calls start in a run, loops by their trips."""
+        return self._fact("executions")
+
+    @property
+    def temporaries(self) -> int:
+        """Bytes of scratch memory, by XLA's buffer assignment."""
+        return self._fact("temporaries")
+
+    @property
+    def peak(self) -> int:
+        """Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."""
+        return self._fact("peak")
+
+    @property
+    def on_chip(self) -> int:
+        """Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."""
+        return self._fact("on_chip")
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from start to end: arguments, results and scratch memory."""
+        return self._fact("reserved")
+
+    @property
+    def xla_flops(self) -> int:
+        """XLA's own figure for the optimised program, each loop body once."""
+        return self._fact("xla_flops")
+
+    @property
+    def xla_bytes(self) -> int:
+        """Bytes that instructions access by XLA's account, each loop body once."""
+        return self._fact("xla_bytes")
+
+    @property
+    def moved(self) -> int:
+        """Bytes of main memory that kernels read and write in a run, loops by their trips."""
+        return self._fact("moved")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that are the same for the same program; lowers, compiles nothing.
+
+        Raises:
+            UnavailableError: A saved capture has no StableHLO.
+        """
+        digest = hashlib.sha256()
+        for line in jaxpr_lines(self.capture.jaxpr.module):
+            digest.update(f"{line}\n".encode(errors="surrogatepass"))
+        text = stablehlo_text(self.capture.stablehlo.text)
+        digest.update(text.encode(errors="surrogatepass"))
+        return digest.hexdigest()[:_DIGITS]
+
+    @property
+    def stable(self) -> str:
+        """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
+        kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
+        rows = [(name, value_text(self._figures.get(name))) for name in _PORTABLE]
+        rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
+        deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
+        facts = _rows([("fingerprint", self.fingerprint), *rows])
+        return "\n".join([self.title, *deviations, *facts])
+
+    def facts(self, *, compiled: bool = True) -> dict[str, Any]:
+        """Every fact by name, as plain data; None for what this backend does not give. Compiles.
+
+        Args:
+            compiled: Whether to include the facts of a compile; without them nothing is compiled.
+        """
+        names = [name for name, figure in FIGURES.items() if compiled or not figure.compiled]
+        figures = {name: self._figures.get(name) for name in names}
+        self._computed.update(figures)
+        return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
+
+    def expect(self, **facts: Any) -> None:
+        """Asserts facts, and says of each that is another where it comes from.
+
+        Args:
+            **facts: Facts by name: `fusions=2, equations=12, fingerprint="3c0f..."`.
+
+        Raises:
+            AssertionError: A fact is another.
+            OptionError: There is no such fact.
+        """
+        __tracebackhide__ = True
+        names = ("fingerprint", "primitives", *FIGURES)
+        wrong = []
+        for name, expected in facts.items():
+            if name not in names:
+                raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, names)}")
+            fact = getattr(self, name)
+            if fact != expected:
+                wrong.append(f"  {name}: {value_text(fact)}, expected {value_text(expected)}")
+                wrong += self._why(name)
+        if wrong:
+            raise AssertionError("\n".join([f"{self.title} is another program:", *wrong]))
+
+    def within(self, **most: float | str) -> None:
+        """Asserts upper bounds, and says of what is over its bound where it comes from.
+
+        Args:
+            **most: Bounds by name: `peak="2GB", flops=1e9, kernels=12`.
+
+        Raises:
+            AssertionError: A figure is larger.
+            OptionError: There is no such figure, or a bound is no number.
+            UnavailableError: This backend does not give a figure.
+        """
+        __tracebackhide__ = True
+        over = []
+        for name, bound in read_bounds(most).items():
+            figure = self._fact(name)
+            if figure > bound:
+                unit = FIGURES[name].unit
+                texts = (amount(x, unit) if unit else f"{x:,.10g}" for x in (figure, bound))
+                over.append(f"  {name}: {' is over its budget of '.join(texts)}")
+                over += self._owners(name) or self._why(name)
+        if over:
+            raise AssertionError("\n".join([f"{self.title} is too large:", *over]))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every fact is the same; compiles both, unless the fingerprints differ."""
+        if not isinstance(other, Receipt):
+            return NotImplemented
+        return self.fingerprint == other.fingerprint and self.facts() == other.facts()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        """One line with the facts that are known so far: what pytest shows of a failed assert."""
+        facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts())
+        return f"<Receipt of {self.title}{facts and f': {facts}'}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Shows the text in IPython."""
+        printer.text(str(self))
+
+    def __str__(self) -> str:
+        """The stable text, and below it what is known of the compile so far."""
+        rows = [fact for fact in self._computed_facts() if fact[0] in _COMPILED]
+        return "\n".join([self.stable, *(_rows(rows) if rows else ())])
+
+    @property
+    def title(self) -> str:
+        """The function, its inputs and its device: `step(params, x f32[8]) for cpu`."""
+        program = self.capture.program
+        inputs = named_inputs(program.inputs)
+        flags = f", {', '.join(program.flags)}" if program.flags else ""
+        return f"{title(program)}({inputs}) for {program.target.platform}{flags}"
+
+    def _fact(self, name: str) -> int:
+        """Returns a figure by name.
+
+        Raises:
+            UnavailableError: The backend does not provide it.
+        """
+        figure = self._figures.get(name)
+        if figure is None:
+            title, program = FIGURES[name].title, self.capture.program.name
+            why = self._figures.missing.get(name, "this backend does not say")
+            raise UnavailableError(f"no {title} of {program}: {why}")
+        self._computed[name] = figure
+        return figure
+
+    def _computed_facts(self) -> list[tuple[str, str]]:
+        return [
+            (name, value_text(self._computed[name])) for name in FIGURES if name in self._computed
+        ]
+
+    def _owners(self, name: str) -> list[str]:
+        """Returns which lines own the memory or flops; [] for other figures."""
+        findings: tuple[Finding, ...] = ()
+        if name in ("temporaries", "peak", "reserved"):
+            findings = memory.report(memory.facts(self.capture)).findings
+        elif name == "flops":
+            findings = cost_report.report(cost.counted(self.capture, compiled=False)).findings
+        return [f"    {finding.text}" for finding in findings[:_SENTENCES]]
+
+    def _why(self, name: str) -> list[str]:
+        """Returns details of a fact that differs from the expected one."""
+        if name in ("equations", "primitives"):
+            kinds = [f"{kind} {n:,}" for kind, n in self.primitives.items()]
+            return [f"    {listed(kinds, 3 * _FEW)}"]
+        if name not in ("fusions", "kernels", "instructions"):
+            return []
+        module = self.capture.optimized.module
+        fusions = [node for node in module.nodes() if node.opcode == "fusion"]
+        rows = []
+        for node in fusions[:_FEW]:
+            fused = inside(node, module)
+            lines = listed(lines_of(fused))
+            rows.append(f"    {node.id}: {opcodes(fused)}{f' ({lines})' if lines else ''}")
+        left = len(fusions) - len(rows)
+        return [*rows, *([f"    and {left:,} more fusions"] if left else [])]
+
+
+def value_text(value: Any) -> str:
+    """Returns a figure, or another fact, in words; "not given" for None."""
+    if value is None:
+        return "not given"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<16} {text}" for name, text in rows]

@@ -1,0 +1,159 @@
+"""Reports what changed between two captures: after an edit, on another version, device or flag.
+
+The first sentence has the biggest consequence. Facts: `compare/facts.py`; tables:
+`compare/tables.py`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import log2
+
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.instructions import PLUMBING
+from jaxlens.links.match.across_edits import Pairs
+from jaxlens.program.sentences import listed
+from jaxlens.questions.compare.causes import subject
+from jaxlens.questions.compare.facts import NAMES, Comparison, Names
+from jaxlens.questions.compare.figures import FIGURES, Metric
+from jaxlens.questions.compare.tables import tables
+from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count, tally
+
+_LINES = 3  # lines named in a sentence
+_FEW = 5  # kinds of instructions named in a sentence
+_SENTENCE = (
+    "fusions",
+    "library_calls",
+    "kernels",
+    "executions",
+    "flops",
+    "temporaries",
+    "peak",
+    "on_chip",
+    "moved",
+    "bytes",
+)
+_BY_XLA = ("temporaries", "peak", "on_chip")
+_WORTH = 0.01  # log2 of the ratio from which a figure is in the sentence (0.7%)
+
+
+def report(comparison: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:
+    """Reports a comparison in sentences and tables.
+
+    Args:
+        comparison: The alignment of two captures.
+        names: Names of the two in headings.
+        seconds: More tables, of measurements; those without rows are left out.
+    """
+    new = dict.fromkeys(comparison.new, 1.0) | dict.fromkeys(comparison.changed.values(), 0.5)
+    overlay = Overlay("new (1) or changed (0.5)", "jaxpr", new)
+    full = tuple(table for table in (*tables(comparison, names), *seconds) if table.rows)
+    return Report("What changed", tuple(_findings(comparison, names)), full, (overlay,))
+
+
+def _findings(comparison: Comparison, names: Names) -> Iterator[Finding]:
+    """Yields the biggest consequence, changed instructions, and what could not be compared."""
+    edited = not comparison.equations.equal
+    unchanged = "nothing of what runs changed" if edited else "the same program runs"
+    alike = comparison.instructions is not None and comparison.instructions.equal
+    ranked = _ranked(comparison)
+    parts = [_consequence(FIGURES[name], *comparison.figures[name]) for name in ranked]
+    if comparison.recoded:
+        parts.append(f"other LLVM IR in {count(len(comparison.recoded), 'kernel')}")
+    consequence = ", ".join(parts) or (unchanged if alike else "")
+    equations = _equations(comparison.equations) or "the same equations"
+    trust: Trust = "xla" if any(name in _BY_XLA for name in ranked) else "counted"
+    ids = (*comparison.new, *comparison.changed.values())
+    text = "; ".join(filter(None, (consequence, equations)))
+    yield Finding(f"{subject(comparison.causes, edited)}: {text}.", trust, ids)
+    yield from _instructions(comparison)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for (side, name), why in comparison.missing.items():
+        both = (1 - side, name) in comparison.missing
+        if side == 0 or not both:
+            whose = "both" if both else names[side]
+            reasons.setdefault((whose, why), []).append(FIGURES[name].title)
+    for (whose, why), titles in reasons.items():
+        text = f"Not compared: {listed(titles, 6)} ({whose}: {why})."
+        yield Finding(text, "unknown")
+
+
+def _ranked(comparison: Comparison) -> list[str]:
+    """Returns three or four figures that changed, the most changed first."""
+    weights, grew = {}, {}
+    for name in _SENTENCE:
+        was, now = comparison.figures.get(name, (None, None))
+        if was is None or now is None or was == now or min(was, now) < 0:
+            continue
+        weight = abs(log2((now + 1) / (was + 1)))
+        if weight >= _WORTH:
+            weights[name], grew[name] = weight, now > was
+    if "fusions" in weights:
+        weights.pop("kernels", None)  # each fusion is a kernel, so it would be the same fact
+    if weights.keys() >= {"temporaries", "peak"} and grew["temporaries"] == grew["peak"]:
+        del weights["peak"]
+    ranked = sorted(weights, key=lambda name: -weights[name])[:3]
+    # Moving data to another memory space saves nothing, so both figures are named.
+    if "on_chip" in weights and "on_chip" not in ranked and {"temporaries", "peak"} & set(ranked):
+        ranked.append("on_chip")
+    return ranked
+
+
+def _consequence(figure: Metric, before: int | None, after: int | None) -> str:
+    """Returns `2 fusions instead of 3`."""
+    was, now = before or 0, after or 0
+    if not figure.unit:
+        return f"{count(now, figure.noun)} instead of {was:,}"
+    if figure.unit == "flop":
+        return f"{amount(now, 'flop')} instead of {amount(was, 'flop')}"
+    size, less = amount(abs(now - was), figure.unit), "less" if now < was else "more"
+    return f"{size} {less} {figure.noun} ({amount(now)}, was {amount(was)})"
+
+
+def _equations(pairs: Pairs) -> str:
+    """Returns `4 equations are new (cell 2:3), 1 is gone`; "" for no change."""
+    parts: list[str] = []
+    for ids, state, module in (
+        (pairs.new, "new", pairs.after),
+        (pairs.gone, "gone", pairs.before),
+        (tuple(pairs.changed.values()), "of another type or form", pairs.after),
+    ):
+        if ids:
+            noun = f"{count(len(ids), 'equation')} " if not parts else f"{len(ids):,} "
+            lines = Counter(str(node.owner) for node in _nodes(ids, module) if node.owner)
+            places = listed([line for line, _ in lines.most_common()], _LINES)
+            text = f"{noun}{'is' if len(ids) == 1 else 'are'} {state}"
+            parts.append(f"{text} ({places})" if places else text)
+    return ", ".join(parts)
+
+
+def _nodes(ids: Sequence[str], module: Module) -> list[Node]:
+    id_set = set(ids)
+    return [node for node in module.nodes() if node.id in id_set]
+
+
+def _instructions(comparison: Comparison) -> Iterator[Finding]:
+    """Yields the finding on new, gone and changed instructions of the optimised program."""
+    pairs = comparison.instructions
+    if pairs is None or pairs.equal:
+        return
+    new, removed = (
+        [node for node in _nodes(ids, module) if node.opcode not in PLUMBING]
+        for ids, module in ((pairs.new, pairs.after), (pairs.gone, pairs.before))
+    )
+    parts = [
+        f"{len(nodes):,} {state} ({_opcodes(nodes)})"
+        for nodes, state in ((new, "new"), (removed, "gone"))
+        if nodes
+    ]
+    if pairs.changed:
+        parts.append(f"{len(pairs.changed):,} of another type or holding something else")
+    if parts:
+        ids = tuple(node.id for node in new)
+        yield Finding(f"Instructions of the optimised program: {', '.join(parts)}.", ids=ids)
+
+
+def _opcodes(nodes: Sequence[Node]) -> str:
+    """Returns `fusion x 2, add, 3 more kinds`, the most frequent first."""
+    ranked = Counter(node.opcode for node in nodes).most_common()
+    more = [count(len(ranked) - _FEW, "more kind")] if len(ranked) > _FEW else []
+    return ", ".join([*tally(dict(ranked[:_FEW])), *more])

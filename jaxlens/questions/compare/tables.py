@@ -1,0 +1,194 @@
+"""Tables of what changed between two captures: figures, primitives, lines, fusions, seconds."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Protocol
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
+from jaxlens.ir.graph import Node
+from jaxlens.links.match.across_edits import Pairs
+from jaxlens.program.kernels import inside
+from jaxlens.program.sentences import opcodes
+from jaxlens.questions.compare.facts import NAMES, Comparison, Names
+from jaxlens.questions.compare.figures import FIGURES, Metric
+from jaxlens.report import Cell, Table, amount, barred, cells, count, duration
+
+_ROWS = 60
+
+
+def tables(comparison: Comparison, names: Names) -> Iterator[Table]:
+    """Yields the tables of a comparison; some may have no rows."""
+    yield _figures(comparison, names)
+    yield _primitives(comparison, names)
+    yield _by_line(comparison, names)
+    if comparison.instructions is not None:
+        yield _fusions(comparison.instructions, names)
+
+
+def _figures(comparison: Comparison, names: Names) -> Table:
+    """Returns a table of both sides of each figure."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, (was, now) in comparison.figures.items():
+        if was is None and now is None:
+            continue
+        figure = FIGURES[name]
+        row = (
+            Cell(figure.title),
+            _cell(was, figure),
+            _cell(now, figure),
+            _difference(was, now, figure),
+        )
+        # Each figure has a unit of its own, so its bars have their own scale.
+        rows += [row] if was == now else barred([row], (1, 2))
+    note = (
+        "Equations, flops and bytes of arguments are counted over the jaxpr, flops by the trips of "
+        "loops."
+    )
+    if "temporaries" in comparison.figures:
+        note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis; executions "
+        note += "and what kernels move are counted, by the trips of loops."
+        if any(comparison.figures.get("library_calls", ())):
+            note += " XLA counts no flops for a library call that is a custom call."
+    return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
+
+
+def _cell(value: int | None, figure: Metric) -> Cell:
+    if value is None:
+        return Cell("not given")
+    return Cell(amount(value, figure.unit) if figure.unit else f"{value:,}", value)
+
+
+def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
+    if was is None or now is None:
+        return Cell("")
+    if was == now:
+        return Cell("same", 0)
+    sign = "+" if now > was else "-"
+    size = amount(abs(now - was), figure.unit) if figure.unit else f"{abs(now - was):,}"
+    return Cell(f"{sign}{size}{_ratio(was, now)}", now - was)
+
+
+def _ratio(was: int, now: int) -> str:
+    """Returns the relative change, " (+12%)"; "" for less than half a percent."""
+    change = (now - was) / was if was else 0.0
+    return f" ({change:+.0%})" if abs(change) > 0.005 else ""
+
+
+def _primitives(comparison: Comparison, names: Names) -> Table:
+    """Returns a table of the primitives whose number changed."""
+    rows = [
+        (*cells(kind, was, now), Cell(f"{now - was:+,}", now - was))
+        for kind, (was, now) in comparison.primitives.items()
+        if was != now
+    ]
+    rows.sort(key=lambda row: -abs(float(row[3].value or 0)))
+    columns = ("primitive", *names, "change")
+    shown = barred(rows, (1, 2))
+    return Table("Equations by primitive", columns, shown, right=(1, 2, 3))
+
+
+def _by_line(comparison: Comparison, names: Names) -> Table:
+    """Returns a table of the lines whose equations changed."""
+    rows = tuple(
+        (
+            Cell(line.before or "-"),
+            Cell(line.after or "-", ids=(*line.new, *line.changed)),
+            *cells(len(line.new), len(line.gone), len(line.changed), line.what),
+        )
+        for line in comparison.lines[:_ROWS]
+    )
+    left = len(comparison.lines) - len(rows)
+    note = f"{count(left, 'more line')} below these." if left > 0 else ""
+    columns = (f"line {names[0]}", f"line {names[1]}", "new", "gone", "changed", "what")
+    shown = barred(rows, (2, 3, 4))
+    return Table("Equations by line", columns, shown, note, right=(2, 3, 4), stage="jaxpr")
+
+
+def _fusions(pairs: Pairs, names: Names) -> Table:
+    """Returns a table of the fusions that are new, gone or have other instructions."""
+    old = {n.id: n for n in pairs.before.nodes() if n.opcode == "fusion"}
+    new = {n.id: n for n in pairs.after.nodes() if n.opcode == "fusion"}
+    fusions: list[tuple[Node | None, Node | None]] = []
+    fusions += [(old[id], None) for id in pairs.gone if id in old]
+    fusions += [(old[a], new[b]) for a, b in pairs.changed.items() if a in old and b in new]
+    fusions += [(None, new[id]) for id in pairs.new if id in new]
+    rows = [_fusion(before, after, pairs) for before, after in fusions]
+    rows = [row for row in rows if row[2].text or row[3].text]
+    typed, left = len(fusions) - len(rows), len(rows) - _ROWS
+    note = "Fusions whose contents are the same are left out."
+    if typed:
+        note += f" {count(typed, 'fusion')} of the same operations on other values, too."
+    note += f" {count(left, 'more')} below these." if left > 0 else ""
+    columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
+    return Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")
+
+
+def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...]:
+    left = inside(old, pairs.before) if old else ()
+    right = inside(new, pairs.after) if new else ()
+    images = {pairs.images.get(node.id) for node in left}
+    ids = {node.id for node in right}
+    gained = [node for node in right if node.id not in images]
+    lost = [node for node in left if pairs.images.get(node.id) not in ids]
+    more, less = opcodes(_beyond(gained, lost)), opcodes(_beyond(lost, gained))
+    after = Cell(new.id, ids=(new.id,)) if new else Cell("-")
+    return Cell(old.id if old else "-"), after, *cells(more, less)
+
+
+def _beyond(nodes: Sequence[Node], others: Sequence[Node]) -> Iterator[Node]:
+    """Yields the nodes of opcodes that are more often among them than among the others."""
+    left = Counter(node.opcode for node in others)
+    for node in nodes:
+        left[node.opcode] -= 1
+        if left[node.opcode] < 0:
+            yield node
+
+
+def times(before: Capture, after: Capture, names: Names) -> list[Table]:
+    """Returns a table of the seconds of each step; [] if one of the two was not timed."""
+    try:
+        steps = [{t.step: t.seconds for t in capture.times} for capture in (before, after)]
+    except LensError:
+        return []
+    both = [step for step in steps[0] if step in steps[1]]
+    rows = tuple(
+        (
+            Cell(step),
+            *(Cell(duration(side[step]), side[step]) for side in steps),
+            Cell(f"x {steps[1][step] / steps[0][step]:.2f}" if steps[0][step] else ""),
+        )
+        for step in both
+    )
+    note = "Wall clock, measured once each: differences of a third mean nothing."
+    columns = ("step", *names, "ratio")
+    shown = barred(rows, (1, 2))
+    return [Table("Time per stage", columns, shown, note, volatile=True, right=(1, 2, 3))]
+
+
+class Runs(Protocol):
+    """Seconds of executions of both programs, as `stages/experiments/recompile.py` returns them."""
+
+    @property
+    def before(self) -> tuple[float, ...]: ...
+    @property
+    def after(self) -> tuple[float, ...]: ...
+    @property
+    def how(self) -> str: ...
+
+
+def runs(measured: Runs, names: Names = NAMES) -> Table:
+    """Returns a table of the seconds of executions of both programs."""
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(f"{len(seconds):,}", len(seconds)),
+            *(Cell(duration(s), s) for s in (median(seconds), min(seconds), max(seconds))),
+        )
+        for name, seconds in zip(names, (measured.before, measured.after), strict=True)
+    )
+    how = f"{measured.how[:1].upper()}{measured.how[1:]}."
+    columns = ("", "runs", "median", "least", "most")
+    shown = barred(rows, (2, 3, 4))
+    return Table("Measured", columns, shown, how, volatile=True, right=(1, 2, 3, 4))

@@ -1,0 +1,252 @@
+"""Formats flops and bytes as sentences and tables, with XLA's own figure next to the count."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Span
+from jaxlens.ir.hlo.instructions import idle
+from jaxlens.ir.jaxpr.equation_flops import is_complex
+from jaxlens.program.counted import Cost, Counted
+from jaxlens.program.sentences import Quoter, bracketed, listed, passes, quoter
+from jaxlens.program.subject import Subject
+from jaxlens.questions.cost import line_split
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Overlay,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    explains,
+    tally,
+)
+
+_ROWS = 12
+# Flops for each transcendental up to which the headline names them.
+_MANY = 10
+_PER_DEVICE = (
+    Finding(
+        "The count is for all devices together, a shard_map's body once for each; XLA's is for "
+        "one. So the two are not compared."
+    ),
+)
+
+
+def report(counted: Counted) -> Report:
+    """Reports the cost of the program by line, and why XLA's figure differs."""
+    cost, subject = counted.cost, counted.subject
+    xla, of_xla = _xla(counted)
+    if cost is None:
+        text = "XLA counts a loop's body once, however often it runs."
+        once = [Finding(text)] if _has_flops(xla) else []
+        missing = Finding(f"What each line costs is not counted: {counted.lacking}.", "unknown")
+        return Report("Cost", (*of_xla, *once, missing), ())
+    spans = {str(node.owner): node.owner for node in subject.jaxpr.module.nodes() if node.owner}
+    quote = quoter(subject)
+    sum_, *inexact = _counted(cost)
+    findings = (*_answer(cost, subject, spans, quote), sum_, *of_xla, *inexact)
+    if _has_flops(xla):
+        alone = counted.devices == 1
+        findings += tuple(_gap(cost, xla["flops"], subject)) if alone else _PER_DEVICE
+    overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
+    return Report("Cost", findings, (_figures(cost, xla), _lines(cost, spans, quote)), (overlay,))
+
+
+def _xla(counted: Counted) -> tuple[Mapping[str, float], tuple[Finding, ...]]:
+    """Returns XLA's figures, and the finding with its flops."""
+    if not counted.compiled:
+        return {}, ()
+    try:
+        xla = counted.xla.get()
+        missing = f"its cost analysis {'has none' if xla else 'is empty'} for this target"
+    except UnavailableError as why:
+        xla, missing = {}, str(why)
+    if not _has_flops(xla):
+        return xla, (Finding(f"XLA gives no flops here: {missing}.", "unknown"),)
+    where = f" on each of {counted.devices} devices" if counted.devices > 1 else ""
+    text = f"XLA's own figure for the optimised program{where}: {amount(xla['flops'], 'flop')}."
+    return xla, (Finding(text, "xla"),)
+
+
+def _has_flops(xla: Mapping[str, float]) -> bool:
+    return xla.get("flops", -1.0) >= 0
+
+
+def _answer(
+    cost: Cost, subject: Subject, spans: Mapping[str, Span], quote: Quoter
+) -> Iterator[Finding]:
+    """Yields the finding on the line with the most flops, split up if it has nearly all."""
+    line = min(cost.by_line, key=lambda line: (-cost.by_line[line], line), default="")
+    if line and cost.by_line[line]:
+        share = cost.by_line[line] / cost.counted
+        span = spans.get(line)
+        text = f"{line}{bracketed(span, quote(span))} does {_percent(share)} of "
+        text += amount(cost.counted, "flop")
+        if share > line_split.NEARLY_ALL:
+            inside = line_split.sentence(line_split.parts(subject.jaxpr.module, cost.by_node))
+            text += f" ({inside})" if inside else ""
+        if _MANY * cost.functions >= cost.counted:
+            text += f", besides {_transcendentals(cost)} (exp, sin and the like)"
+        text += passes(cost.open)
+        if any(loop.trips is not None and loop.trips > 1 for loop in cost.loops):
+            text += ", loops counted by their trips"
+        yield Finding(f"{text}.", weight=explains(share, 1))
+
+
+def _counted(cost: Cost) -> Iterator[Finding]:
+    """Yields the findings on the count, and on loops, conds and primitives that make it inexact."""
+    yield _sum(cost)
+    unknown = [loop for loop in cost.loops if loop.trips is None]
+    if unknown:
+        noun = "while loop" if all(loop.kind == "while" for loop in unknown) else "loop or grid"
+        times = "an unknown number of times"
+        if all(loop.kind == "shard_map" for loop in unknown):
+            noun, times = "shard_map", "on an unknown number of devices"
+        head, rest = f"A {noun}", f"runs {times}; its body counts"
+        if len(unknown) > 1:
+            nouns = noun.replace("loop", "loops").replace("grid", "grids")
+            head, rest = f"{len(unknown)} {nouns}", f"run {times}; their bodies count"
+        lines = listed(list(dict.fromkeys(loop.line for loop in unknown if loop.line)))
+        where = f" ({lines})" if lines else ""
+        ids = tuple(loop.id for loop in unknown)
+        weight = explains(sum(loop.flops or 0 for loop in unknown), cost.counted)
+        yield Finding(f"{head}{where} {rest} once.", "unknown", ids, weight=weight)
+    if cost.branches:
+        text = f"{count(len(cost.branches), 'cond')}: the branch that costs most was counted."
+        yield Finding(text, "counted", cost.branches)
+    if cost.unknown:
+        names = listed(tally(cost.unknown), 6)
+        yield Finding(f"Not counted, for want of a rule: {names}.", "unknown")
+
+
+def _sum(cost: Cost) -> Finding:
+    """Returns the finding with the count; where it is zero, with the reason."""
+    transcendentals = _transcendentals(cost)
+    where = f" over the equations{passes(cost.open)}."
+    if cost.counted:
+        also = f" and {transcendentals}" if cost.functions else ""
+        return Finding(f"{amount(cost.counted, 'flop')}{also} counted{where}")
+    if cost.unknown:
+        also = f" besides {transcendentals}" if cost.functions else ""
+        names = listed(list(cost.unknown), 6)
+        return Finding(f"No flop could be counted{also}: there is no rule for {names}.", "unknown")
+    if cost.functions:
+        return Finding(f"{transcendentals} and no other arithmetic counted{where}")
+    size = "" if cost.bytes is None else f", {amount(cost.bytes)} in and out"
+    return Finding(f"No arithmetic: the equations only move data{size}.")
+
+
+def _transcendentals(cost: Cost) -> str:
+    return f"{amount(cost.functions, '').strip()} transcendentals"
+
+
+def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:
+    """Yields the findings on why XLA's flops differ from the count."""
+    loops = cost.once != cost.counted
+    counted = [loop for loop in cost.loops if loop.trips is not None and loop.flops]
+    if counted and loops:
+        alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
+        trips = [f"{n} loops of {text}" if n > 1 else text for text, n in alike.items()]
+        yield Finding(
+            f"XLA counts a loop's body once ({listed(trips)}): "
+            f"counted like that the equations have {amount(cost.once, 'flop')}.",
+            ids=tuple(loop.id for loop in counted),
+        )
+    calls = _custom_calls(subject)
+    if calls:
+        yield Finding(f"XLA counts nothing for what a custom call does: {listed(calls)}.", "xla")
+    if any(is_complex(value.type) for n in subject.jaxpr.module.nodes() for value in n.results):
+        yield Finding(
+            "The count is of operations on real numbers, 8 for the multiply-add of a complex dot; "
+            "XLA counts 2 for it, and 8 n log2 n for an FFT. So the two are not compared."
+        )
+        return
+    if not cost.once:
+        if xla_flops:
+            why = "what has no rule here" if cost.unknown else "loop counters or what passes added"
+            flops = amount(xla_flops, "flop")
+            text = f"XLA's {flops} are in none of the counted equations: {why}."
+            yield Finding(text, "unknown" if cost.unknown else "counted")
+        return
+    # What remains with each loop body counted once.
+    share = (xla_flops - cost.once) / cost.once
+    if abs(share) < 0.005:
+        start = "Apart from that the" if loops or calls else "The"
+        end = ", as far as there are rules" if cost.unknown else ""
+        yield Finding(f"{start} two agree{end}.")
+    elif share > 0 or not calls:  # custom calls may account for all of a lower figure
+        start = "With loops counted once the" if loops else "The"
+        why = "less: lowering or passes removed, merged or simplified the rest"
+        if share > 0:
+            why = "more: values computed again inside fusions, loop counters or what passes added"
+        if share > 0 and cost.unknown:
+            why = "more: what has no rule here, values computed again, or what passes added"
+        yield Finding(f"{start} optimised program does {_percent(abs(share))} {why}.")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
+def _custom_calls(subject: Subject) -> list[str]:
+    try:
+        nodes = list(subject.optimized.module.nodes())
+    except UnavailableError:
+        return []
+    calls = (n for n in nodes if n.opcode == "custom-call" and not idle(n))
+    named = (n.attrs.get("custom_call_target", n.id) for n in calls)
+    return list(dict.fromkeys(name.strip('"') for name in named))
+
+
+def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
+    """Returns a table of the count and XLA's figures."""
+
+    def row(name: str, n: int | None, once: int | None, key: str, unit: str) -> tuple[Cell, ...]:
+        value = xla.get(key)
+        is_known = value is not None and value >= 0
+        figures = (
+            Cell(name),
+            Cell(amount(n, unit).strip(), n),
+            Cell("" if once is None else amount(once, unit), once),
+            Cell(amount(value, unit).strip() if is_known else "not given", value),
+        )
+        (shown,) = barred([figures], (1, 2, 3))  # each figure has its unit, and so its scale
+        return shown
+
+    rows = (
+        row("flops", cost.counted, cost.once, "flops", "flop"),
+        row("transcendentals", cost.functions, None, "transcendentals", ""),
+        row("bytes", cost.bytes, None, "bytes accessed", "B"),
+    )
+    of = f"Counted of a run{passes(cost.open)}. " if cost.open else ""
+    return Table(
+        "Cost",
+        ("", "counted", "loops once", "XLA, optimised program"),
+        rows,
+        f"{of}Counted bytes are the results, and what the equations read of the arguments: all, or "
+        "the parts that they take. XLA's are what the instructions of the optimised program "
+        "access, each loop body once.",
+        right=(1, 2, 3),
+    )
+
+
+def _lines(cost: Cost, spans: Mapping[str, Span], quote: Quoter) -> Table:
+    """Returns a table of flops by source line, largest first."""
+    ranked = sorted(cost.by_line.items(), key=lambda item: (-item[1], item[0]))
+    top = ranked[0][1] if ranked else 0
+    rows = tuple(
+        (
+            *cells(line or "(no line)", quote(spans.get(line))),
+            Cell(amount(n, "flop"), n, bar=n / top if top else 0.0),
+            Cell(f"{n / cost.counted:.1%}" if cost.counted else "", n),
+        )
+        for line, n in ranked[:_ROWS]
+    )
+    left = len(ranked) - len(rows)
+    note = f"Of a run{passes(cost.open)}. " if cost.open else ""
+    note += f"{count(left, 'more line')} below these." if left else ""
+    return Table("Flops by line", ("line", "code", "flops", "share"), rows, note, right=(2, 3))

@@ -1,0 +1,492 @@
+"""The roofline of each kernel: whether flops or bytes bound it, and how near it comes to the bound.
+
+A kernel takes at least its flops divided by the device's flops per second, and at least its bytes
+divided by the memory bandwidth. The larger of the two is its best possible time. It is an estimate,
+because bytes that come from a cache can move faster.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+from typing import Literal
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, OptionError, UnavailableError
+from jaxlens.ir.driver import Run
+from jaxlens.ir.facts import Limits
+from jaxlens.program.counted import NOT_COUNTED, Cost, Counted, counted
+from jaxlens.program.kernel_cost import KernelCost, kernel_costs, memories_of
+from jaxlens.program.kernels import Work, works
+from jaxlens.program.published_limits import published
+from jaxlens.program.sentences import listed, passes
+from jaxlens.program.subject import Forwarding, Given
+from jaxlens.questions.cost.modules import ModuleCost, module_costs
+from jaxlens.questions.cost.report import report as cost_report
+from jaxlens.questions.sharding.facts import Sharding, exchanges
+from jaxlens.questions.sharding.report import between
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
+
+Bound = Literal["memory", "compute", "unknown"]
+_ROWS = 20
+_MUCH = 0.05  # share of the bytes from which one kernel is named
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel on the roofline.
+
+    Attributes:
+        kernel: Its flops and bytes.
+        bound: The limit that bounds it; "unknown" for collectives and custom calls.
+        seconds: The best possible time of all its executions.
+        measured: The measured time of all its executions; None where not measured.
+    """
+
+    kernel: KernelCost
+    bound: Bound
+    seconds: float
+    measured: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Flops per second in the measured time, or else in the best possible time."""
+        seconds = self.measured or self.seconds
+        return self.kernel.flops / seconds if seconds else 0.0
+
+
+@dataclass(frozen=True)
+class CostFacts(Forwarding):
+    """All facts about the cost of a program. Attributes of `Cost` can be read from it too.
+
+    Attributes:
+        cost: The count over the equations; None for a program without a jaxpr.
+        kernels: The kernels of the compiled program with their flops and bytes.
+        limits: The limits of the roofline's device; None without a roofline.
+        seconds: Measured seconds per run, by instruction; None where nothing was run.
+        lacking: Why `cost` is None.
+    """
+
+    _forwarded = Cost
+    cost: Cost | None
+    kernels: tuple[KernelCost, ...]
+    limits: Limits | None = None
+    seconds: Mapping[str, float] | None = None
+    lacking: str = ""
+    _counted: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
+    _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
+    _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
+    _run: Run | None = field(default=None, repr=False, compare=False)
+    _exchanges: Given[Sharding | None] = field(
+        default=Given(lambda: None), repr=False, compare=False
+    )
+
+    def _record(self) -> Cost:
+        if self.cost is None:
+            raise UnavailableError(self.lacking)
+        return self.cost
+
+    def both_counts(self) -> Counted:
+        """Returns the counts over the equations and by XLA, with the program."""
+        return self._counted
+
+    def works(self) -> list[Work]:
+        """Returns the kernels with their instructions; empty where unknown."""
+        return self._works.or_else([])
+
+    def run(self) -> Run | None:
+        """Returns the measured executions; None where nothing was run."""
+        return self._run
+
+    @property
+    def modules(self) -> tuple[ModuleCost, ...]:
+        """The cost by module and layer, each followed by those within it; () for none."""
+        return self._modules.get()
+
+    @property
+    def exchanges(self) -> Sharding | None:
+        """What travels between devices, if they are of several processes; None else."""
+        return self._exchanges.get()
+
+    @property
+    def mfu(self) -> float | None:
+        """Model flops utilisation: counted flops per second over the device's peak for products.
+
+        The flops are those of the equations, without what `jax.checkpoint` computes again. The
+        seconds are the median of the runs. None without `run`, and without the limits of the device
+        that ran it (`roofline`), and where the trips of a loop are unknown.
+        """
+        if self._run is None or self.limits is None or self.cost is None:
+            return None
+        if self.cost.flops is None:
+            return None
+        if not _is_of(self.limits, self.both_counts().subject.program.target.kind):
+            return None
+        products = Counter[str]()
+        for kernel in self.kernels:
+            products[kernel.dtype] += kernel.flops if kernel.product else 0
+        dtype = max(products, key=lambda name: products[name], default="")
+        peak = self.limits.flops(dtype, product=True)
+        flops = self.cost.flops - self.cost.recomputed
+        return flops / (median(self._run.seconds) * peak * self._counted.devices)
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """The kernels on the roofline, by best possible time, longest first; () without limits."""
+        return points(self.kernels, self.limits, self.seconds) if self.limits else ()
+
+    @property
+    def best_seconds(self) -> float | None:
+        """The best possible time of one run; None without limits or a loop's trips."""
+        if self.limits is None or any(kernel.open for kernel in self.kernels):
+            return None
+        return sum(point.seconds for point in self.points)
+
+
+def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
+    """Computes the facts about cost; without a compiled program, those of the equations alone.
+
+    Args:
+        capture: Any capture.
+        roofline: The device whose limits the kernels are compared with; see `limits_of`.
+        run: How often to execute the program to measure its kernels; 0 to not run it.
+    """
+    measured = capture.driver.run_watched(run) if run else None
+    limits = limits_of(capture, roofline) if roofline else None
+    kernels: tuple[KernelCost, ...] = ()
+    lacking = ""
+    try:
+        kernels = kernel_costs(capture)
+    except UnavailableError as why:
+        lacking = str(why)
+    both = counted(capture)
+    if both.cost is not None and any(kernel.uncounted for kernel in kernels):
+        kernels = tuple(_of_pallas(capture, both.cost, kernel) for kernel in kernels)
+    if both.cost is None and not kernels:
+        raise UnavailableError(lacking or both.lacking)
+    return CostFacts(
+        both.cost,
+        kernels,
+        limits,
+        measured.instructions if measured else None,
+        both.lacking,
+        both,
+        Given(lambda: module_costs(capture, kernels, measured.instructions if measured else None)),
+        Given(lambda: works(capture)),
+        measured,
+        Given(lambda: exchanges(capture) if capture.program.target.processes else None),
+    )
+
+
+def _of_pallas(capture: Capture, cost: Cost, kernel: KernelCost) -> KernelCost:
+    """Returns a kernel of Pallas with the flops of its equation: of its body, by grid points."""
+    loops = {loop.id: loop for loop in cost.loops if loop.kind == "pallas_call" and loop.trips}
+    if not (kernel.uncounted and loops):
+        return kernel
+    try:
+        equations = [id for id in capture.links.back(kernel.instruction, "jaxpr") if id in loops]
+    except LensError:
+        return kernel
+    if len(equations) != 1:
+        return kernel
+    loop = loops[equations[0]]
+    once = loop.flops * (loop.trips or 1)
+    return replace(kernel, once=once, flops=kernel.runs * once, unknown=0)
+
+
+def limits_of(capture: Capture, device: str) -> Limits:
+    """Returns the limits of a roofline.
+
+    Args:
+        capture: The program; the element types of its dots and convolutions are measured.
+        device: "here" for the capture's device: measured where this process has it, else as
+            published; or a name such as "h100".
+
+    Raises:
+        OptionError: No published limits of the device are known here.
+        UnavailableError: The device cannot be measured.
+    """
+    if device != "here":
+        return published(device)
+    target = capture.program.target
+    dtypes = (kernel.dtype for kernel in kernel_costs(capture) if kernel.product)
+    measured = None if target.absent else capture.driver.limits(dtypes)
+    if measured is None:
+        if any(kind in target.kind.lower() for kind in ("cpu", "unknown")):
+            raise UnavailableError(
+                "a saved capture runs nowhere that could be measured: name a device, as in "
+                "--roofline=h100"
+            )
+        return published(target.kind)
+    return measured
+
+
+def points(
+    kernels: Sequence[KernelCost], limits: Limits, seconds: Mapping[str, float] | None = None
+) -> tuple[Point, ...]:
+    """Returns the kernels on a roofline, by best possible time, longest first."""
+    unordered = []
+    for kernel in kernels:
+        work = kernel.flops + kernel.transcendentals
+        busy = work / limits.flops(kernel.dtype, kernel.product)
+        moving = (kernel.bytes or 0) / limits.bandwidth
+        bound: Bound = "compute" if busy > moving else "memory"
+        if kernel.unknown or kernel.bytes is None or kernel.travels:
+            bound = "unknown"
+        took = seconds.get(kernel.instruction) if seconds else None
+        unordered.append(Point(kernel, bound, max(busy, moving), took))
+    return tuple(sorted(unordered, key=lambda point: (-point.seconds, point.kernel.instruction)))
+
+
+def report(facts: CostFacts) -> Report:
+    """Reports the cost of the equations, and the flops, bytes and bound of each kernel."""
+    equations, kernels = cost_report(facts.both_counts()), roofline(facts)
+    first, *rest = equations.findings
+    return Report(
+        "Cost",
+        (first, *kernels.findings, *rest),
+        (*equations.tables, *kernels.tables),
+        (*equations.overlays, *kernels.overlays),
+    )
+
+
+def roofline(facts: CostFacts) -> Report:
+    """Reports the kernels in tables, and their bounds in sentences."""
+    limits = facts.limits
+    findings: list[Finding] = []
+    tables: list[Table] = []
+    if facts.kernels:
+        findings += _moves(facts.kernels)
+        tables.append(table(facts.kernels))
+        findings += between(facts.exchanges) if facts.exchanges else ()
+    if limits is not None:
+        findings += _bounds(facts.points, limits)
+        kind = facts.both_counts().subject.program.target.kind
+        if kind and not _is_of(limits, kind):
+            text = f"The kernels are those that XLA made for {kind}; it would make others for "
+            findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
+        tables.append(_bound_table(facts.points, limits))
+    if facts.mfu is not None and limits is not None:
+        recomputed = facts.cost.recomputed if facts.cost else 0
+        without = ", without what jax.checkpoint computes again," if recomputed else ""
+        text = f"The flops per second of the measured runs{without} were compared with "
+        devices = facts.both_counts().devices
+        on_all = f" times {devices} devices" if devices > 1 else ""
+        text += f"{limits.name}'s peak{on_all}."
+        tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"
+        findings.append(Finding(text, "measured", tail=f"{tail}."))
+    if facts.seconds is not None:
+        tables += [_by_line(facts.kernels, facts.seconds), _measured(facts, facts.seconds)]
+    moved = {k.instruction: float(k.bytes or 0) for k in facts.kernels}
+    overlay = (Overlay("bytes moved (B)", "optimized", moved),) if moved else ()
+    return Report("Kernels", tuple(findings), tuple(tables), overlay)
+
+
+def _is_of(limits: Limits, kind: str) -> bool:
+    """Whether limits are those of the device kind that a program is compiled for."""
+    try:
+        return limits.measured or published(kind) is limits
+    except OptionError:
+        return False
+
+
+def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str, float]:
+    """Returns the line with the largest sum of weights; kernels without a line count by name."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for kernel, weight in zip(kernels, weights, strict=True):
+        sums[kernel.lines[0] if kernel.lines else kernel.name] += weight
+    return max(sums.items(), key=lambda pair: pair[1])
+
+
+def _moves(kernels: Sequence[KernelCost]) -> Iterator[Finding]:
+    """Yields the findings on the bytes that the kernels move, and on what is not counted."""
+    memories = memories_of(kernels)
+    whole = sum(kernel.bytes or 0 for kernel in kernels)
+    of = passes(loop for kernel in kernels for loop in kernel.open)
+    if whole:
+        most = max(kernels, key=lambda kernel: kernel.bytes or 0)
+        line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
+        n = len(kernels)
+        subject = f"{n:,} kernels read and write" if n != 1 else "one kernel reads and writes"
+        inside = f" in {next(iter(memories))}" if len(memories) > 1 else ""
+        text = f"{line} moves {share(size, whole)} of the {amount(whole)} that the {subject}"
+        text += f"{inside}{' in a run' if of else ''}{of}"
+        if (most.bytes or 0) >= _MUCH * whole:
+            text += f"; {most.name} alone {share(most.bytes or 0, whole)}"
+        yield Finding(f"{text}.", ids=(most.instruction,))
+    others = [f"{amount(size)} in {name}" for name, size in memories.items()][1:]
+    if others:
+        yield Finding(f"Besides, kernels read and write {listed(others)}.")
+    calls = [kernel.name for kernel in kernels if kernel.unknown]
+    if calls:
+        text = f"What custom calls compute is not known, so their flops are not: {listed(calls)}."
+        yield Finding(text, "unknown")
+
+
+def _bounds(points: Sequence[Point], limits: Limits) -> Iterator[Finding]:
+    """Yields the finding on the program's bound; without figures for measured limits."""
+    whole = sum(point.seconds for point in points)
+    if whole and limits.measured:
+        yield Finding(
+            f"The roofline is that of {limits.name}: {limits.source}. It is measured, so its "
+            "figures stand in a table that a comparison leaves out.",
+            "measured",
+        )
+    elif whole:
+        line, took = _most([p.kernel for p in points], [p.seconds for p in points])
+        memory = sum(point.seconds for point in points if point.bound == "memory")
+        of = passes(loop for point in points for loop in point.kernel.open)
+        text = (
+            f"On {limits.name} a run{of} takes {duration(whole)} at best, {share(took, whole)} of "
+            f"it for {line}; {share(memory, whole)} of it is bound by memory."
+        )
+        travels = sum(point.kernel.travels for point in points)
+        if travels:
+            kernels = count(travels, "kernel")
+            text += f" How fast devices exchange data is not in these limits: {kernels} may take "
+            text += "longer."
+        yield Finding(text, "estimate", (points[0].kernel.instruction,))
+
+
+def table(kernels: Sequence[KernelCost]) -> Table:
+    """Returns a table of the flops and bytes of each kernel, by the sum of both shares."""
+    flops = sum(kernel.flops for kernel in kernels) or 1
+    moved = sum(kernel.bytes or 0 for kernel in kernels) or 1
+    memories = memories_of(kernels)
+    main, *others = memories if len(memories) > 1 else ["bytes"]
+
+    def weight(kernel: KernelCost) -> float:
+        in_all = sum(kernel.memories.values()) / (memories.total() or 1)
+        return kernel.flops / flops + in_all
+
+    ordered = sorted(kernels, key=lambda kernel: (-weight(kernel), kernel.instruction))
+    looped = any(kernel.runs != 1 for kernel in kernels)
+    top = max((kernel.flops for kernel in kernels), default=0) or 1
+    sizes = (n or 0 for kernel in kernels for n in (kernel.bytes, *kernel.memories.values()))
+    wide = max(sizes, default=0) or 1
+    rows = tuple(
+        (
+            Cell(kernel.name, ids=(kernel.instruction,)),
+            Cell(listed(list(kernel.lines), 2)),
+            *([Cell(_runs(kernel), kernel.runs)] if looped else []),
+            *_flops(kernel, flops, top),
+            Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
+            Cell(share(kernel.bytes or 0, moved), kernel.bytes),
+            *(Cell(amount(n := kernel.memories.get(name, 0)), n, bar=n / wide) for name in others),
+            Cell(_intensity(kernel), kernel.intensity),
+        )
+        for kernel in ordered[:_ROWS]
+    )
+    left = len(ordered) - len(rows)
+    note = "A multiply-add is 2 flops, of complex numbers 8; loops by their trips; bytes without "
+    note += "any cache."
+    note += f" flop/B is of {main}." if others else ""
+    if any(kernel.open for kernel in kernels):
+        note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."
+    note += f" {left:,} smaller ones: .kernels has all." if left else ""
+    runs = ("runs",) if looped else ()
+    shares = ("flops", "% of flops", main, f"% of {main}", *others)
+    columns = ("kernel", "from lines", *runs, *shares, "flop/B")
+    right = tuple(range(2, len(columns)))
+    return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")
+
+
+def _flops(kernel: KernelCost, whole: int, top: int) -> tuple[Cell, Cell]:
+    """Returns the cells of a kernel's flops and of their share."""
+    if kernel.uncounted:
+        return Cell("unknown"), Cell("")
+    flops = Cell(amount(kernel.flops, "flop"), kernel.flops, bar=kernel.flops / top)
+    return flops, Cell(share(kernel.flops, whole), kernel.flops)
+
+
+def _runs(kernel: KernelCost) -> str:
+    return f"{kernel.runs:,}{'?' if kernel.open else ''}"
+
+
+def _intensity(kernel: KernelCost) -> str:
+    if kernel.bytes == 0:
+        return "-"
+    return "unknown" if kernel.intensity is None else f"{float(f'{kernel.intensity:.3g}'):,g}"
+
+
+def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
+    """Returns a table of the bound of each kernel."""
+    whole = sum(point.seconds for point in points) or 1.0
+    rows = tuple(
+        (
+            Cell(point.kernel.name, ids=(point.kernel.instruction,)),
+            Cell(listed(list(point.kernel.lines), 2)),
+            Cell(_intensity(point.kernel), point.kernel.intensity),
+            Cell(point.bound),
+            Cell(duration(point.seconds), point.seconds, bar=point.seconds / points[0].seconds),
+            Cell(share(point.seconds, whole), point.seconds / whole),
+        )
+        for point in points[:_ROWS]
+        if points[0].seconds
+    )
+    left = len(points) - len(rows)
+    tops = [f"{amount(rate, 'flop/s')} {dtype}" for dtype, rate in limits.products.items()]
+    if limits.vector is not None:
+        tops.append(f"{amount(limits.vector, 'flop/s')} outside of products")
+    note = (
+        f"{listed(tops, 9)}, {amount(limits.bandwidth, 'B/s')}: {limits.source}. The seconds are "
+        "the best possible by these, an estimate; what stays in a cache can be faster than memory."
+    )
+    note += f" {left:,} shorter ones: .points has all." if left else ""
+    columns = ("kernel", "from lines", "flop/B", "bound by", "at best", "share")
+    title = f"Roofline of {limits.name}"
+    return Table(title, columns, rows, note, limits.measured, (2, 4, 5), "optimized")
+
+
+def _by_line(kernels: Sequence[KernelCost], seconds: Mapping[str, float]) -> Table:
+    """Returns a table of measured seconds by source line."""
+    lines: defaultdict[str, float] = defaultdict(float)
+    for kernel in kernels:
+        lines[kernel.lines[0] if kernel.lines else ""] += seconds.get(kernel.instruction, 0.0)
+    whole = sum(lines.values()) or 1.0
+    ranked = sorted(lines.items(), key=lambda item: -item[1])
+    rows = tuple(
+        (
+            Cell(line or "no line"),
+            Cell(duration(took), took, bar=took / ranked[0][1]),
+            Cell(share(took, whole), took / whole),
+        )
+        for line, took in ranked[:_ROWS]
+        if took
+    )
+    note = "A kernel counts for the line of its product, or of its result."
+    return Table("Measured by line", ("line", "in a run", "share"), rows, note, True, (1, 2))
+
+
+def _measured(facts: CostFacts, seconds: Mapping[str, float]) -> Table:
+    """Returns a table of measured seconds by kernel."""
+    best = {point.kernel.instruction: point.seconds for point in facts.points}
+    ranked = sorted(facts.kernels, key=lambda kernel: -seconds.get(kernel.instruction, 0.0))
+    whole = sum(seconds.get(kernel.instruction, 0.0) for kernel in ranked) or 1.0
+    top = seconds.get(ranked[0].instruction, 0.0) if ranked else 1.0
+    rows = []
+    for kernel in ranked[:_ROWS]:
+        took = seconds.get(kernel.instruction)
+        if took is None:
+            continue
+        at_best = best.get(kernel.instruction)
+        does = kernel.flops / took if took and not kernel.uncounted else None
+        rows.append(
+            (
+                Cell(kernel.name, ids=(kernel.instruction,)),
+                Cell(listed(list(kernel.lines), 2)),
+                Cell(duration(took), took, bar=took / (top or 1.0)),
+                Cell(share(took, whole), took / whole),
+                Cell(amount(does, "flop/s"), does) if does else Cell(""),
+                Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
+                *([Cell(share(at_best, took) if at_best else "")] if best else []),
+            )
+        )
+    unmeasured = sum(1 for kernel in ranked if kernel.instruction not in seconds)
+    note = "One run, from the profiler, which slows small kernels: the shares say more."
+    note += f" {count(unmeasured, 'kernel')} left no mark in the profile." if unmeasured else ""
+    of_best = ("of the best",) if best else ()
+    columns = ("kernel", "from lines", "in a run", "share", "does", "moves", *of_best)
+    right = tuple(range(2, len(columns)))
+    return Table("Measured by kernel", columns, tuple(rows), note, True, right, "optimized")

@@ -1,0 +1,1 @@
+"""Why a trace failed, and what to write instead."""

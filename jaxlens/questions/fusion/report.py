@@ -1,0 +1,182 @@
+"""Formats the facts about fusion as sentences and tables."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jaxlens.program.fusion_change import again, fates_table
+from jaxlens.program.sentences import listed, passes
+from jaxlens.questions.fusion.facts import Fused, Fusions
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Overlay,
+    Report,
+    Table,
+    Trust,
+    amount,
+    cells,
+    count,
+    is_cause,
+    share,
+    tally,
+)
+
+_ROWS = 40
+UNSAID = "XLA does not say"
+
+
+def report(facts: Fusions) -> Report:
+    """Reports the bytes that fusions save, and why the remaining values are not fused."""
+    saved = {fusion.id: float(fusion.saved * fusion.times) for fusion in facts.fusions}
+    overlay = Overlay("bytes that fusion saves (B)", "optimized", saved)
+    tables = (fusions(facts), boundaries(facts), fates_table(facts.change))
+    return Report("Fusion", tuple(findings(facts)), tuple(t for t in tables if t.rows), (overlay,))
+
+
+def findings(facts: Fusions) -> Iterator[Finding]:
+    """Yields the findings, the answer first: bytes saved, then values left and why."""
+    yield Finding(_saved(facts), ids=tuple(fusion.id for fusion in facts.fusions))
+    yield _left(facts)
+    yield from again(facts.change)
+    if not facts.why_not:
+        yield from _model(facts)
+
+
+def _saved(facts: Fusions) -> str:
+    """Returns the sentence on bytes moved, and their share of the bytes moved without fusion."""
+    runs = f"{count(facts.before, 'operation')} run as {facts.after:,}"
+    of, moved = passes(facts.open), sum(facts.memories.values())
+    saved, _ = facts.sums
+    if not facts.fusions:
+        moves = f" A run{of} moves {_moved(facts)}." if moved else ""
+        return f"Nothing was fused: {runs}, and no fusion joins two operations.{moves}"
+    top = facts.fusions[0]
+    moves = "Nothing moves in memory"
+    if moved + saved:
+        moves = f"A run{of} moves {_moved(facts)}, {share(moved, moved + saved)} of what its "
+        moves += "operations would one by one"
+    most = ""
+    if len(facts.fusions) > 1 and is_cause(top.saved * top.times, saved):
+        part = share(top.saved * top.times, saved)
+        most = f"; {part} of what that spares is {top.id}'s"
+        most += f", {listed(top.lines, 2)}" if top.lines else ""
+    many = count(len(facts.fusions), "fusion")
+    return f"{moves}: {runs}, {many} of several operations{most}."
+
+
+def _moved(facts: Fusions) -> str:
+    """Returns the bytes that kernels move, those of each memory where there are several."""
+    if len(facts.memories) < 2:
+        return f"{amount(sum(facts.memories.values()))} in memory"
+    return listed([f"{amount(size)} in {name}" for name, size in facts.memories.items()])
+
+
+def _of(facts: Fusions) -> str:
+    return f" Of a run{passes(facts.open)}." if facts.open else ""
+
+
+def _left(facts: Fusions) -> Finding:
+    """Returns the finding on the largest value between kernels, and why it is not fused."""
+    _, left = facts.sums
+    if not left:
+        memory = next(iter(facts.memories)) if len(facts.memories) > 1 else "memory"
+        return Finding(f"No value is written to {memory} by one kernel and read by another.")
+    top = facts.boundaries[0]
+    if not is_cause(top.bytes * top.times, left):
+        values = count(sum(value.bytes > 0 for value in facts.boundaries), "value")
+        text = f"{amount(left)} of it travel between kernels in {values}, none of which is a fifth."
+        return Finding(text)
+    why = top.why or UNSAID
+    trust: Trust = "xla" if top.trust == "xla" else "counted" if top.why else "unknown"
+    most, lines = amount(top.bytes * top.times), f" ({listed(top.lines, 2)})" if top.lines else ""
+    return Finding(
+        f"{amount(left)} of it travel between kernels, most ({most}) from "
+        f"{top.producer}{lines} to {listed(top.consumers, 2)}: {why}.",
+        trust,
+        (top.producer, *top.consumers),
+    )
+
+
+def _model(facts: Fusions) -> Iterator[Finding]:
+    """Yields the findings from XLA's log of fusion decisions."""
+    gains = [fusion.estimate for fusion in facts.fusions if fusion.estimate is not None]
+    if gains:
+        yield Finding(
+            f"By XLA's cost model joining saved {sum(gains):.2f} µs in "
+            f"{count(len(gains), 'fusion')} (estimates for one run of each).",
+            "xla",
+        )
+    if facts.refused:
+        reasons = Counter(facts.refused.values()).most_common()
+        quoted = [f'"{reason}" ({n})' if n > 1 else f'"{reason}"' for reason, n in reasons]
+        pronoun = "it" if len(facts.refused) == 1 else "them"
+        yield Finding(
+            f"XLA refused to fuse {count(len(facts.refused), 'instruction')} into what reads "
+            f"{pronoun}: {listed(quoted)}.",
+            "xla",
+            tuple(facts.refused),
+        )
+
+
+def fusions(facts: Fusions) -> Table:
+    """Returns a table with a row per fusion: operations, source lines, bytes saved."""
+    shown = facts.fusions[:_ROWS]
+    top = max((fusion.saved * fusion.times for fusion in shown), default=0) or 1
+    modelled = any(fusion.estimate is not None for fusion in shown)
+    looped = any(fusion.times > 1 for fusion in shown)
+    rows = tuple(
+        (
+            Cell(fusion.id, ids=(fusion.id,)),
+            *cells(fusion.kind, ", ".join(tally(fusion.operations)), ", ".join(fusion.lines)),
+            *(cells(fusion.times) if looped else ()),
+            Cell(amount(fusion.saved), fusion.saved, bar=fusion.saved * fusion.times / top),
+            *cells(fusion.repeated),
+            *([_estimate(fusion)] if modelled else []),
+        )
+        for fusion in shown
+    )
+    times = ("runs",) if looped else ()
+    model = ("XLA: saved, µs",) if modelled else ()
+    columns = ("fusion", "kind", "joins", "from lines", *times, "saved", "repeats", *model)
+    note = (
+        "Saved: what its operations would read and write one by one, less what it does as one, "
+        "in each run. Repeats: operations that another place computes too."
+    )
+    if facts.wrapped:
+        note += f" {count(facts.wrapped, 'fusion')} of one operation joined nothing."
+    left = len(facts.fusions) - len(shown)
+    note += f" {left:,} more below these." if left else ""
+    note += f" {facts.note}" if facts.note else ""
+    note += _of(facts)
+    right = tuple(range(4, len(columns)))
+    return Table("Fusions", columns, rows, note, right=right, stage="optimized")
+
+
+def _estimate(fusion: Fused) -> Cell:
+    return Cell("" if fusion.estimate is None else f"{fusion.estimate:.2f}", fusion.estimate)
+
+
+def boundaries(facts: Fusions) -> Table:
+    """Returns a table of the values between kernels, and why they are not fused."""
+    shown = [boundary for boundary in facts.boundaries if boundary.bytes][:_ROWS]
+    top = max((boundary.bytes * boundary.times for boundary in shown), default=0) or 1
+    rows = tuple(
+        (
+            Cell(boundary.producer, ids=(boundary.producer,)),
+            Cell(listed(boundary.consumers, 3), ids=boundary.consumers),
+            *cells(listed(boundary.lines, 3), boundary.times),
+            Cell(amount(boundary.bytes), boundary.bytes, bar=boundary.bytes * boundary.times / top),
+            Cell(boundary.why or UNSAID),
+        )
+        for boundary in shown
+    )
+    note = (
+        "Bytes: once written, and read once by each. A result of the program and a value that "
+        "several read are facts, and need not be XLA's reason."
+    )
+    note += " Only on GPUs XLA says why." if facts.why_not else ""
+    note += _of(facts)
+    left = len(facts.boundaries) - len(shown)
+    note += f" {left:,} smaller ones below these." if left else ""
+    columns = ("written by", "read by", "from lines", "runs", "bytes", "what is known of why")
+    return Table("Not fused", columns, rows, note, right=(3, 4), stage="optimized")

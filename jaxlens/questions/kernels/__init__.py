@@ -1,0 +1,1 @@
+"""One kernel: what it fused, its LLVM IR and machine code."""

@@ -1,0 +1,213 @@
+"""Donation: inputs whose buffer a result reuses, inputs that could be donated, and failures.
+
+JAX matches a donated input with a result of the same type, and leaves the others of as many
+elements to XLA (`jax.buffer_donor`), which reuses a buffer for a result of as many bytes. The
+aliases of the optimised module (`input_output_alias`) say which inputs and results share a buffer.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import Input
+from jaxlens.ir.hlo.instructions import numbers
+from jaxlens.program.sentences import listed
+from jaxlens.report import Cell, Finding, Table, amount, cells, count, explains, saves
+
+_ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
+_ROWS = 12
+_OF_ALL = "eqx.filter_jit"  # whose option donates all arguments
+_MUCH = 1_000_000  # bytes from which a device is likely to miss them
+
+
+@dataclass(frozen=True, slots=True)
+class Donation:
+    """One input that is donated, or could be.
+
+    Attributes:
+        name: The input's pytree path.
+        type: Its type, as text.
+        bytes: Its size; None where a dimension is symbolic.
+        donated: Whether the call donates it.
+        result: The result that reuses, or could reuse, its buffer; "" for none.
+        why: Why no result reuses it; "" where one does.
+    """
+
+    name: str
+    type: str
+    bytes: int | None
+    donated: bool
+    result: str
+    why: str = ""
+
+
+def donations(capture: Capture) -> tuple[Donation, ...]:
+    """Returns the donated inputs, then those whose buffer a result without an alias could reuse.
+
+    Raises:
+        UnavailableError: The backend provides no optimised HLO.
+    """
+    inputs, outputs = capture.program.inputs, capture.outputs
+    module = capture.optimized.module
+    number = numbers(module, inputs)
+    # The index of the result that reuses the buffer of each input, by parameter number.
+    aliases = _ALIAS.findall(module.attrs.get("input_output_alias", ""))
+    reused = {int(p): int(n or 0) for n, p in aliases if int(n or 0) < len(outputs)}
+    shared = {name: reused[n] for name, n in number.items() if n in reused}
+    candidates = []
+    for leaf in inputs:
+        if leaf.donated:
+            result = outputs[shared[leaf.name]].name if leaf.name in shared else ""
+            why = "" if result else _why(leaf, inputs, outputs, leaf.name in number)
+            candidates.append(_donation(leaf, result, why))
+    free = [result for n, result in enumerate(outputs) if n not in shared.values()]
+    free = free if capture.program.jit else []  # no jit has an option for them
+    return (*candidates, *_possible(inputs, free, candidates))
+
+
+def donatable(capture: Capture) -> tuple[Donation, ...]:
+    """Returns the inputs that could be donated, of a program that need not be compiled."""
+    inputs, outputs = capture.program.inputs, list(capture.outputs)
+    for leaf in inputs:
+        fits = (n for n, result in enumerate(outputs) if leaf.donated and _has_type(leaf, result))
+        if (n := next(fits, None)) is not None:
+            del outputs[n]
+    return tuple(_possible(inputs, outputs, ()))
+
+
+def _possible(
+    inputs: Sequence[Input], free: list[Input], known: Sequence[Donation]
+) -> Iterator[Donation]:
+    """Yields the inputs that are not donated whose buffer one of the free results could reuse."""
+    candidates = list(known)
+    for fits in (_has_type, _fits):
+        taken = {candidate.name for candidate in candidates}
+        for leaf in inputs:
+            n = next((n for n, result in enumerate(free) if fits(leaf, result)), None)
+            if not leaf.donated and leaf.name not in taken and n is not None:
+                candidates.append(_donation(leaf, free.pop(n).name))
+    yield from candidates[len(known) :]
+
+
+def _donation(leaf: Input, result: str, why: str = "") -> Donation:
+    return Donation(leaf.name, str(leaf.type), leaf.type.bytes, leaf.donated, result, why)
+
+
+def _fits(leaf: Input, result: Input) -> bool:
+    """Whether a result has the type of an input, or as many elements and bytes."""
+    if _has_type(leaf, result):
+        return True
+    sized = leaf.type.bytes is not None and leaf.type.bytes == result.type.bytes
+    return sized and math.prod(leaf.type.shape) == math.prod(result.type.shape)
+
+
+def _has_type(leaf: Input, result: Input) -> bool:
+    return (leaf.type.dtype, leaf.type.shape) == (result.type.dtype, result.type.shape)
+
+
+def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read: bool) -> str:
+    """Returns why no result reuses the buffer of a donated input."""
+    alike = [result for result in outputs if _fits(leaf, result)]
+    rivals = sum(1 for other in inputs if other.donated and _fits(leaf, other))
+    if not alike:
+        near = [r for r in outputs if r.type.shape == leaf.type.shape]
+        also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
+        return f"no result has the size of {leaf.type}{also}"
+    if not is_read:
+        return "the program does not read it"
+    if rivals > len(alike):
+        return (
+            f"{count(len(alike), 'result')} of the size of {leaf.type} for "
+            f"{count(rivals, 'donated input')} of it"
+        )
+    return "a result of its size exists, but XLA did not use it (layout, sharding or backend)"
+
+
+def option(roots: Sequence[str], jit: str) -> str:
+    """Returns the option of a jit that donates arguments: `donate_argnames=('x',)`.
+
+    Args:
+        roots: Names of the arguments.
+        jit: The jit, as `Program.jit` names it.
+    """
+    if jit == _OF_ALL:
+        return 'donate="all"'
+    if "args" in roots:
+        return "donate_argnums=..."  # of `*args`, which JAX refuses by name
+    names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
+    return f"donate_argnames=({names})"
+
+
+def sentences(
+    donations: Sequence[Donation], whole: int | None = None, jit: str = "jax.jit"
+) -> Iterator[Finding]:
+    """Yields the findings on donated inputs and on inputs that could be donated.
+
+    Args:
+        donations: Donations, done or possible.
+        whole: Bytes that the program takes, by which the findings are weighed.
+        jit: What jits the function, as `Program.jit` names it.
+    """
+    reused = [donation for donation in donations if donation.donated and donation.result]
+    if reused:
+        verb = "has" if len(reused) == 1 else "have"
+        inputs = count(len(reused), "donated input")
+        yield Finding(f"{inputs} ({_size(reused)}) {verb} a result in place.", "xla")
+    unused = [donation for donation in donations if donation.donated and not donation.result]
+    if unused:
+        first: dict[str, str] = {}
+        for donation in unused:
+            first.setdefault(donation.why, donation.name)
+        reasons = "; ".join(f"{name}: {why}" for why, name in first.items())
+        text = f"Donated in vain, {_size(unused)}: {reasons}."
+        yield Finding(text, "counted", weight=_weight(unused, whole))
+    possible = [donation for donation in donations if not donation.donated]
+    if possible:
+        roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in possible))
+        how = f"{option(roots, jit)} in {jit}{' (of every array)' * (jit == _OF_ALL)}"
+        results = count(len(possible), "result")
+        fits = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
+        yield Finding(
+            f"Donation could save at most {_size(possible)}: {results} {fits} not donated "
+            f"({listed(roots)}); {how}, if the caller needs them no more.",
+            "estimate",
+            weight=_weight(possible, whole),
+        )
+
+
+def _size(donations: Sequence[Donation]) -> str:
+    return amount(_bytes(donations))
+
+
+def _bytes(donations: Sequence[Donation]) -> int:
+    return sum(donation.bytes or 0 for donation in donations)
+
+
+def _weight(donations: Sequence[Donation], whole: int | None) -> float:
+    """Returns the weight of donating; for a small program it is low, as the bytes do not matter."""
+    size = _bytes(donations)
+    return (saves if size >= _MUCH else explains)(size, whole)
+
+
+def table(donations: Sequence[Donation]) -> Table:
+    """Returns a table with a row per input, largest first."""
+    ranked = sorted(donations, key=lambda donation: -(donation.bytes or 0))
+    top = max((donation.bytes or 0 for donation in ranked), default=0) or 1
+    rows = []
+    for donation in ranked[:_ROWS]:
+        memory = f"{'holds' if donation.donated else 'could hold'} {donation.result}"
+        if donation.why:
+            memory = f"is not used again: {donation.why}"
+        rows.append(
+            (
+                *cells(donation.name, donation.type),
+                Cell(amount(donation.bytes), donation.bytes, bar=(donation.bytes or 0) / top),
+                *cells("yes" if donation.donated else "no", memory),
+            )
+        )
+    left = len(ranked) - len(rows)
+    note = f"{left:,} more: .donations has all." if left else ""
+    columns = ("input", "type", "bytes", "donated", "its memory")
+    return Table("Donation", columns, tuple(rows), note, right=(2,))

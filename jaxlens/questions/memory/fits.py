@@ -1,0 +1,261 @@
+"""Whether a program fits a device, and what would make it fit: each tried by a compile.
+
+A program is compared by what it reserves from start to end. What else is on the device (other
+arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Target
+from jaxlens.program.sentences import listed
+from jaxlens.questions.memory.capacity import Capacity, capacity, refusal
+from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
+from jaxlens.questions.memory.donation import donatable, donations, option
+from jaxlens.questions.memory.peak import MemoryUse, memory_use, read
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
+
+_NEAR = 0.05  # of the limit: nearer than that, nothing is said
+_ROUNDED = 0.02  # by which an allocation may be rounded up
+_LESS = 0.99  # share of the bytes below which an action counts
+
+
+@dataclass(frozen=True, slots=True)
+class FitFacts:
+    """Whether a program fits.
+
+    Attributes:
+        capacity: The limit.
+        takes: Bytes that the program reserves, else those at its peak; None where XLA refuses it
+            and names none.
+        use: Its memory; None where XLA refuses it.
+        target: What it was compiled for.
+        actions: What would make it take less, least first; () where it fits.
+        refused: XLA's reason not to compile it; "" where it does.
+    """
+
+    capacity: Capacity
+    takes: int | None
+    use: MemoryUse | None
+    target: Target
+    actions: tuple[Tried, ...] = ()
+    refused: str = ""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits; None where it is too near to say."""
+        peak = self.use.peak if self.use else None
+        return False if self.refused else self.would_fit(self.takes, peak)
+
+    def would_fit(self, takes: int | None, peak: int | None) -> bool | None:
+        """Returns whether a program of this target fits; None where that cannot be said."""
+        limit = self.capacity.usable
+        # For TPUs the sum of XLA's sizes can exceed a memory for which XLA compiles the program.
+        if self.target.platform == "tpu" and (peak or limit) < limit < (takes or 0):
+            return None
+        return within(takes or 0, limit)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it was compiled for another device than that of the limit."""
+        return bool(self.capacity.source) and not self.capacity.is_of(self.target.kind)
+
+    def near(self, takes: int | None) -> bool:
+        """Whether a size is too near to the limit to say."""
+        return within(takes or 0, self.capacity.usable) is None
+
+
+def within(takes: int, limit: float) -> bool | None:
+    """Returns whether a size fits a limit; None where it is too near to say."""
+    return None if abs(takes / limit - 1) < _NEAR else takes < limit
+
+
+def facts(capture: Capture, fits: str) -> FitFacts:
+    """Compares a program with a limit, and tries what would make it fit if it does not.
+
+    Args:
+        capture: The program.
+        fits: A device, or a size such as "16 GB".
+
+    Raises:
+        OptionError: The limit cannot be read.
+        UnavailableError: The backend gives no sizes.
+    """
+    limit = capacity(fits)
+    use, takes, refused = _sized(capture)
+    fit = FitFacts(limit, takes, use, capture.program.target, (), refused)
+    if fit.fits:
+        return fit
+    actions = [*_donating(capture, not use), *_checkpointing(capture)]
+    actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
+    return replace(fit, actions=tuple(actions))
+
+
+def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
+    """Returns the memory of a program, what it takes, and why XLA does not compile it.
+
+    Raises:
+        UnavailableError: The backend gives no sizes.
+    """
+    try:
+        use = memory_use(capture)
+    except Exception as error:  # XLA's, which no public name holds
+        refused = refusal(error)
+        if refused is None:
+            raise
+        return None, refused.least, refused.text
+    takes = use.peak if use.reserved is None else use.reserved
+    if takes is None:
+        raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
+    return use, takes, ""
+
+
+def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
+    """Yields the donation of all inputs whose memory a result could use."""
+    possible = donatable(capture) if is_refused else donations(capture)
+    possible = tuple(one for one in possible if not one.donated and one.result)
+    if not possible or not capture.program.jit:
+        return
+    roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
+    jit = capture.program.jit
+    name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
+    try:
+        made = Capture(*capture.driver.donating([one.name for one in possible]))
+        use, takes, refused = _sized(made)
+    except UnavailableError as why:
+        yield Tried(name, code, why=str(why))
+        return
+    yield Tried(name, code, use.peak if use else None, why=refused, takes=takes)
+
+
+def _checkpointing(capture: Capture) -> list[Tried]:
+    try:
+        tried = trials(capture)
+    except UnavailableError as why:
+        return [Tried("jax.checkpoint", "jax.checkpoint(f)", why=str(why))]
+    return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
+
+
+def report(fit: FitFacts) -> Report:
+    """Reports the verdict, then what was tried."""
+    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit)]
+    rows = [action for action in fit.actions if action.takes is not None]
+    peak = fit.use.peak if fit.use else None
+    now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
+
+    def unsure(action: Tried) -> str:
+        return "too near" if fit.near(action.takes) else "unknown"
+
+    cells = (
+        (
+            Cell(action.name),
+            Cell(_takes(action), action.takes),
+            Cell("" if action.peak is None else amount(action.peak), action.peak),
+            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(fit, action)]),
+            Cell(action.code),
+        )
+        for action in (now, *rows)
+    )
+    columns = ("with", "takes", "peak", "fits", "in Python")
+    note = "Each was compiled for this; nothing was run."
+    table = Table("What would fit", columns, barred(cells, (1,), (2,)), note, right=(1, 2))
+    return Report("Will it fit", tuple(findings), (table,) if rows else ())
+
+
+def _fits(fit: FitFacts, action: Tried) -> bool | None:
+    return False if action.why else fit.would_fit(action.takes, action.peak)
+
+
+def _takes(action: Tried) -> str:
+    return f"{'at least ' if action.why else ''}{amount(action.takes)}"
+
+
+def _verdict(fit: FitFacts) -> Finding:
+    limit, use = fit.capacity, fit.use
+    if use is None:
+        kind = fit.target.kind or fit.target.platform
+        text = f"It does not fit: XLA does not compile it for {kind}: {fit.refused}."
+        return Finding(text, "xla", weight=1.0)
+    most = None if use.peak is None else amount(use.peak)
+    peak = f", {most} of it at the peak" if most not in (None, amount(fit.takes)) else ""
+    when = f" {use.moment}" if peak and use.moment else ""
+    made = fit.target.kind or fit.target.platform
+    here = f" as compiled for {made}" if fit.is_elsewhere else ""
+    said = {
+        True: f"It fits {limit.words}{here}: it takes {amount(fit.takes)}{peak}{when}, "
+        f"{share(fit.takes or 0, limit.usable)} of that.",
+        False: f"It does not fit {limit.words}{here}: it takes {amount(fit.takes)}{peak}{when}.",
+        None: f"It takes {amount(fit.takes)}{peak}{when}, which is too near to {limit.words} to "
+        "say whether it fits.",
+    }[fit.fits]
+    return Finding(said, "xla", weight=0.0 if fit.fits else 1.0)
+
+
+def _published(fit: FitFacts) -> Iterator[Finding]:
+    limit = fit.capacity
+    if not limit.source:
+        return
+    if fit.is_elsewhere:
+        yield Finding(
+            f"It was compiled for {fit.target.kind or fit.target.platform}: XLA would make "
+            f"another program for {limit.name}, which may take more or less; look with target "
+            f"{target_of(limit.name)}.",
+            "estimate",
+        )
+    if limit.usable < limit.bytes and not fit.fits and (fit.takes or 0) < limit.bytes:
+        yield Finding(
+            f"JAX takes {limit.usable / limit.bytes:.0%} of a GPU's memory by default: "
+            "XLA_PYTHON_CLIENT_MEM_FRACTION=.95 in the environment gives it more.",
+            "estimate",
+        )
+
+
+def _tried(fit: FitFacts) -> Iterator[Finding]:
+    for action in fit.actions:
+        is_code = action.name.startswith("jax.")
+        name = action.name if is_code else f"{action.name[:1].upper()}{action.name[1:]}"
+        if action.takes is not None:
+            if not fit.takes or action.takes > _LESS * fit.takes:
+                continue
+            unsure = "too near to say" if fit.near(action.takes) else "which may fit"
+            fits = {True: "which fits", False: "which does not fit", None: unsure}
+            verdict = fits[_fits(fit, action)]
+            text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
+            yield Finding(text, "measured")
+        else:
+            yield Finding(f"{name} was not tried: {action.why}.", "unknown")
+    tried = [action for action in fit.actions if action.takes is not None]
+    if tried and not any((a.takes or 0) <= _LESS * (fit.takes or 0) for a in tried):
+        names = listed([action.name for action in tried])
+        yield Finding(f"Tried without taking less: {names}.", "measured")
+
+
+def _loosened(fit: FitFacts) -> Iterator[Finding]:
+    """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
+    if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
+        yield Finding(loosened(fit.target.platform), "xla")
+
+
+def allocates(capture: Capture, size: int) -> bool:
+    """Whether a program has one allocation, or results or temporaries, of a number of bytes."""
+    memory = capture.memory
+    sizes = {memory.temporaries, memory.outputs}
+    assignment = read(capture)
+    sizes |= {one.size for one in assignment.allocations} if assignment else set()
+    return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)
+
+
+def target_of(device: str) -> str:
+    """Returns the target that compiles for a device; "" for a size, or where none is described.
+
+    Args:
+        device: A limit, as `capacity` reads it.
+    """
+    name = capacity(device).name if device else ""
+    if name.startswith("TPU"):
+        key = name.removeprefix("TPU ")
+        return f"tpu:{key}:2x2" if key in ("v5e", "v6e") else f"tpu:{key}:2x2x1"
+    return f"gpu:{name.partition(' ')[0].lower()}" if name else ""

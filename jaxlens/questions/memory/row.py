@@ -1,0 +1,110 @@
+"""Rows of the table: the memory peak, and what fits a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxlens.ir.needs import Needs
+from jaxlens.question import About, Lens, Option, Question
+
+if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.questions.memory.fits import FitFacts
+    from jaxlens.questions.memory.report import MemoryFacts
+
+
+def _memory() -> Lens[MemoryFacts]:
+    """What `jaxlens.memory` returns.
+
+    Options:
+        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to six ways.
+
+    Returns:
+        An answer in bytes of one device's main memory: `.peak` (the most in use at once, in XLA's
+        order of instructions; None if XLA gives no live ranges), `.reserved` (taken from start to
+        end), `.arguments`, `.outputs`, `.temporaries`, `.at_peak` (each buffer with `.line`,
+        `.bytes`, `.saved`), `.by_line`, `.residuals`, `.donations` and `.tried`. `.spaces` has the
+        device's other memories, such as a TPU's VMEM (`.name`, `.peak`, `.reserved`, `.at_peak`).
+
+    Raises:
+        UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
+    """
+    from jaxlens.questions.memory.checkpoint import trials
+    from jaxlens.questions.memory.report import facts, report
+    from jaxlens.questions.memory.view import blocks
+    from jaxlens.views.links import weave_small
+
+    def with_trials(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
+        return facts(capture, trials(capture) if checkpoint else ())
+
+    return Lens(
+        with_trials, report, blocks, lambda links, facts: weave_small(links, facts.subject())
+    )
+
+
+MEMORY = Question(
+    "memory",
+    About(
+        "Which line owns the memory peak?",
+        measured="with --checkpoint: the program under jax.checkpoint, compiled anew, not run",
+        xla="sizes, places and live ranges of all buffers (its buffer assignment), per device",
+        counted="what is in use at once: arguments and constants all the time, results once they "
+        "are written, temporaries while they are needed; the line that made each, followed back "
+        "through loops and copies; each memory of the device, such as a TPU's VMEM, by itself; "
+        "what autodiff saves, from the jaxpr",
+    ),
+    _memory,
+    Needs(compiled=True),
+    "compile",
+    "which line owns the memory peak, what autodiff saves, donation",
+    options=(
+        Option(
+            "checkpoint",
+            False,
+            "try jax.checkpoint (compiles up to six programs more)",
+            "the same, and what jax.checkpoint would change, by trying",
+            about=About(
+                "What would jax.checkpoint change?",
+                measured="the program with what it differentiates under jax.checkpoint, in up to "
+                "five ways, each compiled anew and not run",
+                counted="peak, saved bytes and flops of each, counted like those of the program "
+                "itself",
+            ),
+        ),
+    ),
+    panel=4,
+    python="jaxlens.memory(f, x).peak",
+    place=30,
+)
+
+
+def _fits() -> Lens[FitFacts]:
+    from jaxlens.questions.memory.fits import facts, report
+
+    return Lens(facts, report)
+
+
+FITS = Question(
+    "fits",
+    About(
+        "Will it fit a device, and what would make it?",
+        measured="where it does not fit: the program with inputs donated and under "
+        "jax.checkpoint, each compiled anew and not run",
+        xla="what the program reserves from start to end (its buffer assignment), per device",
+        counted="the device's memory is its maker's figure, and of a GPU the share that JAX takes "
+        "by default",
+    ),
+    _fits,
+    verb="compile",
+    help='whether it fits a device (--fits h100, --fits "16 GB"), and what would make it',
+    metavar="DEVICE",
+    values="device",
+    place=40,
+)
+"""It needs no compile beforehand: that XLA refuses to compile is an answer to it."""
+
+
+ROWS = (
+    MEMORY,
+    FITS,
+)

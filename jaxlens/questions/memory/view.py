@@ -1,0 +1,241 @@
+"""The view of `%%compile --memory`: findings, the chart of live ranges, and the tables.
+
+The chart is XLA's buffer assignment: a value is a rectangle from the instruction that defines it to
+the last use, at its offset. Positions of the schedule where nothing is computed are left out.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from jaxlens.errors import LensError
+from jaxlens.program.lines import Spot, spot
+from jaxlens.program.subject import Subject
+from jaxlens.questions.memory.peak import MemoryUse, Owned, Timeline
+from jaxlens.questions.memory.report import MemoryFacts, report
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
+from jaxlens.render.graph.palette import HUES, line_hues
+from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.report import Overlay, amount
+from jaxlens.views import source_pane
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
+_CHARACTER = 7.3  # width in pixels of a character of a chart's text
+_MOST = 1_200  # rectangles
+_ARGUMENTS = 8  # arguments that are drawn separately; more are drawn as one
+_ORDER = ("parameter", "constant", "output", "temporary")
+_ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
+_OTHERS = "arguments, other lines"  # in the legend
+
+
+def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
+    """Returns findings, the chart, tables, and the user's lines tinted by bytes at the peak."""
+    answer = report(facts)
+    timeline = facts.timeline()
+    figure = [picture(timeline)] if timeline else []
+    tables = tuple(map(TableBlock, answer.tables))
+    code = _tinted(facts.subject(), facts.use) if timeline else ()
+    tabs = (
+        Tab("At the peak", tables, True, "What is in memory at the peak, and the rest.", "memory"),
+        Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
+    )
+    return [Findings(answer.findings), *figure, *([Tabs(tabs)] if code else tables)]
+
+
+def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
+    """Returns the user's lines, tinted by the bytes that they own at the peak."""
+    try:
+        sources = subject.sources
+    except LensError:
+        return ()
+    stage = "jaxpr"
+    try:
+        module = subject.jaxpr.module
+    except LensError:  # a program opened from a later stage
+        stage, module = "optimized", subject.optimized.module
+    first: dict[Spot, str] = {}  # the first equation of a line gets all the line's bytes
+    for node in module.nodes():
+        if node.owner is not None:
+            first.setdefault(spot(node.owner), node.id)
+    values: Counter[str] = Counter()
+    for owned in use.at_peak:
+        if owned.span is not None and spot(owned.span) in first:
+            values[first[spot(owned.span)]] += owned.bytes
+    tint = {id: float(size) for id, size in values.items()}
+    overlay = Overlay("bytes at the peak that lines own", stage, tint)
+    return source_pane.blocks(module, sources, {}, overlay, "B")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """A rectangle: values of one source line that use the same buffer one after another."""
+
+    owned: Owned
+    first: int
+    last: int
+    low: int
+    size: int
+
+
+def picture(timeline: Timeline) -> Picture:
+    """Returns the chart of live ranges over the schedule, with the peak marked."""
+    live = timeline.live
+    moments = [n for n in range(live.end + 1) if n not in timeline.quiet] or [0]
+    peak = min(bisect_left(moments, live.position), len(moments) - 1)
+    alt = (
+        f"{timeline.memory} over {len(moments)} instructions: {amount(live.bytes)} at the peak, "
+        f"when {live.instruction} runs, of {amount(max(live.reserved, 1))} reserved"
+    )
+    return Picture(
+        f"{timeline.memory} over the schedule",
+        alt,
+        _drawing(_bars(timeline, moments), len(moments), peak, timeline),
+        tuple(_text(timeline, moments)),
+        "optimized",
+        "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
+        "placed them; colours are source lines.",
+    )
+
+
+def _bars(timeline: Timeline, moments: Sequence[int]) -> list[_Bar]:
+    """Returns the rectangles, arguments lowest; consecutive values of one buffer are joined."""
+    sizes, values = timeline.sizes, timeline.live.values
+    kinds = {value.allocation: _ORDER.index(value.holder) for value in values}
+    numbers = sorted(sizes, key=lambda n: (kinds[n], n))
+    base = dict(zip(numbers, accumulate((sizes[n] for n in numbers), initial=0), strict=False))
+    ranges = zip(timeline.held, timeline.values, strict=True)
+    bars: list[_Bar] = []
+    for live, owned in sorted(ranges, key=lambda p: (p[0].place, p[0].start)):
+        first = bisect_left(moments, live.start)
+        last = max(first, bisect_left(moments, live.end + 1) - 1)
+        at = base[live.allocation] + live.buffer.offset
+        bar = _Bar(owned, first, last, at, live.buffer.size)
+        before = bars[-1] if bars else None
+        if before and _goes_on(before, bar):
+            bars[-1] = replace(before, last=max(last, before.last))
+        else:
+            bars.append(bar)
+    arguments = [bar for bar in bars if bar.owned.kind == "argument"]
+    if len(arguments) > _ARGUMENTS:  # joined: the borders of many would hide them
+        bars = [bar for bar in bars if bar.owned.kind != "argument"]
+        inputs = {value.allocation for value in values if value.holder == "parameter"}
+        size, type = sum(sizes[number] for number in inputs), f"{len(inputs):,} arrays"
+        first_one = arguments[0].owned
+        joined = replace(first_one, name="arguments", type=type, bytes=size, instruction="")
+        bars.append(_Bar(joined, 0, len(moments) - 1, 0, size))
+    return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
+
+
+def _goes_on(before: _Bar, bar: _Bar) -> bool:
+    """Returns whether `bar` directly follows `before` in the same buffer, with the same line."""
+    same = (before.low, before.size, before.owned.line) == (bar.low, bar.size, bar.owned.line)
+    return same and bar.first <= before.last + 1 and bar.owned.kind != "argument"
+
+
+def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) -> str:
+    whole = max(sum(timeline.sizes.values()), 1)
+    step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
+    high = _HIGH / whole
+    bottom = _TOP + _HIGH
+    named = _named(bars)
+    hues = line_hues(named)
+    heights = [(bottom - part / 4 * _HIGH, amount(whole * part / 4)) for part in range(5)]
+    marks = [chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid") for y, _ in heights]
+    ticks = [chart.words(_LEFT - 6, y + 4, text, "dim", "end") for y, text in heights]
+    parts: list[str] = []
+    labels: list[str] = []
+    for bar in bars:
+        x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
+        y, h = bottom - (bar.low + bar.size) * high, bar.size * high
+        owned = bar.owned
+        kind = chart.hue(hues[owned.line]) if owned.line in hues else "quiet"
+        parts.append(
+            chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
+        )
+        room = int((w - 8) / _CHARACTER)
+        label = (owned.line if owned.kind != "argument" else "") or owned.name
+        texts = (f"{label} {amount(bar.size)}", label)
+        if h >= 14 and (text := next((t for t in texts if columns(t) <= room), "")):
+            labels.append(chart.words(x + 4, y + h / 2 + 4, text))
+    x = _LEFT + (peak + 0.5) * step
+    parts.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
+    label = shorten(f"peak {amount(timeline.live.bytes)}: {timeline.live.instruction}", 60)
+    labels.append(chart.words(x, _TOP - 9, label, "text", "start" if x < _WIDTH / 2 else "end"))
+    labels.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
+    labels.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
+    marks.append(chart.group("ticks", ticks))
+    marks.append(chart.plot(_LEFT, _TOP, _WIDTH - _LEFT - _RIGHT, _HIGH, whole, parts))
+    marks.append(chart.group("labels", labels))
+    marks += _legend(named, bottom + 34)
+    return chart.chart(_WIDTH, bottom + 48, marks)
+
+
+def _named(bars: Sequence[_Bar]) -> list[str]:
+    """Returns the lines with the most bytes over time that fit the legend; each has a hue.
+
+    "" represents arguments and all other lines, which have no hue.
+    """
+    area: Counter[str] = Counter()
+    for bar in bars:
+        area[bar.owned.line] += bar.size * (bar.last - bar.first + 1)
+    room = _WIDTH - _LEFT - _wide("")
+    lines = [""]
+    for line, _ in area.most_common():
+        if line and len(lines) <= len(HUES) and (room := room - _wide(line)) >= 0:
+            lines.append(line)
+    return lines
+
+
+def _wide(line: str) -> float:
+    return 34 + _CHARACTER * columns(line or _OTHERS)
+
+
+def _legend(named: Sequence[str], y: float) -> Iterator[str]:
+    """Yields the legend of hues and lines, lines with the most bytes first."""
+    hues = line_hues(named)
+    x: float = _LEFT
+    for line in named:
+        yield chart.rect(x, y - 9, 14, 10, chart.hue(hues[line]) if line else "quiet", line=line)
+        yield chart.words(x + 20, y, line or _OTHERS, "dim")
+        x += _wide(line)
+
+
+def _tip(owned: Owned) -> str:
+    saved = "saved for the backward pass" if owned.saved else ""
+    parts = (f"{owned.name} {owned.type}", amount(owned.bytes), owned.kind, owned.line, saved)
+    return ", ".join(filter(None, parts))
+
+
+def _text(timeline: Timeline, moments: Sequence[int]) -> Iterator[str]:
+    """Yields a text chart of the bytes in use over the schedule."""
+    use = _in_use(timeline, moments)
+    width = min(_COLUMNS, len(use))
+    cuts = [n * len(use) // width for n in range(width + 1)]
+    most = [max(use[a:b]) for a, b in pairwise(cuts)]
+    whole = max(most, default=1) or 1
+    for row in range(_ROWS, 0, -1):
+        level = (row - 0.5) / _ROWS * whole
+        scale = amount(whole * row / _ROWS) if row in (_ROWS, _ROWS // 2) else ""
+        yield f"{scale:>8} |{''.join('#' if used >= level else ' ' for used in most).rstrip()}"
+    at = most.index(whole) if whole in most else 0
+    yield f"{'':>8} |{' ' * at}^ {timeline.live.instruction}"
+
+
+def _in_use(timeline: Timeline, moments: Sequence[int]) -> list[int]:
+    """Returns the bytes in use at each moment; arguments and constants are live throughout.
+
+    Of values that share a buffer at one moment, only the first counts.
+    """
+    change = [0] * (len(moments) + 1)
+    ends: dict[tuple[int, int], int] = {}
+    for value in sorted(timeline.live.values, key=lambda v: (v.start, -v.buffer.size)):
+        first = max(bisect_left(moments, value.start), ends.get(value.place, 0))
+        end = min(bisect_left(moments, value.end + 1), len(moments))
+        if end > first:
+            ends[value.place] = end
+            change[first] += value.buffer.size
+            change[end] -= value.buffer.size
+    return list(accumulate(change[:-1]))

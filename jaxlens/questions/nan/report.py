@@ -1,0 +1,143 @@
+"""Where the first NaN comes from, in sentences, and the equations that it went through."""
+
+from collections.abc import Iterator, Mapping
+
+from jaxlens.ir.graph import Node
+from jaxlens.ir.run.nonfinite import LOOPS, Path, ValueRange
+from jaxlens.program.lines import owners, span_of
+from jaxlens.program.maker import Maker, place
+from jaxlens.program.sentences import listed, quoter
+from jaxlens.questions.nan.facts import NAMES, FirstNan
+from jaxlens.report import Cell, Finding, Report, Table
+
+_ROWS = 30
+_INPUTS = 4
+
+
+def report(facts: FirstNan) -> Report:
+    """Returns the sentences, and the table of the way."""
+    return Report("First NaN", tuple(findings(facts)), tuple(_tables(facts)))
+
+
+def findings(facts: FirstNan) -> Iterator[Finding]:
+    """Yields the sentences."""
+    ids: tuple[str, ...] = (facts.maker.id,) if facts.maker else ()
+    yield Finding(facts.sentence, "measured", ids, weight=1.0)
+    maker = facts.maker
+    if maker is not None:
+        yield Finding(_where(maker), "measured", ids)
+        if facts.inputs:
+            noun = "argument" if len(facts.inputs) == 1 else "arguments"
+            text = f"It is computed from the {noun} {listed(facts.inputs, _INPUTS)}."
+            yield Finding(text, "counted", ids)
+        yield from _cure(facts)
+    if facts.unseen is not None:
+        yield from _unseen(facts, facts.unseen)
+    if len(facts.makers) > 1:
+        ids = tuple(path[-1] for path in facts.makers[1:])
+        verb = "makes" if len(ids) == 1 else "make"
+        text = f"Later {listed(ids)} {verb} {NAMES[facts.kind]} too."
+        yield Finding(text, "measured", ids)
+    others = facts.others[1:] if facts.unseen is not None else facts.others
+    if others and not facts.arguments:
+        n = len(others)
+        made = "another equation makes" if n == 1 else f"{n} other equations make"
+        text = f"{made[0].upper()}{made[1:]} NaN that no result gets"
+        end = "its gradient may" if n == 1 else "their gradients may"
+        yield Finding(f"{text} ({listed(others)}): {end}.", "measured", others)
+
+
+def _unseen(facts: FirstNan, made: Maker) -> Iterator[Finding]:
+    """Yields what made a NaN that no result gets, its operands, and whether JAX raises on it."""
+    made_by = made.sentence("A NaN that no result gets", quoter(facts.subject()))
+    yield Finding(f"{made_by}. {_where(made)}", "measured", (made.id,))
+    text = (
+        "Its gradient may be NaN. `jax_debug_nans` raises on it where it runs op by op, as under "
+        "jax.disable_jit(); of a jitted function or a loop that looks at the results alone."
+    )
+    yield Finding(text, "unknown", (made.id,))
+
+
+def _where(maker: Maker) -> str:
+    """Returns the iteration, device, element, and what the operands were."""
+    parts = []
+    if maker.iterations:
+        around = [
+            f"in iteration {n} of the loop at {place(loop)}"
+            + ("" if element is None else f", which runs in reverse and is at element {element}")
+            for n, loop, element in zip(maker.iterations, maker.loops, maker.elements, strict=True)
+        ]
+        parts.append(f"{', '.join(reversed(around))} (from 0)")
+    if maker.device is not None:
+        parts.append(f"on device {maker.device} of the mesh")
+    made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)
+    if made is not None:
+        number = made.nan or made.inf
+        if made.elements > 1:
+            parts.append(f"{number:,} of the {made.elements:,} elements of its {maker.type}")
+        if made.first:
+            parts.append(f"the first at index {list(made.first)}")
+    read = [_range(v) for v in maker.values.operands if v is not None]
+    text = ", ".join(parts)
+    sentence = f"{text[:1].upper()}{text[1:]}." if text else ""
+    operands = f" Its operands: {'; '.join(read)}." if read else ""
+    return f"{sentence}{operands}".strip()
+
+
+def _range(value: ValueRange) -> str:
+    if value.least == value.most:
+        text = f"{value.least:.4g}"
+    elif value.least <= value.most:
+        text = f"{value.least:.4g} to {value.most:.4g}"
+    else:
+        text = "NaN alone"
+    marks = [f"{value.inf:,} inf"] if value.inf and value.elements > 1 else []
+    if value.zeros and value.elements > 1:
+        marks.append(f"{value.zeros:,} zero{'s' * (value.zeros != 1)}")
+    return f"{text} ({', '.join(marks)})" if marks else text
+
+
+def _cure(facts: FirstNan) -> Iterator[Finding]:
+    made, trial = facts.maker, facts.trial
+    if made is None or not facts.cure:
+        return
+    cure = f"{facts.cure[0].upper()}{facts.cure[1:]}."
+    if trial is None:
+        yield Finding(f"{cure} Not tried.", "unknown", (made.id,))
+        return
+    ids = tuple(path[-1] for path in trial.paths)
+    same = f"and other elements change by {trial.change:.2g} at most"
+    same = same if trial.change else "and other elements stay the same"
+    what = NAMES[facts.kind]
+    left = f"no result has {'a NaN' if facts.kind == 'nan' else 'an infinity'}"
+    left += ", but an infinity remains" if trial.infinite else ""
+    end = f"{left}, {same}" if trial.cured else f"{what} remains in a result"
+    yield Finding(f"{cure} Tried: with {trial.changes}, {end}.", "measured", ids)
+
+
+def _tables(facts: FirstNan) -> Iterator[Table]:
+    if not facts.way:
+        return
+    seen = facts.run.nan if facts.kind == "nan" else facts.run.inf
+    nodes = {node.id: node for node in facts.subject().jaxpr.module.nodes()}
+    owner = owners(facts.subject().jaxpr.module)
+    quote = quoter(facts.subject())
+    rows = []
+    for path in facts.way[:_ROWS]:
+        node, at = nodes[path[-1]], seen[path]
+        span, steps = span_of(path, owner), at.iterations[: loops(path, nodes)]
+        place = f"{span} ({', '.join(map(str, steps))})" if steps else str(span or "")
+        ids = (path[-1],)
+        rows.append((Cell(path[-1], ids=ids), Cell(node.opcode), Cell(place), Cell(quote(span))))
+    more = len(facts.way) - _ROWS
+    looped = any(seen[path].iterations[: loops(path, nodes)] for path in facts.way[:_ROWS])
+    note = "In the order in which they had it first" + (", with the iteration." if looped else ".")
+    note += f" {more:,} more." if more > 0 else ""
+    columns = ("equation", "primitive", "line (iteration)" if looped else "line", "code")
+    title = f"The way of the {NAMES[facts.kind]}"
+    yield Table(title, columns, tuple(rows), note, stage="jaxpr")
+
+
+def loops(path: Path, nodes: Mapping[str, Node]) -> int:
+    """Returns the number of loops around an equation."""
+    return sum(nodes[step].opcode in LOOPS for step in path[:-1])

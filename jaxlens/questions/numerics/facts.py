@@ -1,0 +1,295 @@
+"""The equation at which a result loses most of its digits, and values promoted to a wider type."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Node, Span
+from jaxlens.ir.run.nonfinite import MOVES, Path
+from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
+from jaxlens.links.name_stack import EquationModules
+from jaxlens.program.lines import owners, span_of
+from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.questions.numerics.promotion import Promotion, promotions
+
+_STEP = 8.0  # factor by which one equation must increase the error to be named
+_CHAIN = 5_000  # executions that are followed back from a result
+_SUMS = ("add", "add_any", "sub")
+_Link = tuple[float, int, float]
+_ADDING = (*_SUMS, "reduce_sum", "cumsum", "dot_general", "conv_general_dilated")
+Kind = Literal[
+    "cancellation", "residue", "overflow", "underflow", "rounding", "amplification", "accumulation"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DigitLoss:
+    """Where a result loses its digits.
+
+    Attributes:
+        kind: How. A residue is the sum of terms that cancel so far that float64 has no digits of
+            it left either.
+        execution: The execution that loses them; of an accumulation the last one.
+        result: The result that gets the error.
+        opcode: The primitive.
+        span: The user's line; None if unknown.
+        operands: The primitives that made its operands, past those that only move elements; "" for
+            inputs and literals.
+        before: The largest error of its operands, in ulps.
+        times: How often the equation was executed on the way to the result.
+    """
+
+    kind: Kind
+    execution: RoundingExecution
+    result: ResultRounding
+    opcode: str
+    span: Span | None
+    operands: tuple[str, ...]
+    before: float
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class EquationRounding:
+    """The worst errors of an equation over all its executions, in ulps.
+
+    Attributes:
+        path: The equation, within its calls.
+        dtype: The element type of its result.
+        own: Its own error.
+        total: Its result's against the program in float64.
+        iterations: Those in which the total was largest.
+        times: Number of executions.
+        lost: The decimal digits that the largest total error takes, of those that the narrowest
+            type on the way of the value has.
+        module: The module that it belongs to, that which this is in first; () for none.
+        backward: Whether a derivative's transpose made it.
+    """
+
+    path: Path
+    dtype: str
+    own: float
+    total: float
+    iterations: tuple[int, ...]
+    times: int
+    lost: float
+    module: tuple[str, ...] = ()
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics(ProgramFacts):
+    """What rounding does to a program's results.
+
+    Attributes:
+        run: All that was measured.
+        equations: The errors by equation, in the order of execution.
+        losses: Where results lose digits, the largest loss first, each equation once.
+        promotions: Where a narrow value silently became a wider one.
+        worst: The largest error of a result op by op, in ulps of the narrowest type on the way of
+            its error, and that type.
+        bound: The same of both runs, op by op and compiled.
+        names: The primitive of each equation, by id.
+        spans: The user's line of each equation, by id.
+    """
+
+    run: NumericsRun
+    equations: tuple[EquationRounding, ...]
+    losses: tuple[DigitLoss, ...]
+    promotions: tuple[Promotion, ...]
+    worst: tuple[float, str]
+    bound: tuple[float, str]
+    names: Mapping[str, str]
+    spans: Mapping[str, Span | None]
+
+    @property
+    def found(self) -> bool:
+        """Whether a result loses digits, or a value is promoted."""
+        return bool(self.losses or self.promotions)
+
+    @property
+    def span(self) -> Span | None:
+        """The line that the first finding is about; None for none."""
+        if self.promotions:
+            return self.promotions[0].span
+        return self.losses[0].span if self.losses else None
+
+    @property
+    def difference(self) -> float:
+        """The largest difference between compiled and op by op, in ulps; see its `size`."""
+        return max((one.size for one in self.run.differences), default=0.0)
+
+
+def facts(capture: Capture) -> Numerics:
+    """Runs a program op by op, in float64 beside it, and compiled.
+
+    Raises:
+        UnavailableError: It cannot be run here.
+    """
+    subject = subject_of(capture, "jaxpr")
+    module = subject.jaxpr.module
+    nodes = {node.id: node for node in module.nodes()}
+    run = capture.driver.numerics()
+    owner = owners(module)
+    spans = {ident: owner.get(ident) for ident in nodes}
+    return Numerics(
+        run,
+        tuple(_by_equation(run.executions, EquationModules(module))),
+        tuple(_losses(run, nodes, spans)),
+        tuple(promotions(module, subject.program.inputs, spans)),
+        _worst(run, both=False),
+        _worst(run, both=True),
+        {ident: node.opcode for ident, node in nodes.items()},
+        spans,
+        _subject=subject,
+    )
+
+
+def _by_equation(
+    executions: Sequence[RoundingExecution], modules: EquationModules
+) -> Iterator[EquationRounding]:
+    worst: dict[Path, RoundingExecution] = {}
+    own: dict[Path, float] = {}
+    lost_at: dict[Path, float] = {}
+    times = Counter(one.path for one in executions)
+    bits: list[int] = []  # of the narrowest type on the way of each value
+    for one in executions:
+        bits.append(min((BITS[one.dtype], *(bits[n] for n in one.operands if n >= 0))))
+        own[one.path] = max(own.get(one.path, 0.0), one.own)
+        if one.path not in worst or one.total > worst[one.path].total:
+            worst[one.path] = one
+            lost_at[one.path] = lost(one.total * 2.0 ** (bits[-1] - BITS[one.dtype]), one.dtype)
+    for path, one in worst.items():
+        yield EquationRounding(
+            path,
+            one.dtype,
+            own[path],
+            one.total,
+            one.iterations,
+            times[path],
+            lost_at[path],
+            *modules.within(path),
+        )
+
+
+def _relative(ulps: float, dtype: str) -> float:
+    return ulps * 2.0 ** -BITS[dtype]
+
+
+def _threshold(bits: int) -> float:
+    """Returns the relative error from which a result is a finding: 3 of the 7 digits of f32."""
+    return 2.0 ** (max(4, round(0.42 * bits)) - bits)
+
+
+def _losses(
+    run: NumericsRun, nodes: Mapping[str, Node], spans: Mapping[str, Span | None]
+) -> Iterator[DigitLoss]:
+    seen: set[Path] = set()
+    residues = []  # last: such a result is most likely 0 by construction, and harmless
+    order = sorted(run.results, key=lambda result: -max(result.total, result.compiled))
+    for result in order:
+        if result.maker < 0:
+            continue
+        loss = _loss(run.executions, result, nodes, spans)
+        if loss is not None and loss.execution.path not in seen:
+            seen.add(loss.execution.path)
+            if loss.kind == "residue":
+                residues.append(loss)
+            else:
+                yield loss
+    yield from residues
+
+
+def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> list[_Link]:
+    """Follows the largest error back; returns the factor, index and operands' error of each."""
+    chain: list[_Link] = []
+    index = result.maker
+    while index >= 0 and len(chain) < _CHAIN:
+        one = executions[index]
+        errors = {n: _relative(executions[n].total, executions[n].dtype)
+                  for n in one.operands if n >= 0}  # fmt: skip
+        before, error = max(errors.values(), default=0.0), _relative(one.total, one.dtype)
+        step = 1.0 if error == before else error / max(before, _relative(1.0, one.dtype))
+        chain.append((step, index, before))
+        index = max(errors, key=lambda n: errors[n], default=-1)
+    return chain
+
+
+def _narrowest(executions: Sequence[RoundingExecution], chain: Sequence[_Link]) -> str:
+    return min((executions[n].dtype for _, n, _ in chain), key=lambda dtype: BITS[dtype])
+
+
+def _worst(run: NumericsRun, *, both: bool) -> tuple[float, str]:
+    errors = (_error(run, result, both) for result in run.results)
+    return max(errors, default=(0.0, "float32"))
+
+
+def _error(run: NumericsRun, result: ResultRounding, both: bool) -> tuple[float, str]:
+    chain = _chain(run.executions, result)
+    dtype = _narrowest(run.executions, chain) if chain else result.dtype
+    error = max(result.total, result.compiled) if both else result.total
+    return _relative(error, result.dtype) * 2.0 ** BITS[dtype], dtype
+
+
+def _loss(
+    executions: Sequence[RoundingExecution],
+    result: ResultRounding,
+    nodes: Mapping[str, Node],
+    spans: Mapping[str, Span | None],
+) -> DigitLoss | None:
+    """Follows the largest error back from a result to where it is made."""
+    chain = _chain(executions, result)
+    # Digits that the program rounded off in a narrower type were not to be had.
+    bits = BITS[_narrowest(executions, chain)]
+    if _relative(max(result.total, result.compiled), result.dtype) < _threshold(bits):
+        return None
+    step, index, before = max(chain, key=lambda link: link[0])
+    paths = Counter(executions[n].path for _, n, _ in chain)
+    one = executions[index]
+    if step < _STEP:
+        path, times = paths.most_common(1)[0]
+        if times < _STEP:
+            return None
+        index = next(n for _, n, _ in chain if executions[n].path == path)
+        one, kind = executions[index], "accumulation"
+        before = next(b for _, n, b in chain if n == index)
+    else:
+        kind = _kind(one, nodes[one.path[-1]].opcode)
+    return DigitLoss(
+        kind,  # type: ignore[arg-type]
+        one,
+        result,
+        nodes[one.path[-1]].opcode,
+        span_of(one.path, spans),
+        tuple(_made_by(n, executions, nodes) for n in one.operands),
+        before / _relative(1.0, one.dtype),
+        paths[one.path],
+    )
+
+
+def _kind(one: RoundingExecution, opcode: str) -> Kind:
+    if one.own == float("inf"):
+        pairs = zip(one.read, one.read_exact, strict=True)
+        zero = any(mine == 0 and its not in (0, None) for mine, its in pairs)
+        return "underflow" if zero else "overflow"
+    if any(x == 0 and y not in (0, None) for x, y in zip(one.read, one.read_exact, strict=True)):
+        return "underflow"
+    if opcode in _ADDING and 2.0 ** (53 - BITS[one.dtype]) <= one.total < float("inf"):
+        return "residue"
+    if one.own >= one.total / 4:
+        return "rounding"
+    sizes = [abs(x) for x in one.read if x is not None]
+    cancels = opcode in _SUMS and sizes and max(sizes) >= _STEP / 2 * abs(one.exact)
+    return "cancellation" if cancels else "amplification"
+
+
+def _made_by(index: int, executions: Sequence[RoundingExecution], nodes: Mapping[str, Node]) -> str:
+    while index >= 0:
+        one = executions[index]
+        opcode = nodes[one.path[-1]].opcode
+        if opcode not in MOVES or opcode == "abs":
+            return opcode
+        index = next((n for n in one.operands if n >= 0), -1)
+    return ""

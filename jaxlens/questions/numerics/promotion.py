@@ -1,0 +1,140 @@
+"""Values that an operation of `jax.numpy` silently converted to a wider float.
+
+Both operands of an operation get one type. An explicit `astype` stands at columns of its own; the
+conversion that promotion inserts stands at those of the operation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.ir.facts import Input
+from jaxlens.ir.graph import Module, Node, Region, Span, Type
+from jaxlens.ir.jaxpr.equation_flops import flops
+
+_WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+_BINARY = frozenset("add sub mul div max min pow atan2 rem dot_general".split())
+_CONVERT = "convert_element_type"
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A narrow value that became wider because the other operand is.
+
+    Attributes:
+        id: The equation that converts it.
+        span: The user's line.
+        opcode: The operation.
+        narrow: The type of the value before.
+        wide: Its type after.
+        other: The type of the other operand, or the literal.
+        equations: Equations of the same body that compute on the wide result, this one included.
+        flops: Their flops.
+        total: Flops of the body's equations.
+        bytes: Bytes of their results, which would be half as many in the narrow type.
+    """
+
+    id: str
+    span: Span
+    opcode: str
+    narrow: Type
+    wide: Type
+    other: str
+    equations: int
+    flops: int
+    total: int
+    bytes: int
+
+
+def promotions(
+    module: Module, inputs: Sequence[Input], spans: Mapping[str, Span | None]
+) -> Iterator[Promotion]:
+    """Yields the promotions of a program's main floating-point type, in program order."""
+    sizes: dict[str, int] = {}
+    for leaf in inputs:
+        if leaf.type.dtype in _WIDTH:
+            elements = (leaf.type.bytes or 0) // (_WIDTH[leaf.type.dtype] // 8)
+            sizes[leaf.type.dtype] = sizes.get(leaf.type.dtype, 0) + elements
+    main = max(sizes, key=lambda dtype: sizes[dtype], default="")
+    for region in module.regions.values() if main else ():
+        yield from _of_region(region, main, spans)
+
+
+def _of_region(region: Region, main: str, spans: Mapping[str, Span | None]) -> Iterator[Promotion]:
+    types = {value.name: value.type for value in region.parameters}
+    types |= {value.name: value.type for node in region.nodes for value in node.results}
+    makers = {value.name: node for node in region.nodes for value in node.results}
+    widened: set[str] = set()  # results of promotions before: what follows from them is no new one
+    for node in region.nodes:
+        span = spans.get(node.id)
+        if span is None or node.opcode not in _BINARY or not widened.isdisjoint(node.operands):
+            if not widened.isdisjoint(node.operands) and _is_wide(node, main):
+                widened.update(value.name for value in node.results)
+            continue
+        converted = [
+            name
+            for name in node.operands
+            if name in makers
+            and makers[name].opcode == _CONVERT
+            and _type(types, makers[name].operands[0]).dtype == main
+            and _WIDTH.get(types[name].dtype, 0) > _WIDTH[main]
+            and spans.get(makers[name].id) == span
+        ]
+        others = [name for name in node.operands if name not in converted]
+        if len(converted) != 1 or not others or _returns(node, region, main, spans, span):
+            continue
+        widened.update(value.name for value in node.results)
+        after = list(_after(node, region, main))
+        convert = makers[converted[0]]
+        yield Promotion(
+            convert.id,
+            span,
+            node.opcode,
+            _type(types, convert.operands[0]),
+            types[converted[0]],
+            str(types.get(others[0], others[0])),
+            len(after),
+            sum(flops(one, types).arithmetic or 0 for one in after),
+            sum(flops(one, types).arithmetic or 0 for one in region.nodes if not one.regions),
+            sum(value.type.bytes or 0 for one in after for value in one.results),
+        )
+
+
+def _type(types: Mapping[str, Type], name: str) -> Type:
+    return types.get(name, Type(""))
+
+
+def _is_wide(node: Node, main: str) -> bool:
+    return any(_WIDTH.get(value.type.dtype, 0) > _WIDTH[main] for value in node.results)
+
+
+def _returns(
+    node: Node, region: Region, main: str, spans: Mapping[str, Span | None], span: Span
+) -> bool:
+    """Whether the operation converts its result back itself, as sums of bfloat16 do.
+
+    Forwards the next equation converts it; in a backward pass there are others between, of the same
+    operation: all that is wide then ends in a conversion.
+    """
+    wide = {value.name for value in node.results}
+    back = escapes = False
+    for one in region.nodes:
+        if wide.isdisjoint(one.operands):
+            continue
+        same = spans.get(one.id) == span
+        if same and one.opcode == _CONVERT and not _is_wide(one, main):
+            if any(value.name in one.operands for value in node.results):
+                return True
+            back = True
+        elif same and _is_wide(one, main):
+            wide.update(value.name for value in one.results)
+        else:
+            escapes = True
+    return back and not escapes and wide.isdisjoint(region.results)
+
+
+def _after(node: Node, region: Region, main: str) -> Iterator[Node]:
+    names: set[str] = set()
+    for one in region.nodes:
+        if (one is node or not names.isdisjoint(one.operands)) and _is_wide(one, main):
+            names.update(value.name for value in one.results)
+            yield one

@@ -1,0 +1,382 @@
+"""Where digits are lost, in sentences, and the errors by equation."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.graph import Span
+from jaxlens.ir.run.numerics import (
+    BITS,
+    DotRounding,
+    ResultDifference,
+    RoundingExecution,
+    lost,
+)
+from jaxlens.program import by_module
+from jaxlens.program.maker import place
+from jaxlens.program.sentences import bracketed, quoter
+from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
+from jaxlens.questions.numerics.promotion import Promotion
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+
+_MOST = 3  # sentences
+_EXACT = 100  # ulps from which an error is a power of 2
+_ROWS = 20  # of each table
+_CLEAN = 5  # but of that of the modules, where no line loses digits
+_SAME = 5  # rows of one line that name their modules instead
+_LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
+_LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
+_NONE: frozenset[str] = frozenset()
+_SQUARES = frozenset({"square", "mul", "integer_pow"})
+_CURES: tuple[tuple[tuple[str, ...], frozenset[str], frozenset[str], str], ...] = (
+    (
+        ("sub", "add"),
+        frozenset({"exp", ""}),
+        _NONE,
+        "`jnp.expm1(x)` computes exp(x) - 1 without it",
+    ),
+    (("sub",), frozenset({"exp"}), _NONE, "`jnp.sinh` computes such a difference without it"),
+    (
+        ("sub", "add"),
+        frozenset({"cos", ""}),
+        _NONE,
+        "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it",
+    ),
+    (
+        ("sub",),
+        _NONE,
+        _SQUARES,
+        "`(x - y) * (x + y)` is x**2 - y**2 without it; for a variance subtract the mean first",
+    ),
+    (
+        ("sub", "add"),
+        frozenset({"sqrt"}),
+        frozenset({"neg", ""}),
+        "`sqrt(a) - b` is `(a - b**2) / (sqrt(a) + b)`, with `a - b**2` simplified by hand",
+    ),
+    *(
+        (
+            ("sub",),
+            frozenset({"div", square}),
+            _SQUARES,
+            "Subtract the mean before squaring, as `jnp.var` does",
+        )
+        for square in sorted(_SQUARES)
+    ),
+    (("log",), frozenset({"add"}), _NONE, "`jnp.log1p(x)` computes log(1 + x) without it"),
+)
+"""By primitives, what must have made operands, what may have ("": inputs), and what avoids it."""
+
+
+def report(facts: Numerics, full: bool = False) -> Report:
+    """Returns the sentences, the tables (`full`: with all of their rows) and the tint."""
+    tint: dict[Span | None, tuple[float, str]] = {}  # a line's tint is a sum: one equation each
+    for one in facts.equations:
+        if one.total > 1:
+            ident = one.path[-1]
+            digits = (one.lost, ident)
+            tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
+    overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
+    most = None if full else _ROWS if facts.losses else _CLEAN
+    parts = (_equations, _modules, _results, _dots)
+    tables = tuple(table for part in parts for table in part(facts, most))
+    return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
+
+
+def _findings(facts: Numerics) -> Iterator[Finding]:
+    for promotion in facts.promotions[:_MOST]:
+        yield Finding(_promoted(facts, promotion), "counted", (promotion.id,), weight=1.0)
+    residues = [loss for loss in facts.losses if loss.kind == "residue"]
+    for loss in [one for one in facts.losses if one.kind != "residue"][:_MOST]:
+        yield Finding(_lost(facts, loss), "measured", (loss.execution.path[-1],), weight=1.0)
+    if residues:
+        text = _residue(facts, residues[0], len(residues) - 1)
+        ids = tuple(dict.fromkeys(loss.execution.path[-1] for loss in residues))
+        yield Finding(text, "measured", ids, weight=0.6)
+    wrong = math.isinf(facts.difference)  # what rounding does not do
+    compiled = Finding(_compiled(facts), "measured", weight=1.0 if wrong else 0.4)
+    # Compiling makes more of a difference than rounding: the answer to "why is jit not as eager".
+    leads = not facts.losses and facts.difference > max(facts.worst[0], 1)
+    if leads:
+        yield compiled
+    if not facts.losses and facts.run.results:
+        # An exact result of 0 counts as no error: what was compiled may be far from it.
+        alone = facts.difference > 8 * max(facts.worst[0], 1)
+        error, dtype = facts.worst if alone else facts.bound
+        many, part = "many digits" if error >= 10 else "digits", ""
+        if error >= 10:
+            digits, most = lost(error, dtype), BITS[dtype] * math.log10(2)
+            part = f", {digits:.0f} of its {most:.0f} digits"
+        runs = " op by op" if alone else ", op by op and compiled,"
+        text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
+        text += f"{runs} is at most {_at_most(error)} of {dtype}{part}."
+        yield Finding(text, "measured", weight=0.5)
+    if not leads:
+        yield compiled
+    floats = any(one.ulps is not None for one in facts.run.differences)
+    if floats and not facts.run.executions and not facts.run.results:
+        text = "How many digits are lost is not measured: no float of it is narrower than float64."
+        yield Finding(text, "unknown", weight=0.1)
+
+
+def _at(facts: Numerics, span: object) -> str:
+    quote = quoter(facts.subject())(span)  # type: ignore[arg-type]
+    return f"{place(span)}{bracketed(span, quote)}"  # type: ignore[arg-type]
+
+
+def _promoted(facts: Numerics, one: Promotion) -> str:
+    part = f" ({one.flops / one.total:.0%} of the flops)" if one.total and one.flops else ""
+    return (
+        f"`{one.opcode}` in {_at(facts, one.span)} makes {one.narrow} of the program "
+        f"{one.wide.dtype}, because its other operand is {one.other}: "
+        f"{count(one.equations, 'equation')} then compute in {one.wide.dtype}{part}, with "
+        f"{amount(one.bytes)} of results. Convert that operand: "
+        f"`.astype({_LONG[one.narrow.dtype]})`."
+    )
+
+
+def _equation_at(facts: Numerics, loss: DigitLoss) -> str:
+    """Returns "`add` of Model / Dense_0 in model.py:3 (y = model.apply(p, x))"."""
+    path = loss.execution.path
+    row = next((one for one in facts.equations if one.path == path and one.module), None)
+    module = f" of {_module(row)}" if row else ""
+    return f"`{loss.opcode}`{module} in {_at(facts, loss.span)}"
+
+
+def _residue(facts: Numerics, loss: DigitLoss, more: int) -> str:
+    one = loss.execution
+    text = f"{_equation_at(facts, loss)} adds terms that cancel: it gives {one.value:.2g}, the "
+    text += f"program in float64 {one.exact:.2g}. Most likely its exact result is 0, and both are "
+    text += "rounding errors"
+    return f"{text}; {count(more, 'more equation')} likewise." if more else f"{text}."
+
+
+def _lost(facts: Numerics, loss: DigitLoss) -> str:
+    one, equation = loss.execution, _equation_at(facts, loss)
+    total = one.total if loss.kind == "accumulation" else max(one.total, loss.result.compiled)
+    digits = max(1, round(lost(total, one.dtype)))
+    most = round(BITS[one.dtype] * math.log10(2))
+    loses = f"{equation} loses {digits} of the {most} digits of {one.dtype}"
+    if one.iterations:
+        steps = " within iteration ".join(str(n) for n in reversed(one.iterations))
+        loses += f" by iteration {steps}"
+    if loss.kind == "overflow":
+        over = f"{equation} overflows {one.dtype}: {one.exact:.1e} in float64"
+        cure = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
+        cure = cure if loss.opcode == "exp" else "divide by the largest element first"
+        return f"{over}; {cure}."
+    if loss.kind == "underflow":
+        return f"{loses}: an operand is 0 in {one.dtype} and not in float64."
+    if loss.kind == "rounding":
+        cure = _by_precision(facts.run.dots.get(one.path))
+        return f"{loses} by its own rounding: {_gives(one, most)}.{cure}"
+    if loss.kind == "accumulation":
+        return f"{loses}: its rounding errors add up over {loss.times:,} executions."
+    cure = _cure(loss)
+    cure = f" {cure}." if cure else ""
+    if loss.kind == "cancellation":
+        sizes = [abs(x) for x in one.read if x is not None]
+        same = max(1, round(math.log10(max(sizes) / max(abs(one.exact), 1e-300))))
+        agree = count(min(same, most), "digit")
+        return f"{loses} by cancellation: its operands agree in about {agree}.{cure}"
+    if loss.opcode == "log" and any(x is not None and abs(x - 1) < 0.1 for x in one.read):
+        return f"{loses}: its operand is close to 1, where little of `x` in `1 + x` is left.{cure}"
+    times = ulps(one.total / max(loss.before, 1.0))
+    return f"{loses}: it makes the error of its operands {times} times larger.{cure}"
+
+
+def _gives(one: RoundingExecution, most: int) -> str:
+    """Returns both values, with as many digits as it takes to tell them apart."""
+    for digits in range(3, most + 3):
+        value, exact = f"{one.value:.{digits}g}", f"{one.exact:.{digits}g}"
+        if value != exact:
+            break
+    return f"it gives {value}, the program in float64 {exact}"
+
+
+def _by_precision(dot: DotRounding | None) -> str:
+    """Returns what precision=HIGHEST would give of a product; "" if it is alike."""
+    if dot is None or dot.highest is None or dot.highest * _LESS > dot.here:
+        return ""
+    cure = "`precision=jax.lax.Precision.HIGHEST` in the call"
+    if dot.precision == "DEFAULT":
+        cure = f"`jax.default_matmul_precision('highest')`, or {cure}"
+    here = f"its own error here is {ulps(dot.highest)} ulps instead of {ulps(dot.here)}"
+    return f" At precision=HIGHEST {here}: {cure}."
+
+
+def _cure(loss: DigitLoss) -> str:
+    made = frozenset(loss.operands)
+    rows = (row for row in _CURES if loss.opcode in row[0])
+    return next((text for _, must, may, text in rows if must <= made <= must | may), "")
+
+
+def _compiled(facts: Numerics) -> str:
+    unequal = [one for one in facts.run.differences if one.unequal]
+    if not unequal:
+        return "Compiled, the results are those of op by op, bit for bit."
+    worst = max(unequal, key=lambda one: one.size)
+    by = _differs(worst)
+    if worst.elements > 1:
+        by += f" in {worst.unequal:,} of {count(worst.elements, 'element')}"
+    if facts.run.differs is not None:
+        ident = facts.run.differs[-1]
+        by += f", first at `{facts.names[ident]}` in {_at(facts, facts.spans[ident])}"
+    text = f"Compiled, a result ({worst.dtype}) {by}"
+    if facts.run.strict:
+        strict = max(facts.run.strict, key=lambda one: (one.size, one.unequal))
+        same = "stays" if strict.size >= worst.size / 2 else f"is {ulps(strict.size)} ulps"
+        same = same if strict.unequal else "is gone"
+        text += f"; with `xla_allow_excess_precision=false` the difference {same}"
+    return f"{text}."
+
+
+def _differs(one: ResultDifference) -> str:
+    if one.ulps is None:
+        return "differs from op by op"
+    if not one.ulps:
+        return "differs in the sign of 0 from op by op"
+    if math.isinf(one.ulps):
+        return "is finite in one run and not in the other, compiled or op by op,"
+    if one.ulps >= 2 ** BITS.get(one.dtype, 53):  # not one digit agrees
+        most = f"its largest element is {one.largest:.1g}" if one.largest else "it is 0"
+        return f"differs by up to {one.apart:.1g} from op by op, where {most},"
+    return f"differs by {ulps(one.ulps)} ulp{'s' * (one.ulps != 1)} from op by op"
+
+
+def ulps(n: float) -> str:
+    """Formats an error: below 100 as it is, and above coarsely, as the nearest power of 2."""
+    if not n or n < 1:
+        return "0" if not n else "<1"
+    if math.isinf(n):
+        return "inf"
+    near = 2 ** round(math.log2(n)) if n >= _EXACT else round(n)
+    return f"{near:,}" if near < 1e6 else f"{n:.0e}"
+
+
+def _at_most(n: float) -> str:
+    """Returns a bound of an error, which is no less than it: "3 ulps"."""
+    if math.isinf(n):
+        return "inf ulps"
+    return count(2 ** math.ceil(math.log2(n)) if n >= _EXACT else max(math.ceil(n), 1), "ulp")
+
+
+def _cell(n: float | None) -> Cell:
+    return Cell("" if n is None else ulps(n), n if n is not None and math.isfinite(n) else None)
+
+
+def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
+    """Yields the table of equations, those with the largest error."""
+    order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
+    shown = [facts.equations[n] for n in sorted(order[:most]) if facts.equations[n].total > 1]
+    quote, rows = quoter(facts.subject()), []
+    modules = _tell_apart(facts, shown)
+    for one in shown:
+        span = facts.spans.get(one.path[-1])
+        ident = one.path[-1]
+        steps = ", ".join(map(str, one.iterations))
+        where = f"{span or ''}" + (f" (iteration {steps})" if steps else "")
+        digits = Cell(f"{one.lost:.0f}", round(one.lost))
+        code = _module(one) if modules else quote(span)
+        texts = (facts.names[ident], where, code, one.dtype)
+        cells = (Cell(ident, ids=(ident,)), *map(Cell, texts), _cell(one.own), _cell(one.total))
+        rows.append((*cells, digits))
+    columns = (
+        "equation",
+        "primitive",
+        "line",
+        "module" if modules else "code",
+        "type",
+        "own ulps",
+        "total ulps",
+        "digits lost",
+    )
+    note = (
+        "Own: against float64 of the same operands. Total: against the program in float64. Of the "
+        "worst element, from 100 on to a power of 2; an element of an array counts as no smaller "
+        "than the root mean square. Digits lost: of those that the narrowest type on the way had."
+    )
+    more = sum(one.total > 1 for one in facts.equations) - len(shown)
+    note += f" {count(more, 'more equation')}, with less." if more > 0 else ""
+    if facts.run.unknown:
+        listed = ", ".join(path[-1] for path in facts.run.unknown[:4])
+        note += f" Not known in float64, and taken as exact: {listed}."
+    if rows:
+        yield Table("Error by equation", columns, tuple(rows), note, right=(5, 6, 7), stage="jaxpr")
+
+
+def _tell_apart(facts: Numerics, rows: Sequence[EquationRounding]) -> bool:
+    """Whether rows are told apart by their modules rather than by their lines."""
+    by_line = Counter(facts.spans.get(one.path[-1]) for one in rows)
+    return len({one.module for one in rows}) > 1 and max(by_line.values()) >= _SAME
+
+
+def _module(one: EquationRounding) -> str:
+    return by_module.module_text(one) + (" (backward)" if one.backward else "")
+
+
+def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
+    """Yields the largest errors by module and pass, those with the largest error."""
+    groups = by_module.grouped(facts.equations)
+    order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
+    rows = [_module_row(groups[n]) for n in sorted(order[: most and _ROWS])]
+    columns = ("module", "pass", "equations", "type", "own ulps", "total ulps", "digits lost")
+    note = "The largest of its equations, each in ulps of its own type."
+    more = len(groups) - len(rows)
+    note += f" {count(more, 'more module')}, with less." if more else ""
+    if rows:
+        yield Table(
+            "Error by module", columns, tuple(rows), note, right=(2, 4, 5, 6), stage="jaxpr"
+        )
+
+
+def _module_row(group: Sequence[EquationRounding]) -> tuple[Cell, ...]:
+    most = max(one.lost for one in group)
+    return (
+        *by_module.cells(group),
+        Cell(f"{len(group):,}", len(group)),
+        Cell(", ".join(dict.fromkeys(one.dtype for one in group))),
+        _cell(max(one.own for one in group)),
+        _cell(max(one.total for one in group)),
+        Cell(f"{most:.0f}", round(most)),
+    )
+
+
+def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
+    worst = sorted(facts.run.results, key=lambda one: -one.total)[:most]
+    rows = [
+        (Cell(f"{one.index}", one.index), Cell(one.dtype), *map(_cell, (one.total, one.compiled)))
+        for one in worst
+    ]
+    columns = ("result", "type", "op by op", "compiled")
+    more = len(facts.run.results) - len(rows)
+    note = f"{count(more, 'more result')}, with less. " if more else ""
+    note += "Ulps against float64; an exact 0 has no relative error, and counts as 0."
+    if rows:
+        yield Table("Error of the results", columns, tuple(rows), note, right=(2, 3))
+
+
+def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
+    rows, dots = [], list(facts.run.dots.items())
+    order = sorted(range(len(dots)), key=lambda n: -dots[n][1].here)
+    shown = [dots[n] for n in sorted(order[:most])]
+    equations = {one.path: one for one in facts.equations}
+    modules = _tell_apart(facts, [equations[path] for path, _ in shown])
+    for path, dot in shown:
+        ident: str = path[-1]
+        where = _module(equations[path]) if modules else str(facts.spans.get(ident) or "")
+        figures = (dot.here, dot.highest)
+        rows.append((Cell(ident, ids=(ident,)), Cell(where),
+                     Cell(dot.precision), *map(_cell, figures)))  # fmt: skip
+    columns = (
+        "equation",
+        "module" if modules else "line",
+        "precision",
+        "here",
+        "HIGHEST here",
+    )
+    more = len(dots) - len(rows)
+    note = "Own error in ulps of the first execution."
+    note += f" {count(more, 'more product')}, with less." if more else ""
+    if rows:
+        yield Table("Products", columns, tuple(rows), note, right=(3, 4), stage="jaxpr")

@@ -1,0 +1,227 @@
+"""Reports shardings and collectives in sentences and tables, from `sharding/facts.py`."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jaxlens.program.sentences import listed, passes
+from jaxlens.questions.sharding.facts import NO_WORK, Collective, Sharding, Spread
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Overlay,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    is_cause,
+    share,
+)
+
+_MOST = 40  # values in the table
+
+
+def report(sharding: Sharding) -> Report:
+    """Reports the sharding of each array, and the bytes that collectives send."""
+    findings = [*_answer(sharding)]
+    if sharding.devices > 1:
+        findings += [*_pieces(sharding), _per_device(sharding)]
+    tables = [_arrays(sharding)]
+    if sharding.collectives:
+        tables.insert(0, _travels(sharding))
+    moved = {c.id: sent for c in sharding.collectives if (sent := _most(c))}
+    overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
+    return Report("Sharding", tuple(findings), tuple(tables), (overlay,) if moved else ())
+
+
+def _answer(sharding: Sharding) -> Iterator[Finding]:
+    """Yields what the collectives send, and the lines that they came from."""
+    if sharding.devices == 1:
+        yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
+        return
+    mesh = " x ".join(f"{name} {size}" for name, size in sharding.axes)
+    among = f"{sharding.devices} devices ({mesh})" if mesh else f"{sharding.devices} devices"
+    if not sharding.collectives:
+        yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
+        return
+    most = max(sharding.collectives, key=lambda c: _most(c) or 0.0)
+    opcodes = Counter(c.opcode for c in sharding.collectives)
+    kinds = listed([count(n, opcode) for opcode, n in opcodes.items()])
+    ids = tuple(c.id for c in sharding.collectives)
+    unknown = sharding.unknown
+    if len(unknown) == len(sharding.collectives):
+        yield Finding(f"Each of {among} sends what is not known, in {kinds}.", "unknown", ids)
+    else:
+        least = "at least " if unknown else ""
+        text = f"{_senders(sharding, among, least)} a run{passes(sharding.open)} in {kinds}"
+        size, whole = _most(most) or 0.0, max(sharding.by_device.values(), default=0.0)
+        if len(ids) > 1 and is_cause(size, whole):
+            part = "most of it" if size > whole / 2 else f"{share(size, whole)} of it"
+            text += f"; {part}, {amount(size)}, in {_name(most)}"
+        if len(ids) == 1 or is_cause(size, whole):
+            text += f" over {' and '.join(most.over)}" if most.over else ""
+            text += f", from {listed(sorted(most.lines))}" if most.lines else ""
+        yield Finding(f"{text}.", "estimate", ids)
+    if unknown:
+        names = listed([_name(c) for c in unknown])
+        text = f"Not in the sum, as their groups or sizes are not known: {names}."
+        yield Finding(text, "unknown", tuple(c.id for c in unknown))
+    yield from between(sharding)
+
+
+def _senders(sharding: Sharding, among: str, least: str) -> str:
+    """Returns `Each of 8 devices sends 256 B`, or how many do and the most that any sends."""
+    sent = sharding.by_device
+    alike = len({amount(size) for size in sent.values()}) <= 1
+    size = f"{least}{'' if alike else 'up to '}{amount(max(sent.values(), default=0))}"
+    if len(sent) == sharding.devices:
+        return f"Each of {among} sends {size}"
+    each = " each" if alike and len(sent) > 1 else ""
+    return f"{len(sent) or 'None'} of {among} {'send' if len(sent) > 1 else 'sends'} {size}{each}"
+
+
+def _most(collective: Collective) -> float | None:
+    """Returns the most that a device sends, with one pass of each loop of unknown trips."""
+    sent = collective.by_device
+    return None if sent is None else max(sent.values(), default=0.0)
+
+
+def between(sharding: Sharding) -> Iterator[Finding]:
+    """Yields what travels between processes, where the devices are of several."""
+    if not sharding.processes:
+        return
+    inside, crossing = sharding.between
+    hosts = count(len(set(sharding.processes)), "process", "processes")
+    across = [c for c in sharding.collectives if (c.between(sharding.processes) or (0, 0))[1]]
+    if not across:
+        text = f"Nothing travels between the {hosts}: all groups lie inside one."
+        yield Finding(text, "unknown" if sharding.unknown else "counted")
+        return
+    text = f"All devices together send {amount(crossing)} a run{passes(sharding.open)} between "
+    text += (
+        f"the {hosts}, in {listed([_name(c) for c in across])}, and {amount(inside)} inside them."
+    )
+    yield Finding(text, "estimate", tuple(c.id for c in across))
+
+
+def _name(collective: Collective) -> str:
+    """Returns its id, followed by the opcode if the id does not begin with it."""
+    id, opcode = collective.id, collective.opcode
+    return id if id.startswith(opcode) else f"{id} ({opcode})"
+
+
+def _pieces(sharding: Sharding) -> Iterator[Finding]:
+    """Yields how many inputs are partitioned, and which are replicated."""
+    cut = [spread for spread in sharding.inputs if spread.tiling and spread.tiling.parts > 1]
+    whole = [spread for spread in sharding.inputs if spread.tiling and spread.tiling.parts <= 1]
+    if cut or whole:
+        some = f"{len(cut)} of {count(len(sharding.inputs), 'input')}" if cut else "No input"
+        yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
+    whole.sort(key=lambda spread: -(spread.type.bytes or 0))
+    size = sum(spread.type.bytes or 0 for spread in whole)
+    if size:
+        names = listed([f"{spread.name} {spread.type}" for spread in whole if spread.type.bytes])
+        yield Finding(f"Every device holds {amount(size)} of inputs whole: {names}.")
+    unknown = [spread.name for spread in sharding.inputs if spread.tiling is None]
+    if unknown:
+        yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
+
+
+def _per_device(sharding: Sharding) -> Finding:
+    """Returns the size of the program that one device runs."""
+    body = sharding.subject().optimized.module.body()
+    work = count(sum(1 for node in body.nodes if node.opcode not in NO_WORK), "instruction")
+    flops = sharding.flops()
+    counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
+    counted += ", loops once" if flops and any(n.opcode == "while" for n in body.nodes) else ""
+    text = f"All devices run the same program, each on its pieces: {work}{counted}."
+    return Finding(text, "xla")
+
+
+def _travels(sharding: Sharding) -> Table:
+    """Returns a table with one row per collective."""
+    rows = tuple(
+        (
+            Cell(_name(c), ids=(c.id,)),
+            Cell(" and ".join(c.over) or ("-" if c.groups is not None else "unknown")),
+            Cell(_groups(c)),
+            Cell(amount(c.bytes), c.bytes),
+            Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
+            Cell(f"{amount(_most(c))}{_of(c, sharding.devices)}", _most(c)),
+            *_across(c, sharding),
+            Cell(listed(sorted(c.lines))),
+        )
+        for c in sharding.collectives
+    )
+    sizes: tuple[str, ...] = ("bytes a device", "runs", "sent a device")
+    if sharding.processes:
+        sizes += ("inside processes", "between them")
+    columns = ("collective", "over", "groups", *sizes, "from lines")
+    note = (
+        "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
+        "group were a ring."
+    )
+    if sharding.processes:
+        note += " Inside and between: of all devices, a ring enters and leaves each process once."
+    shown = barred(rows, (3,), (5,))
+    right = (3, 4, 5, 6, 7) if sharding.processes else (3, 4, 5)
+    return Table("What travels", columns, shown, note, right=right, stage="optimized")
+
+
+def _of(collective: Collective, devices: int) -> str:
+    """Returns `, 7 of 8` for a collective in which not all devices send."""
+    sent = collective.by_device
+    senders = devices if sent is None else len(sent)
+    once = " a pass" if collective.open else ""
+    return f"{once}, {senders} of {devices}" if senders != devices else once
+
+
+def _across(collective: Collective, sharding: Sharding) -> tuple[Cell, ...]:
+    """Returns the cells on what travels inside processes and between them; none for one process."""
+    if not sharding.processes:
+        return ()
+    sent = collective.between(sharding.processes)
+    return tuple(Cell(amount(n), n) for n in sent) if sent else cells("unknown", "unknown")
+
+
+def _groups(collective: Collective) -> str:
+    """Returns `4 of 2: 0 1 | 2 3 | ...`, or a permute's pairs."""
+    groups = collective.groups
+    if groups is None:
+        return "unknown"
+    if collective.opcode == "collective-permute":
+        return listed([f"{pair[0]}→{pair[1]}" for pair in groups if len(pair) == 2], 6)
+    sizes = "/".join(map(str, sorted({len(group) for group in groups})))
+    shown = " | ".join(" ".join(map(str, group)) for group in groups[:4])
+    return f"{len(groups)} of {sizes}: {shown}{' | ...' if len(groups) > 4 else ''}"
+
+
+def _arrays(sharding: Sharding) -> Table:
+    """Returns a table with one row per input, output and distinct value."""
+    rows = tuple(
+        (
+            *cells(spread.name, spread.kind, spread.type),
+            Cell(spread.spec or ("unknown" if spread.tiling is None else "-")),
+            *_shard(spread),
+            Cell(spread.line),
+        )
+        for spread in (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
+    )
+    columns = ("array", "kind", "type", "cut as", "pieces", "copies", "a device holds", "from line")
+    left = len(sharding.values) - _MOST
+    cut = f" {left:,} smaller values are left out." if left > 0 else ""
+    note = (
+        "Values: as XLA's partitioner was given them, those that are alike once; values within a "
+        f"shard_map are each device's own.{cut}"
+    )
+    return Table("Arrays", columns, barred(rows, (6,)), note, right=(4, 5, 6))
+
+
+def _shard(spread: Spread) -> tuple[Cell, ...]:
+    """Returns the cells on the pieces, their copies, and the shard of a device."""
+    if spread.tiling is None or spread.piece is None:
+        return cells("unknown", "unknown", "unknown")
+    size = spread.piece.bytes
+    shard = Cell(f"{spread.piece} {amount(size)}", size)
+    return *cells(spread.tiling.parts, spread.tiling.copies), shard

@@ -1,0 +1,228 @@
+"""The sentences and tables about one run: who waits for whom, at which line.
+
+Counts and lines are the same from run to run where programs take long; seconds are in a table that
+the stable text leaves out.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jaxlens.ir.run.timeline import UNKNOWN_LINE, CodeLine
+from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Report,
+    Table,
+    barred,
+    count,
+    duration,
+    is_cause,
+    share,
+    tally,
+)
+
+_NAMED = 3  # lines that a sentence names
+_ROWS = 30  # lines in the table
+_CODE = 60  # characters of a line's text
+
+
+def report(facts: TimelineFacts) -> Report:
+    """Returns sentences, the table of lines, and the measured times."""
+    findings = tuple(_findings(facts))
+    tables = (_lines(facts),) if facts.lines else ()
+    return Report("Timeline", findings, (*tables, _measured(facts)))
+
+
+def times(n: int) -> str:
+    """Returns "once" or "20 times"."""
+    return "once" if n == 1 else f"{n:,} times"
+
+
+def _findings(facts: TimelineFacts) -> Iterator[Finding]:
+    if facts.timeline.unknown:
+        yield Finding(f"Unknown: {facts.timeline.unknown}.", "unknown")
+        if not facts.dispatched:
+            return
+    if not facts.dispatched and not facts.waits:
+        yield Finding("Nothing was dispatched: this thread called no compiled program.", "measured")
+        yield from _ready(facts)
+        return
+    waiting = [use for use in facts.lines if use.waits]
+    if waiting:
+        lead = _python(facts)
+        yield Finding(_waits(facts, waiting), "measured", lead=lead, tail=_idle(facts))
+    yield from _queue(facts)
+    if not waiting:
+        yield from _ready(facts)
+    at_once = [d.program for d in facts.timeline.dispatches if d.at_once]
+    if at_once:
+        yield Finding(
+            f"Computed within the call, not queued: {', '.join(tally(at_once))}. A CPU executes "
+            "small programs in Python's own thread.",
+            "measured",
+        )
+    compiled = list(dict.fromkeys(d.program for d in facts.compiled))
+    if compiled:
+        yield Finding(
+            f"Compiled within the {facts.ran.partition(' ')[0]}: {', '.join(compiled)}. "
+            "Run it again to see it without.",
+            "measured",
+        )
+
+
+def _waits(facts: TimelineFacts, waiting: list[LineUse]) -> str:
+    """Returns the first sentence: how often Python waits, where, and for what."""
+    waiting = sorted(waiting, key=lambda use: -use.waits)
+    if len(waiting) == 1:
+        (use,) = waiting
+        at = f", at {_at(use)}" if use.line != UNKNOWN_LINE else ""
+        often = "at least " * facts.timeline.some_waits + times(use.waits)
+        who = "The loop" if use.waits > 1 and use.line.in_loop else "Python"
+        return f"{who} waits for the device {often}{at}{_for(facts, use)}."
+    places = [f"{times(use.waits)} at {_at(use)}" for use in waiting[:_NAMED]]
+    more = len(waiting) - _NAMED
+    places += [f"the others at {count(more, 'more line')}"] if more > 0 else []
+    return f"Python waits for the device {times(facts.waits)}: {'; '.join(places)}."
+
+
+def _python(facts: TimelineFacts) -> str:
+    """Returns that Python, not the device, takes the time; "" where that is not so."""
+    if facts.python is None:
+        return ""
+    seconds, idle = facts.python
+    lines = Counter(dispatch.line for dispatch in facts.timeline.dispatches)
+    line, most = lines.most_common(1)[0]
+    at = f" at {line.place}" if line is not None and is_cause(most, facts.dispatched) else ""
+    between = f"from one dispatch{at} to the next"
+    cure = "fewer programs that do more each, such as a scan over steps,"
+    if facts.dispatched == 1:
+        between, cure = f"round the dispatch{at}", "more work in that program"
+    return (
+        f"Python takes most of the time, {duration(seconds)} {between}, and the device is idle "
+        f"{idle:.0%} of it: {cure} or fewer arguments to flatten would keep it busy. "
+    )
+
+
+def _idle(facts: TimelineFacts) -> str:
+    if facts.idle is None or facts.waits < 2:
+        return ""
+    one = "device is" if len(facts.devices) == 1 else f"{len(facts.devices)} devices are"
+    return f": the {one} idle {facts.idle:.0%} of the time."
+
+
+def _at(use: LineUse) -> str:
+    return _placed(use.line) + f", which waits in {use.within}" * bool(use.within)
+
+
+def _placed(line: CodeLine) -> str:
+    return f"{line.place}, `{_short(line.text)}`" if line.text else line.place
+
+
+def _for(facts: TimelineFacts, use: LineUse) -> str:
+    """Returns what a line waits for, and which line dispatched it."""
+    if len(use.waited_for) != 1:
+        return ""
+    (program,) = use.waited_for
+    makers = [
+        other.line.place
+        for other in facts.lines
+        if program in other.dispatches and other.line != UNKNOWN_LINE
+    ]
+    made = f", which {makers[0]} dispatches" if len(makers) == 1 else ""
+    return f", for {program}{made}"
+
+
+def _queue(facts: TimelineFacts) -> Iterator[Finding]:
+    most = facts.most_queued
+    queued = facts.dispatched - sum(use.at_once for use in facts.lines)
+    if facts.waits > 1 and most == 1 and queued > 1:
+        yield Finding(
+            "There is a wait between any two dispatches: nothing is queued, and the device has "
+            "nothing to do until Python dispatches the next program.",
+            "measured",
+        )
+    elif facts.timeline.some_waits:
+        return  # what is between dispatches is not known
+    elif facts.waits and most > 1:
+        yield Finding(
+            f"Up to {most:,} programs are dispatched without a wait between them: the device has "
+            "work while Python goes on.",
+            "measured",
+        )
+    elif not facts.waits and queued:
+        rest = f" The {facts.ran.partition(' ')[0]} is done before the device is."
+        text = f"Python waits for nothing: it dispatches {count(queued, 'program')} and goes on."
+        yield Finding(text + rest * bool(facts.behind), "measured", lead=_python(facts))
+
+
+def _ready(facts: TimelineFacts) -> Iterator[Finding]:
+    """Yields the finding on reads that do not wait."""
+    lines = facts.timeline.ready
+    if lines:
+        more = len(lines) - _NAMED
+        places = [_placed(line) for line in lines[:_NAMED]]
+        places += [count(more, "more line")] if more > 0 else []
+        text = f"What Python reads is ready when it is read: at {'; '.join(places)}."
+        yield Finding(text, "measured")
+
+
+def _lines(facts: TimelineFacts) -> Table:
+    rows = []
+    for use in facts.lines[:_ROWS]:
+        names = Counter(use.dispatches).elements()
+        rows.append(
+            (
+                Cell(use.line.place),
+                Cell(_short(use.line.text)),
+                Cell(", ".join(tally(names)) + " at once" * bool(use.at_once)),
+                Cell(f"{use.waits:,}" if use.waits else "", use.waits),
+                Cell(use.waiter),
+                Cell(", ".join(use.waited_for)),
+            )
+        )
+    left = len(facts.lines) - _ROWS
+    guessed = any(use.waiter and not use.within for use in facts.lines)
+    notes = ["What waits is read off the line's text."] if guessed else []
+    notes += [f"{left:,} more lines are left out."] if left > 0 else []
+    return Table(
+        "Lines",
+        ("line", "code", "dispatches", "waits", "what waits", "for"),
+        barred(rows, (3,)),
+        " ".join(notes),
+        right=(3,),
+    )
+
+
+def _measured(facts: TimelineFacts) -> Table:
+    whole = facts.timeline.seconds
+    rows = [_row(f"the {facts.ran}, in Python", whole, whole)]
+    waiting = sorted((use for use in facts.lines if use.waits), key=lambda use: -use.waiting)
+    if waiting:
+        rows.append(_row("Python waits", facts.waiting, whole))
+    if len(waiting) > 1:
+        rows += [_row(f"  at {use.line.place}", use.waiting, whole) for use in waiting[:_ROWS]]
+    compiling = sum(d.compiling for d in facts.compiled)
+    if compiling:
+        rows.append(_row("XLA compiles", compiling, whole))
+    for use in facts.devices:
+        rows.append(_row(f"{use.device} executes meanwhile", use.executing, whole))
+        rows.append(_row(f"{use.device} is idle meanwhile", whole - use.executing, whole))
+        if use.after:
+            rows.append(_row(f"{use.device} executes afterwards", use.after, 0.0))
+    note = (
+        "Measured once, by JAX's profiler, which slows small programs. Shares are of the time that "
+        "Python took. A device executes from the first instruction of a program to its last."
+    )
+    return Table("Measured", ("", "time", "share"), tuple(rows), note, volatile=True, right=(1, 2))
+
+
+def _row(name: str, seconds: float, whole: float) -> tuple[Cell, ...]:
+    time = Cell(duration(seconds), seconds)
+    if not whole:
+        return Cell(name), time, Cell("")
+    return Cell(name), time, Cell(share(seconds, whole), seconds / whole, bar=seconds / whole)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CODE else f"{text[: _CODE - 3]}..."

@@ -1,0 +1,138 @@
+"""Compile time by stage, pass and kernel, and the source lines that cause it.
+
+Seconds are measured once, on this machine: stages by wall clock, the parts of the compile by XLA's
+profiler (`program/compile_parts.py`). Compile time grows with the size of the program, so equations
+are counted by line (`program/equations.py`), and loops that tracing unrolled are detected
+(`program/unrolled.py`). A trial measures what replacing them with `lax.scan` saves.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Trial
+from jaxlens.links.links import NO_EQUATIONS
+from jaxlens.program.compile_parts import CompileParts, compile_parts
+from jaxlens.program.equations import Equations, equations, written_out
+from jaxlens.program.subject import Given, ProgramFacts, Seen, instructions, subject_of
+from jaxlens.program.unrolled import Unrolled
+from jaxlens.questions.constants.facts import Captured, closed_over
+from jaxlens.report import Cell, Finding, Report, Table, barred, duration
+
+_MOST = 200  # characters of JAX's error on a program that jaxlens rewrote
+
+
+@dataclass(frozen=True, slots=True)
+class Times(ProgramFacts):
+    """The compile time of a program, and its causes.
+
+    Attributes:
+        stages: Seconds by step, in order of execution.
+        compile: Seconds within the compile; None without a profile.
+        missing: Why there is no profile, or a note on it; "" for neither.
+        equations: Equations by line.
+        loops: Outermost unrolled loops, those with most equations first.
+        trial: The trial of scans in the body of the first loop; None if it was not requested.
+        untried: Why a requested trial failed; "" if it did not.
+        lacking: Why equations were not counted; "" if they were.
+        instructions: Number of instructions of the optimised program, the bodies of fusions and
+            loops once each; None without that program.
+    """
+
+    stages: Mapping[str, float]
+    compile: CompileParts | None
+    missing: str
+    equations: Equations
+    loops: tuple[Unrolled, ...]
+    trial: Trial | None = None
+    untried: str = ""
+    lacking: str = ""
+    instructions: int | None = None
+    _closed_over: Captured | None = None
+
+    def closed_over(self) -> Captured | None:
+        """Returns the arrays that the program closes over; None if they are not known."""
+        return self._closed_over
+
+    @property
+    def by_line(self) -> Mapping[str, int]:
+        """Number of equations by source line."""
+        return self.equations.own
+
+
+def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
+    """Returns the compile time of a capture and its causes.
+
+    Args:
+        capture: Any capture. It is compiled again if its compile was not profiled.
+        scan: Whether to try scans in place of unrolled loops: two more compiles.
+        run: With `scan`, whether to run both programs on random inputs and compare results.
+    """
+    parts, missing = None, ""
+    try:
+        profile = capture.profile
+        parts = compile_parts(profile) if profile.parts else None
+        missing = profile.note
+    except UnavailableError as why:
+        missing = str(why)
+    lacking = ""
+    try:
+        counted, loops = written_out(capture)
+    except UnavailableError as why:  # opened from a later stage
+        counted, loops, lacking = equations(NO_EQUATIONS), (), str(why)
+    trial, untried = _tried(capture, loops, run) if scan else (None, "")
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for step in Given(lambda: capture.times).or_else(()):
+        seconds[step.step] += step.seconds
+    return Times(
+        dict(seconds),
+        parts,
+        missing,
+        counted,
+        loops,
+        trial,
+        untried,
+        lacking,
+        instructions(capture),
+        closed_over(capture),
+        _subject=subject_of(capture, "jaxpr", "stablehlo", "optimized", "kernels", "times"),
+    )
+
+
+def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Trial | None, str]:
+    """Returns the trial of scans in place of the loops of one body, or why it failed."""
+    if not loops:
+        return None, "there is no unrolled loop to try"
+    region = loops[0].region
+    spans = sorted((n.first, n.size, n.count) for n in loops if n.region == region)
+    try:
+        return capture.driver.rolled(region, spans, run), ""
+    except Exception as why:  # any error of JAX on the rewritten program
+        text = " ".join(str(why).split()) or type(why).__name__
+        return None, text if len(text) <= _MOST else f"{text[:_MOST]}..."
+
+
+def stages(capture: Seen) -> Report:
+    """Reports wall-clock seconds of the steps so far; the table is not part of the stable text."""
+    steps = capture.times
+    if not steps:
+        return Report("Times", (Finding("Nothing was timed.", "unknown"),))
+    total = sum(step.seconds for step in steps)
+    row = tuple(Cell(duration(step.seconds), step.seconds) for step in steps)
+    # A step that was done again has its number.
+    again = [[other.step for other in steps[:n]].count(step.step) for n, step in enumerate(steps)]
+    names = [
+        f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
+    ]
+    notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
+    table = Table(
+        "Time per stage",
+        (*names, "in all"),
+        barred([(*row, Cell(duration(total), total))], range(len(steps))),
+        f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
+        volatile=True,
+        right=tuple(range(len(steps) + 1)),
+    )
+    return Report("Times", (), (table,))

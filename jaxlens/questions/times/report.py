@@ -1,0 +1,413 @@
+"""Reports where compile time goes, in sentences and tables.
+
+The first sentence names the part that took most seconds, and the line with most equations. The
+seconds in it, and the tables with seconds, are not part of the stable text.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.facts import CONVERSION, Trial
+from jaxlens.program.compile_parts import LLVM, PASSES, REST, CompileParts
+from jaxlens.program.equations import Equations, written_out
+from jaxlens.program.kernels import Work, works
+from jaxlens.program.lines import lines
+from jaxlens.program.sentences import listed
+from jaxlens.program.subject import Given, Seen, Subject, instructions
+from jaxlens.program.unrolled import Unrolled, nested
+from jaxlens.questions.constants import facts as constants
+from jaxlens.questions.constants.folds import FOLDING
+from jaxlens.questions.times.facts import Times, stages
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    duration,
+    explains,
+    is_cause,
+    saves,
+)
+
+_ROWS = 12
+_SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
+# Instructions per equation, and in all, from which XLA's program is reported as grown. Ordinary
+# programs have 2 to 7 instructions for each equation, 48 layers of a GPT's train step 9; programs
+# whose fusions duplicate each other's instructions have 20 to 40.
+_GROWN, _LARGE = 12, 5_000
+
+
+def report(facts: Times) -> Report:
+    """Reports the parts of the compile time, and the source lines that cause it."""
+    subject = facts.subject()
+    kernels = Given(lambda: works(subject)).or_else([])
+    # Each step copies the captured arrays; no part of the profile has a name for that.
+    folded = constants.alarm(facts.closed_over())
+    tables = (*_within(facts), *_kernels(facts, kernels), _lines(subject, facts))
+    timed = stages(subject).tables if facts.stages else ()
+    whose = "Of the stand-in, " if constants.is_stand_in(subject) else ""
+    return Report("Times", tuple(_findings(subject, facts, folded, whose)), (*timed, *tables))
+
+
+def alarm(capture: Seen) -> tuple[Finding, ...]:
+    """Returns findings on an unrolled loop with most equations, and on a program that XLA enlarged.
+
+    They are part of every compile's output. Compiles if the program is not compiled yet.
+    """
+    try:
+        counted, loops = written_out(capture)
+    except UnavailableError:  # opened from a later stage
+        return ()
+    group = _group(loops)
+    repeated = sum(loop.equations for loop in group)
+    loop = []
+    if counted.total >= _MANY and group and repeated >= _SHARE * counted.total:
+        text = f"{_unrolled(group, counted)} (--times says more)."
+        fewer = repeated - sum(one.rolled * one.times for one in group)
+        weight = saves(fewer, counted.total)
+        loop.append(Finding(text, "counted", _ids(group), weight=weight))
+    return (*loop, *_grown(capture, counted, group, instructions(capture), " (--scan tries it)"))
+
+
+def _findings(
+    subject: Subject, facts: Times, folded: tuple[Finding, ...], whose: str
+) -> Iterator[Finding]:
+    loops = _causes(facts.loops, facts.equations)
+    group = _group(loops)
+    lead = (
+        f"{whose}{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
+    )
+    if facts.lacking:
+        text = f"The lines that made the work are not counted: {facts.lacking}."
+        yield Finding(text, "unknown", (), lead)
+    elif group:
+        untried = "" if facts.trial or facts.untried else " (untried: --scan tries it)"
+        text = f"{_unrolled(group, facts.equations)}{untried}."
+        yield Finding(text, "counted", _ids(group), lead)
+    elif folded:
+        yield replace(folded[0], lead=lead)
+        yield Finding(_largest(facts.equations))
+    else:
+        yield Finding(_largest(facts.equations), "counted", (), lead)
+    yield from _grown(subject, facts.equations, group, facts.instructions)
+    if facts.trial:
+        yield _of_trial(facts.trial)
+    elif facts.untried:
+        yield Finding(f"lax.scan was not tried: {facts.untried.rstrip('.:')}.", "unknown")
+    if group:
+        yield from folded
+    for loop in [loop for loop in loops if loop not in group][:_ROWS]:
+        yield Finding(f"{_unrolled((loop,), facts.equations)}.", "counted", (loop.id,))
+    inner = [loop for loop in nested(loops) if loop not in loops]
+    for loop in inner[:_ROWS]:
+        text = f"{loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times."
+        yield Finding(f"Within it, {text}", "counted", (loop.id,))
+    if facts.missing:
+        yield Finding(f"Within the compile: {facts.missing}.", "unknown")
+
+
+def _grown(
+    subject: Seen,
+    counted: Equations,
+    group: tuple[Unrolled, ...],
+    size: int | None,
+    tries: str = "",
+) -> Iterator[Finding]:
+    """Yields the finding that XLA's program has many more instructions than there are equations."""
+    if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
+        return
+    module = subject.optimized.module
+    fusions = (node for node in module.nodes() if node.opcode == "fusion")
+    bodies = {name for node in fusions for name in node.regions}
+    fused = sum(len(module.regions[name].nodes) for name in bodies)
+    text = (
+        f"XLA's optimised program has {size:,} instructions, {fused:,} of them in bodies of "
+        f"fusions, for {count(counted.total, 'traced equation')}: {size / counted.total:.0f} "
+        "for each, and every one of them is compiled"
+    )
+    if group and sum(loop.equations for loop in group) >= _SHARE * counted.total:
+        where = f" at {_whole_line(group)}" if group[0].line else ""
+        text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
+    elif instructions := _by_line(subject, "optimized"):
+        line, most = instructions.most_common(1)[0]
+        text += f"; {line} made the most, {most:,}" if is_cause(most, size) else ""
+    weight = explains(fused, size)
+    yield Finding(f"{text}.", "counted", _ids(group), weight=weight)
+
+
+def _causes(loops: tuple[Unrolled, ...], counted: Equations) -> tuple[Unrolled, ...]:
+    """Returns the loops on lines whose loops made enough of the equations to be a cause."""
+    by_line: Counter[str] = Counter()
+    for loop in loops:
+        by_line[loop.line] += loop.equations
+    return tuple(loop for loop in loops if is_cause(by_line[loop.line], counted.total))
+
+
+def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
+    return tuple(loop.id for loop in group)
+
+
+def _slowest(facts: Times, parts: CompileParts) -> str:
+    """Returns the part of the compile that took most seconds, in words."""
+    seconds = {
+        "tracing": facts.stages.get("trace", 0.0),
+        "lowering": facts.stages.get("lower", 0.0),
+        **parts.groups,
+    }
+    total = sum(seconds.values()) or 1.0
+    name = max(seconds, key=lambda name: seconds[name])
+    which = ""
+    if name == PASSES and parts.passes and parts.passes[0].seconds >= seconds[name] / 2:
+        which = f", most of it in `{parts.passes[0].name}`"
+        if parts.passes[0].name == FOLDING:
+            which += " (--captured says of what)"
+    elif name == CONVERSION:
+        which = ": it computes what only depends on constants (--captured says what)"
+    elif name == LLVM and len(parts.optimised) > 1:
+        longest = max(parts.optimised, key=parts.of_llvm)
+        if is_cause(parts.of_llvm(longest), sum(map(parts.of_llvm, parts.optimised))):
+            which = f", longest over `{longest}`"
+    part = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
+    return f"{part} took {seconds[name] / total:.0%} of {duration(total)}{which}"
+
+
+def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
+    """Returns the largest loop and those of the same lines, the backward pass last."""
+    group = list(loops[:1])
+    for loop in loops[1:]:
+        (file, low, high), (file2, low2, high2) = _range(loops[0].line), _range(loop.line)
+        overlaps = file == file2 and low <= high2 and low2 <= high
+        if loops[0].line and loop.region == loops[0].region and overlaps:
+            group.append(loop)
+    return tuple(sorted(group, key=lambda loop: loop.backward))
+
+
+def _range(line: str) -> tuple[str, int, int]:
+    file, _, numbers = line.rpartition(":")
+    low, _, high = numbers.partition("-")
+    return file, int(low or 0), int(high or low or 0)
+
+
+def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
+    """Returns `cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
+    repeated = sum(loop.equations for loop in group)
+    scans = sum(loop.rolled * loop.times for loop in group)
+    passes = [
+        f"{loop.count:,}{'' if n else ' repetitions'} of {loop.block:,}"
+        f"{' in the backward pass' if loop.backward else ''}"
+        for n, loop in enumerate(group)
+    ]
+    where = _whole_line(group) or "One block"
+    steps = f"a loop of {group[0].count:,} steps was unrolled"
+    if group[0].before:  # e.g. the first layer has a scalar input or another shape
+        steps = f"a loop of {group[0].count + 1:,} steps was unrolled, the first unlike the others"
+    return (
+        f"{where} made {repeated:,} of {counted.total:,} equations: {steps} "
+        f"({listed(passes)}); `lax.scan` would make {scans:,}"
+    )
+
+
+def _whole_line(group: tuple[Unrolled, ...]) -> str:
+    if not group[0].line:
+        return ""
+    ranges = [_range(loop.line) for loop in group]
+    low, high = min(r[1] for r in ranges), max(r[2] for r in ranges)
+    return f"{ranges[0][0]}:{low}" + (f"-{high}" if high > low else "")
+
+
+def _largest(counted: Equations) -> str:
+    equations = count(counted.total, "equation")
+    if not counted.own:
+        return f"{equations}, which no line of yours made."
+    line, most = max(counted.own.items(), key=lambda item: item[1])
+    if not is_cause(most, counted.total):
+        return (
+            f"No line made a fifth of {equations}; the most, {most:,}, are those of {line}, and no "
+            "loop of four or more like steps that made as many was unrolled."
+        )
+    return (
+        "No loop of four or more like steps was unrolled; "
+        f"{line} made the most of {equations}, {most:,}."
+    )
+
+
+def _of_trial(trial: Trial) -> Finding:
+    """Returns the finding on a trial: sizes, which are stable, and seconds in its lead."""
+    before, after = trial.written, trial.rolled
+    program = "The program" if trial.region == "main" else f"`{trial.region}`"
+    same = ""
+    if trial.error is not None:
+        error = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
+        same = f"; on random inputs the results {error}"
+    return Finding(
+        f"Tried: {program} has {after.equations:,} equations with `lax.scan` in place of "
+        f"{before.equations:,}, {amount(after.characters)} of StableHLO in place of "
+        f"{amount(before.characters)}, and {after.instructions:,} instructions of XLA's in place "
+        f"of {before.instructions:,}{same}.",
+        "measured",
+        lead=f"It compiles in {duration(after.compile)} in place of {duration(before.compile)}. ",
+    )
+
+
+def _within(facts: Times) -> Iterator[Table]:
+    """Yields the tables of the compile's parts and of its passes."""
+    parts = facts.compile
+    if parts is None:
+        return
+    whole = parts.seconds or 1.0
+    largest = max(parts.groups.values()) or 1.0
+    rows = tuple(
+        (Cell(name), Cell(duration(s), s, bar=s / largest), Cell(f"{s / whole:.1%}", s))
+        for name, s in parts.groups.items()
+    )
+    note = (
+        f"{duration(parts.seconds)} in all, wall clock, XLA's own profiler on; elsewhere is what "
+        "it has no name for, such as writing dumps."
+    )
+    if parts.llvm:
+        note += f" LLVM worked {duration(parts.llvm)} on all threads together."
+    yield _timed("Within the compile", ("part", "seconds", "share"), rows, note, 1)
+    if not parts.passes:
+        return
+    shown, rest = parts.passes[:_ROWS], parts.passes[_ROWS:]
+    largest = shown[0].seconds or 1.0
+    passes: list[tuple[Cell, ...]] = [
+        (
+            *cells(p.name, listed(p.pipelines, 2), p.times),
+            Cell(duration(p.seconds), p.seconds, bar=p.seconds / largest),
+            Cell(f"{p.seconds / whole:.1%}", p.seconds),
+        )
+        for p in shown
+    ]
+    if rest:
+        seconds, times = sum(p.seconds for p in rest), sum(p.times for p in rest)
+        shares = (Cell(duration(seconds), seconds), Cell(f"{seconds / whole:.1%}"))
+        passes.append((*cells(f"{len(rest):,} more", "", times), *shares))
+    columns = ("pass", "in", "runs", "seconds", "share")
+    note = "Each without the pipelines that it runs itself."
+    yield _timed("HLO passes", columns, passes, note, 2)
+
+
+def _timed(
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Cell, ...]],
+    note: str,
+    left: int,
+    stage: str = "",
+) -> Table:
+    """Returns a table with seconds, whose columns from `left` on are numbers."""
+    right = tuple(range(left, len(columns)))
+    return Table(title, columns, tuple(rows), note, True, right, stage)
+
+
+def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
+    """Yields the tables of the kernels that took longest, and of their source lines."""
+    parts = facts.compile
+    names = list(dict.fromkeys([*parts.kernels, *parts.optimised])) if parts else []
+    if parts is None or not names:
+        return
+    by_name = {work.kernel.name: work for work in kernels}
+    seconds = {name: parts.of_kernel(name) for name in names}
+    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    steps = {"to LLVM IR": parts.kernels}
+    note = (
+        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
+        "say which of them it spent its time on; the size of their LLVM IR is what it is given."
+    )
+    if parts.optimised:
+        steps |= {"LLVM passes": parts.optimised, "machine code": parts.generated}
+        note = (
+            "Threads work side by side. To LLVM IR by XLA's profiler, where it names the kernel; "
+            "LLVM by the times at which XLA wrote a kernel's dumps, as fine as the file system's "
+            "clock."
+        )
+    rows = []
+    for name, whole in ranked[:_ROWS]:
+        work = by_name.get(name)
+        ir = len(work.kernel.llvm_before) if work else 0
+        rows.append(
+            (
+                Cell(name, ids=(name,)),
+                Cell(listed(work.lines, 2) if work else ""),
+                *(
+                    Cell(duration(s[name]) if name in s else "", s.get(name, 0))
+                    for s in steps.values()
+                ),
+                Cell(duration(whole), whole),
+                Cell(amount(ir) if ir else "", ir),
+            )
+        )
+    left = len(ranked) - len(rows)
+    note += f" {count(left, 'more kernel')} below these." if left else ""
+    columns = ("kernel", "from lines", *steps, "in all", "LLVM IR")
+    seconds_shown = tuple(range(2, 3 + len(steps)))
+    shown = barred(rows, seconds_shown, (len(columns) - 1,))
+    yield _timed("Kernels", columns, shown, note, 2, "kernels")
+    yield _kernel_lines(seconds, by_name)
+
+
+def _kernel_lines(kernel_seconds: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
+    """Returns a table of kernel seconds by source line, in proportion to instructions."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    kernels: Counter[str] = Counter()
+    for name, whole in kernel_seconds.items():
+        work = by_name.get(name)
+        owners = Counter(str(n.owner) for n in work.inside if n.owner) if work else Counter()
+        for line, n in (owners or {"": 1}).items():
+            kernels[line] += 1
+            seconds[line] += whole * (n / (owners.total() or 1))
+    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        (
+            *cells(line or "(no line)", kernels[line]),
+            Cell(duration(s), s, bar=s / (ranked[0][1] or 1.0)),
+        )
+        for line, s in ranked[:_ROWS]
+    ]
+    note = "Of the steps above; a kernel of several lines is shared out by its instructions."
+    return _timed("Kernels by line", ("line", "kernels", "seconds"), rows, note, 1)
+
+
+def _lines(subject: Subject, facts: Times) -> Table:
+    """Returns a table of equations, ops and instructions by source line."""
+    counted = facts.equations
+    ops, instructions = _by_line(subject, "stablehlo"), _by_line(subject, "optimized")
+    ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
+    rows = tuple(
+        (
+            Cell(line),
+            Cell(f"{n:,}", n),
+            Cell(f"{n / (counted.total or 1):.1%}", n),
+            *cells(counted.through[line]),
+            *cells("" if ops is None else ops[line]),
+            *cells("" if instructions is None else instructions[line]),
+        )
+        for line, n in ranked[:_ROWS]
+    )
+    left = len(ranked) - len(rows)
+    note = (
+        f"Every call written out: {counted.total:,} equations, {counted.shown:,} as the jaxpr "
+        "prints them. Ops and instructions as printed."
+    )
+    note += f" {count(left, 'more line')} below these." if left else ""
+    columns = ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions")
+    shown = barred(rows, (1, 3), (4,), (5,))
+    return Table("Equations by line", columns, shown, note, right=(1, 2, 3, 4, 5))
+
+
+def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
+    try:
+        owned = lines(subject.stage(stage).module)
+    except LensError:
+        return None
+    counts: Counter[str] = Counter()
+    for (key, line), ids in owned.own.items():
+        counts[f"{owned.names[key]}:{line}"] += len(ids)
+    return counts

@@ -1,0 +1,69 @@
+"""Rows of the table: where compile time goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxlens.ir.needs import Needs
+from jaxlens.question import About, Lens, Option, Question
+
+if TYPE_CHECKING:
+    from jaxlens.questions.times.facts import Times
+
+
+def _times() -> Lens[Times]:
+    """What `jaxlens.times` returns.
+
+    Options:
+        scan: Whether to compile two more programs, to try `lax.scan` in place of unrolled loops.
+        run: Whether both of these are run on random inputs and compared.
+
+    Returns:
+        An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
+        seconds; None without a profile), `.equations` (`.total`, `.flame`), `.by_line`, `.loops`
+        (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`) and `.trial`.
+    """
+    from jaxlens.questions.times.facts import facts
+    from jaxlens.questions.times.report import report
+    from jaxlens.questions.times.view import blocks
+
+    return Lens(facts, report, blocks)
+
+
+TIMES = Question(
+    "times",
+    About(
+        "Where does compile time go?",
+        measured="seconds of each step, once, on this machine; within the compile by XLA's own "
+        "profiler, for which it is compiled again if it was before; of LLVM over each kernel by "
+        "the times of its dumps",
+        counted="equations by line and call path, every call written out; a loop is called "
+        "unrolled where four or more blocks of equations do the same and each reads the one "
+        "before alike",
+    ),
+    _times,
+    Needs(profile=True),
+    "compile",
+    "seconds by stage, pass and kernel; equations by line; loops",
+    options=(
+        Option(
+            "scan",
+            False,
+            "try lax.scan (compiles two programs more)",
+            "the same, and what lax.scan would change, by trying",
+            about=About(
+                "What would lax.scan in place of unrolled loops change?",
+                measured="the program as it is and with scans made of its own equations, both "
+                "traced, lowered and compiled; with --run both are run on random inputs and "
+                "compared",
+            ),
+        ),
+        Option("run", False, "and run both"),
+    ),
+    panel=2,
+    python="jaxlens.times(f, x)",
+    place=80,
+)
+
+
+ROWS = (TIMES,)

@@ -1,0 +1,281 @@
+"""Bytecode beside equations: what each line is to Python, and what it left in the jaxpr.
+
+Python compiles a line once, whatever runs. JAX sees only what ran: a loop's body has its
+instructions once and its equations once for each pass, and a branch that was not taken has
+instructions alone.
+"""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.bytecode import BytecodeInstruction, FunctionBytecode
+from jaxlens.ir.facts import Source, TapeStep
+from jaxlens.program.sentences import listed
+from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.report import Cell, Finding, Report, Table, barred, count
+
+_Place = tuple[int, int]  # index of the function, line
+_ENTERS = {"RESUME", "MAKE_CELL", "COPY_FREE_VARS"}
+
+
+@dataclass(frozen=True, slots=True)
+class BytecodeLine:
+    """One line of a function that ran while JAX traced.
+
+    Attributes:
+        line: File and number ("cell 3:4").
+        text: Its text.
+        ran: How often it ran; of the line of a `def`, how often the function was called.
+        instructions: Its bytecode.
+        pieces: The text that each instruction was compiled from; "" where it is unknown.
+        equations: Ids of the equations that were recorded while it ran.
+        inside: Number of equations that functions of the user recorded which it called.
+    """
+
+    line: str
+    text: str
+    ran: int
+    instructions: tuple[BytecodeInstruction, ...]
+    pieces: tuple[str, ...]
+    equations: tuple[str, ...]
+    inside: int
+
+    @property
+    def enters(self) -> bool:
+        """Whether it is the line of a `def`, with nothing but what begins a call."""
+        return {row.name for row in self.instructions} <= _ENTERS
+
+
+@dataclass(frozen=True, slots=True)
+class BytecodeFunction:
+    """A function that ran while JAX traced: its name and its lines, in the order of the file."""
+
+    name: str
+    lines: tuple[BytecodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bytecode(ProgramFacts):
+    """Functions that ran while JAX traced, with their bytecode and equations line by line.
+
+    Attributes:
+        functions: In the order of their first call.
+        after: Number of equations that JAX recorded after the function returned.
+        cut: Whether more ran than is kept.
+    """
+
+    functions: tuple[BytecodeFunction, ...]
+    after: int = 0
+    cut: bool = False
+
+    @property
+    def lines(self) -> tuple[BytecodeLine, ...]:
+        """All lines, function by function."""
+        return tuple(line for function in self.functions for line in function.lines)
+
+
+def report(bytecode: Bytecode) -> Report:
+    """Reports each line's instructions and equations."""
+    return Report("Bytecode", tuple(findings(bytecode)), (table(bytecode),))
+
+
+def facts(capture: Capture) -> Bytecode:
+    """Returns the bytecode of the functions that ran, and the equations of their lines.
+
+    Raises:
+        UnavailableError: The capture's call cannot be traced again, or its file has no bytecode.
+    """
+    trace = capture.tape
+    if trace.steps and not trace.code:
+        raise UnavailableError(
+            "this capture was saved without bytecode; ask where its function is: "
+            "jaxlens.bytecode(f, x)"
+        )
+    ran = _Ran(trace.code, capture.sources)
+    made: defaultdict[_Place, list[str]] = defaultdict(list)
+    inside: Counter[_Place] = Counter()
+    active: list[_Place] = []  # the line that each open function is at
+    for step in trace.steps:
+        if step.event == "after":
+            continue
+        place = step.code, step.line
+        active[step.depth :] = [place]
+        ran.count(step)
+        made[place] += step.made
+        for caller in set(active[:-1]) - {place}:
+            inside[caller] += len(step.made)
+    functions = tuple(
+        BytecodeFunction(
+            code.function, tuple(_lines(n, code, capture.sources, ran.times, made, inside))
+        )
+        for n, code in enumerate(trace.code)
+    )
+    after = sum(len(step.made) for step in trace.steps if step.event == "after")
+    return Bytecode(functions, after, trace.cut, _subject=subject_of(capture, "jaxpr"))
+
+
+class _Ran:
+    """Counts how often each line ran.
+
+    Python comes back to the first line of a statement of several lines when it has evaluated the
+    others, which is no second run.
+    """
+
+    def __init__(self, code: Sequence[FunctionBytecode], sources: Mapping[str, Source]) -> None:
+        self.times: Counter[_Place] = Counter()
+        self._enters = [
+            {row.line for row in function.instructions if row.name in _ENTERS}
+            - {row.line for row in function.instructions if row.name not in _ENTERS}
+            for function in code
+        ]
+        keys = {function.key for function in code}
+        self._statements = {
+            key: _statements(source.text) for key, source in sources.items() if key in keys
+        }
+        self._open: dict[int, tuple[int, set[int]]] = {}  # statement and its lines, by depth
+
+    def count(self, step: TapeStep) -> None:
+        """Counts a step: a line, or a call that stops at the line of the `def`."""
+        if step.event == "line":
+            start = self._statements.get(step.key, {}).get(step.line, 0)
+            statement, lines = self._open.get(step.depth, (0, set()))
+            if not start or start != statement:
+                lines = set()
+            self._open[step.depth] = start, lines
+            if step.line in lines:
+                return
+            lines.add(step.line)
+        elif step.event != "call" or step.line not in self._enters[step.code]:
+            return
+        self.times[step.code, step.line] += 1
+
+
+def _statements(text: str) -> dict[int, int]:
+    """Returns the first line of each statement of several lines that holds no other, by line."""
+    python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
+    try:
+        tree = ast.parse(python)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return {
+        line: node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and not hasattr(node, "body")
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        if node.end_lineno != node.lineno
+    }
+
+
+def _lines(
+    number: int,
+    code: FunctionBytecode,
+    sources: Mapping[str, Source],
+    ran: Mapping[_Place, int],
+    made: Mapping[_Place, Sequence[str]],
+    inside: Mapping[_Place, int],
+) -> Iterator[BytecodeLine]:
+    source = sources.get(code.key)
+    text = source.text.splitlines() if source else []
+    rows: defaultdict[int, list[BytecodeInstruction]] = defaultdict(list)
+    for row in code.instructions:
+        rows[row.line].append(row)
+    for line in sorted(rows):
+        place = number, line
+        yield BytecodeLine(
+            f"{code.file}:{line}",
+            text[line - 1].strip() if 0 < line <= len(text) else "",
+            ran.get(place, 0),
+            tuple(rows[line]),
+            tuple(_piece(row, text) for row in rows[line]),
+            tuple(made.get(place, ())),
+            inside.get(place, 0),
+        )
+
+
+def _piece(row: BytecodeInstruction, text: Sequence[str]) -> str:
+    """Returns the text that an instruction was compiled from; its first line where it has more."""
+    if row.column < 0 or not 0 < row.line <= len(text) or row.end_column <= row.column == 0:
+        return ""
+    line = text[row.line - 1].encode()  # columns count bytes
+    if row.end_line > row.line:
+        return f"{line[row.column :].decode(errors='replace').rstrip()} ..."
+    return line[row.column : row.end_column].decode(errors="replace")
+
+
+def times(n: int) -> str:
+    """Returns "once", "twice" or "12 times"."""
+    return {1: "once", 2: "twice"}.get(n, f"{n:,} times")
+
+
+def findings(bytecode: Bytecode) -> Iterator[Finding]:
+    """Yields what the lines are to Python and to JAX. No sentence counts instructions.
+
+    Their number depends on the version of Python.
+    """
+    lines = bytecode.lines
+    if not lines:
+        yield Finding(
+            "No line of yours ran while this was traced: a tracer needs no bytecode, and what "
+            "libraries do is not followed."
+        )
+        return
+    equations = sum(len(line.equations) for line in lines) + bytecode.after
+    functions = count(len(bytecode.functions), "function")
+    yield Finding(
+        f"{count(sum(line.ran > 0 for line in lines), 'line')} of {functions} ran while JAX "
+        f"traced, and {count(equations, 'equation')} "
+        f"{'was' if equations == 1 else 'were'} recorded."
+    )
+    repeated = [line for line in lines if line.ran > 1 and line.equations]
+    for line in sorted(repeated, key=lambda line: -len(line.equations))[:3]:
+        yield Finding(
+            f"{line.line} stands once in the bytecode; it ran {times(line.ran)} and recorded "
+            f"{count(len(line.equations), 'equation')}."
+        )
+    idle = [line.line for line in lines if not line.ran]
+    if idle and not bytecode.cut:
+        verb = "has" if len(idle) == 1 else "have"
+        yield Finding(
+            f"{listed(idle)} {verb} bytecode and no equation: Python did not run "
+            f"{'it' if len(idle) == 1 else 'them'} this time."
+        )
+    alone = [
+        line.line
+        for line in lines
+        if line.ran and not (line.equations or line.inside or line.enters)
+    ]
+    if alone:
+        yield Finding(
+            f"{listed(alone)} ran, and recorded nothing: that was Python's work, done while "
+            "JAX traced."
+        )
+    if bytecode.after:
+        yield Finding(
+            f"{count(bytecode.after, 'equation')} came after the function had returned: no "
+            f"bytecode of yours made them."
+        )
+    if bytecode.cut:
+        yield Finding("More ran than is kept; what came later is missing.", "unknown")
+
+
+def table(bytecode: Bytecode) -> Table:
+    """Returns a table with one row per line."""
+    rows = tuple(
+        (
+            Cell(line.line),
+            Cell(line.text),
+            Cell(f"{line.ran:,}", line.ran),
+            Cell(f"{len(line.instructions):,}", len(line.instructions)),
+            Cell(f"{len(line.equations):,}", len(line.equations), ids=line.equations),
+            Cell(f"{line.inside:,}" if line.inside else "", line.inside),
+        )
+        for line in bytecode.lines
+    )
+    columns = ("line", "code", "ran", "instructions", "equations", "in calls")
+    note = "The number of instructions depends on the version of Python."
+    shown = barred(rows, (2,), (3,), (4, 5))
+    return Table("Lines", columns, shown, note, right=(2, 3, 4, 5), stage="jaxpr")

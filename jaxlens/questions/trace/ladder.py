@@ -1,0 +1,395 @@
+"""What transforms did: the jaxprs of f, grad(f), vmap(grad(f)), ..., with linked equations.
+
+Each jaxpr is a rung. JAX gives an equation that a transform produces the frames of the equation
+that it was produced for, so an equation comes from those of the rung below with the same source
+span. If several have it, the rules of their primitives say which of them produces such an equation
+(`rules.tsv`). An equation with `transpose` in its name stack is part of the backward pass:
+
+    f            e0 = sin x                       model.py:3
+    grad(f)      e0 = sin x; e1 = cos x           model.py:3, forward: both come from e0
+                 e2 = mul ct e1                   model.py:3, transpose(jvp()): comes from e0
+
+`grad` has three steps: linearization (`jvp`), partial evaluation into the equations that depend
+only on the primals (forward) and those linear in the tangents, and transposition of the latter
+(`transpose`), which gives the backward pass. Source: "You Only Linearize Once" (Radul et al., 2022,
+arXiv:2204.10923). `vmap` rewrites each equation for one more axis. A test applies each rule and
+compares it with its sentence.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import pairwise
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Module, Node
+from jaxlens.links.name_stack import equation_transforms
+from jaxlens.program.sentences import lines_of, listed, opcodes
+from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count
+
+Ids = tuple[str, ...]
+STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Descriptions of the rules of one primitive.
+
+    Attributes:
+        forward: What `grad` adds to the forward pass, and the residuals it keeps.
+        backward: What the backward pass does with the cotangent `ct` of the result.
+        makes: Primitives of the equations that both add, to link equations of one line.
+        batch: What `vmap` does.
+    """
+
+    forward: str
+    backward: str
+    makes: frozenset[str]
+    batch: str
+
+
+def _rules_of_primitives() -> dict[str, Rules]:
+    """Reads `rules.tsv`; a line that begins with "#" is a heading."""
+    text = files("jaxlens.questions.trace").joinpath("rules.tsv").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines()[1:] if not line.startswith("#"))
+    return {
+        name: Rules(forward, backward, frozenset(makes.split()), batch)
+        for name, forward, backward, makes, batch in rows
+    }
+
+
+RULES: Mapping[str, Rules] = _rules_of_primitives()
+"""The rules by primitive."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderProgram(ProgramFacts):
+    """One program of the ladder.
+
+    Attributes:
+        title: The call as code: "vmap(grad(loss))".
+        transform: The outermost transform; "" for the function itself.
+        module: Its jaxpr.
+        equations: Number of equations, those of each body once.
+        backward: Ids of the equations of the backward pass.
+        steps: Equations of the rung below that each one came from, by id; {} for the first.
+    """
+
+    title: str
+    transform: str
+    module: Module
+    equations: int
+    backward: frozenset[str]
+    steps: Mapping[str, Ids]
+
+    @property
+    def forward(self) -> int:
+        """Number of equations outside the backward pass."""
+        return self.equations - len(self.backward)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleUse:
+    """A rule of a primitive that a transform applied.
+
+    Attributes:
+        rung: Number of the rung with the results.
+        rule: "forward", "backward" or "batch".
+        primitive: The primitive that the rule belongs to.
+        sources: The equations of the rung below that it was applied to.
+        made: The equations that it produced.
+        words: What it does; "" if `rules.tsv` does not describe it.
+    """
+
+    rung: int
+    rule: str
+    primitive: str
+    sources: Ids
+    made: Ids
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The rungs, the function itself first, and the rules that were applied between them."""
+
+    rungs: tuple[LadderProgram, ...]
+    rules: tuple[RuleUse, ...]
+
+    def ties(self, n: int) -> dict[str, Ids]:
+        """Returns the equations of the function itself that each equation of rung `n` came from."""
+        if not n:
+            return {node.id: (node.id,) for node in self.rungs[0].module.nodes()}
+        below = self.ties(n - 1)
+        return {
+            id: tuple(dict.fromkeys(source for step in steps for source in below[step]))
+            for id, steps in self.rungs[n].steps.items()
+        }
+
+    @property
+    def equations(self) -> tuple[int, ...]:
+        """Number of equations of each rung."""
+        return tuple(rung.equations for rung in self.rungs)
+
+
+def facts(captures: Sequence[Capture]) -> Ladder:
+    """Links each rung's equations with those of the rung below, and lists the rules.
+
+    Args:
+        captures: The function first, then with one more transform each; traced only.
+    """
+    rungs: list[LadderProgram] = []
+    for capture in captures:
+        transforms = capture.program.transforms
+        title = "".join(f"{transform}(" for transform in transforms)
+        title += capture.program.name + ")" * len(transforms)
+        transform = transforms[0] if transforms else ""
+        module = capture.jaxpr.module
+        size = sum(len(region.nodes) for region in module.regions.values())
+        by_equation = equation_transforms(module)
+        backward = frozenset(id for id, names in by_equation.items() if "transpose" in names)
+        steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
+        subject = subject_of(capture, "jaxpr")
+        rungs.append(
+            LadderProgram(title, transform, module, size, backward, steps, _subject=subject)
+        )
+    uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
+    return Ladder(tuple(rungs), tuple(uses))
+
+
+Place = tuple[tuple[str, int, int, int], ...]
+_WITHIN: Place = (("", 0, 0, 0),)
+
+
+def _places(module: Module) -> Mapping[str, Place]:
+    """Returns the source spans of each equation, with those of the calls that led to it.
+
+    Equations in bodies of JAX's own functions have no frames of the user's; they have the spans of
+    the equation with the body.
+    """
+    by_region: dict[str, Place] = {}
+    by_id: dict[str, Place] = {}
+    for region in module.regions.values():  # callers before callees
+        outer = by_region.get(region.name, ())
+        for node in region.nodes:
+            user = [span for span in node.spans if not span.library] or node.spans
+            place = tuple((s.key or s.file, s.line, s.column, s.end_column) for s in user)
+            place = place or (outer if outer[-1:] == _WITHIN or not outer else outer + _WITHIN)
+            by_id[node.id] = place
+            for name in node.regions:
+                by_region.setdefault(name, place)
+    return by_id
+
+
+def _by_place(module: Module) -> Mapping[Place, list[Node]]:
+    places = _places(module)
+    nodes: defaultdict[Place, list[Node]] = defaultdict(list)
+    for node in module.nodes():
+        if place := places[node.id]:
+            nodes[place].append(node)
+    return nodes
+
+
+def _steps(
+    module: Module, backward: frozenset[str], below: LadderProgram, transform: str
+) -> dict[str, Ids]:
+    """Returns the equations of the rung below that each equation came from."""
+    before = _by_place(below.module)
+    places = _places(module)
+    turns: Counter[tuple[Place, str, bool]] = Counter()
+    came_from = {}
+    for node in module.nodes():
+        place, back = places[node.id], node.id in backward
+        outside = place[:-1] if place[-1:] == _WITHIN else place  # of the equation with the body
+        sources = before.get(place) or before.get(outside, [])
+        if below.backward:  # forward and backward equations keep their side
+            sources = [s for s in sources if (s.id in below.backward) == back]
+        turned = back and not below.backward
+        alike = [s for s in sources if s.opcode == node.opcode and not turned]
+        if len(alike) > 1:  # of equal primitives the n-th comes from the n-th
+            turn = turns[place, node.opcode, back]
+            turns[place, node.opcode, back] += 1
+            alike = [alike[turn % len(alike)]]
+        makers = alike or [s for s in sources if _makes(s.opcode, node.opcode, transform)]
+        came_from[node.id] = tuple(source.id for source in makers or sources)
+    return came_from
+
+
+def _makes(primitive: str, opcode: str, transform: str) -> bool:
+    """Whether a transform's rule for a primitive produces equations with an opcode."""
+    if transform == "vmap":
+        return opcode in _BATCHED.get(primitive, ())
+    return primitive in RULES and (opcode == primitive or opcode in RULES[primitive].makes)
+
+
+_BATCHED: Mapping[str, frozenset[str]] = {
+    "cond": frozenset({"eq", "stop_gradient", "broadcast_in_dim", "select_n"}),
+    "dynamic_slice": frozenset({"gather", "iota", "concatenate", "broadcast_in_dim"}),
+    "dynamic_update_slice": frozenset({"scatter", "iota", "concatenate", "broadcast_in_dim"}),
+    "gather": frozenset({"iota", "concatenate", "broadcast_in_dim"}),
+    "dot_general": frozenset({"transpose"}),
+}
+
+
+def _rules(n: int, rungs: Sequence[LadderProgram]) -> Iterator[RuleUse]:
+    """Yields the rules that the transform of rung `n` applied, by primitive of the rung below."""
+    rung, below = rungs[n], rungs[n - 1]
+    opcode = {node.id: node.opcode for node in below.module.nodes()}
+    ruled = _ruled(below.module) if rung.transform != "vmap" else frozenset()
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for id, name in opcode.items():
+        if id not in ruled:
+            sources[name].append(id)
+    results: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for id, from_ in rung.steps.items():
+        for name in dict.fromkeys(opcode[source] for source in from_ if source not in ruled):
+            results[name, id in rung.backward].append(id)
+    for name, ids in sources.items():
+        for rule in _SIDES.get(rung.transform, ()):
+            equations = results[name, rule == "backward"]
+            if rule == "batch":
+                equations = [*results[name, False], *results[name, True]]
+            if equations:
+                sentence = getattr(RULES[name], rule) if name in RULES else ""
+                yield RuleUse(n, rule, name, tuple(ids), tuple(equations), sentence)
+
+
+def _ruled(module: Module) -> frozenset[str]:
+    """Returns equations in bodies of custom_jvp and custom_vjp calls, whose rules are not used."""
+    inside: set[str] = set()
+    ruled: set[str] = set()
+    for region in module.regions.values():  # callers before callees
+        for node in region.nodes:
+            if region.name in inside:
+                ruled.add(node.id)
+            if region.name in inside or node.opcode in ("custom_jvp_call", "custom_vjp_call"):
+                inside.update(node.regions)
+    return frozenset(ruled)
+
+
+_SIDES: Mapping[str, tuple[str, ...]] = {
+    "grad": ("forward", "backward"),
+    "value_and_grad": ("forward", "backward"),
+    "jacrev": ("forward", "backward"),
+    "jvp": ("forward",),
+    "jacfwd": ("forward",),
+    "vmap": ("batch",),
+}
+_RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": "batching"}
+
+
+def report(ladder: Ladder) -> Report:
+    """Reports the ladder in sentences and tables."""
+    findings = [*_counts(ladder), *dict.fromkeys(_turned(ladder))]
+    return Report("Ladder", tuple(findings), (_rungs(ladder), *_tables(ladder)))
+
+
+def _counts(ladder: Ladder) -> Iterator[Finding]:
+    for below, rung in pairwise(ladder.rungs):
+        has = count(rung.equations, "equation")
+        if rung.transform in _CALLS:
+            yield Finding(
+                f"{rung.transform} changes no equation: {rung.title} is one call of the "
+                f"program below{_CALLS[rung.transform]}."
+            )
+            continue
+        text = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
+        if rung.backward and not below.backward:
+            text += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
+        yield Finding(f"{text}{_HOW.get(rung.transform, '')}.")
+
+
+_CALLS: Mapping[str, str] = {
+    "jit": "",
+    "checkpoint": ", which a backward pass computes again instead of keeping its values",
+}
+_HOW: Mapping[str, str] = {
+    "vmap": "; it is one program for all examples, not a loop over them",
+    "jvp": "; beside each value stands its derivative in the one direction that is given",
+    "jacfwd": "; it is jvp, batched over one direction for each number of the input",
+    "jacrev": "; it is a backward pass, batched over one direction for each number of the result",
+}
+
+
+_SLICES = frozenset({"dynamic_slice", "dynamic_update_slice"})
+
+
+def _turned(ladder: Ladder) -> Iterator[Finding]:
+    """Yields control flow and slices that vmap replaced, and loops that it makes run longer."""
+    for below, rung in pairwise(ladder.rungs):
+        if rung.transform != "vmap":
+            continue
+        new, places = _by_place(rung.module), _places(below.module)
+        for node in below.module.nodes():
+            back = node.id in below.backward
+            now = [n for n in new.get(places[node.id], ()) if (n.id in rung.backward) == back]
+            kinds = {n.opcode for n in now}
+            where = f" ({', '.join(lines_of([node]))})" if node.owner else ""
+            if node.opcode == "cond" and "cond" not in kinds and "select_n" in kinds:
+                yield Finding(
+                    f"The cond{where} became select_n under vmap, for its index differs from "
+                    "example to example: every branch is computed for every example."
+                )
+            elif node.opcode in _SLICES and node.opcode not in kinds:
+                if kinds & {"gather", "scatter", "scatter-add"}:
+                    became = listed(sorted(kinds & {"gather", "scatter", "scatter-add"}))
+                    yield Finding(
+                        f"The {node.opcode}{where} became {became} under vmap, for each example "
+                        "begins elsewhere."
+                    )
+            elif node.opcode == "while" and _waits(rung.module, now):
+                yield Finding(
+                    f"The while loop{where} runs under vmap until its last example is done: "
+                    "those that are done earlier are computed on, and select_n keeps their values."
+                )
+
+
+def _waits(module: Module, now: Sequence[Node]) -> bool:
+    """Whether a loop's condition is batched, so that the loop runs until all examples are done."""
+    names = [n.attrs.get("cond_jaxpr", "") for n in now if n.opcode == "while"]
+    regions = [module.regions[name] for name in names if name in module.regions]
+    return any(
+        node.opcode == "reduce_or" or (node.results[0].name in region.results and node.type.shape)
+        for region in regions
+        for node in region.nodes
+    )
+
+
+def _rungs(ladder: Ladder) -> Table:
+    """Returns a table with one row per rung."""
+    rows = []
+    earlier: set[str] = set()
+    for rung in ladder.rungs:
+        primitives = dict.fromkeys(node.opcode for node in rung.module.nodes())
+        new = [name for name in primitives if name not in earlier]
+        earlier.update(primitives)
+        figures = (rung.equations, rung.forward, len(rung.backward))
+        rows.append(cells(rung.title, *figures, listed(new, 8)))
+    columns = ("program", "equations", "forward", "backward", "primitives that are new")
+    note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
+    return Table("Rungs", columns, barred(rows, (1, 2, 3)), note, right=(1, 2, 3))
+
+
+def _tables(ladder: Ladder) -> Iterator[Table]:
+    """Yields a table of rules for each transform."""
+    for n, rung in enumerate(ladder.rungs):
+        uses = [use for use in ladder.rules if use.rung == n]
+        if not uses:
+            continue
+        below = {node.id: node for node in ladder.rungs[n - 1].module.nodes()}
+        equations = {node.id: node for node in rung.module.nodes()}
+        rows = tuple(
+            (
+                Cell(use.primitive),
+                Cell(_RULE_NAMES[use.rule]),
+                Cell(use.words or "the rule of this primitive is not described here"),
+                Cell(opcodes(equations[id] for id in use.made), ids=use.made),
+                Cell(listed(lines_of(below[id] for id in use.sources))),
+            )
+            for use in uses
+        )
+        columns = ("primitive", "rule", "what it does", "equations there now", "from lines")
+        title = f"Rules that {rung.transform} used"
+        yield Table(title, columns, rows, stage=f"{STAGE}{n}")

@@ -1,0 +1,329 @@
+"""What Python does while tracing: unrolled loops, branches taken, side effects at trace time.
+
+The steps are the lines that Python executed (`Capture.tape`). Their text says what they mean for
+the jaxpr: an `if` on a concrete condition leaves one branch in it, and a `for` over Python values
+its body once for each value.
+"""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import LineTrace, TapeStep
+from jaxlens.program.sentences import listed
+from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.report import Cell, Finding, Report, Table, count
+
+
+@dataclass(frozen=True, slots=True)
+class PythonLoop:
+    """A Python loop that ran while tracing.
+
+    Attributes:
+        line: The line of its header.
+        times: Number of iterations.
+        equations: Number of equations that its iterations recorded together.
+    """
+
+    line: str
+    times: int
+    equations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An `if` that Python decided while tracing.
+
+    Attributes:
+        line: The line of its header.
+        taken: Whether its body ran.
+    """
+
+    line: str
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing(ProgramFacts):
+    """The steps of a trace, and what they mean for the jaxpr.
+
+    Attributes:
+        steps: The steps, in order.
+        cut: Whether there were more steps than are kept.
+        loops: Python loops, in the order in which they ended.
+        branches: Branches by line and outcome, each once.
+        printed: Lines that wrote to standard output.
+        wrote: Side effects, with the line.
+        notes: Notes on a step, by its number.
+        after: Number of equations that JAX recorded after the function returned.
+        equations: Number of equations of the jaxpr, with bodies, if there are no steps; else 0.
+        library: The library line that recorded most equations, if there are no steps; else "".
+    """
+
+    steps: tuple[TapeStep, ...]
+    cut: bool
+    loops: tuple[PythonLoop, ...]
+    branches: tuple[Branch, ...]
+    printed: tuple[str, ...]
+    wrote: tuple[str, ...]
+    notes: Mapping[int, tuple[str, ...]]
+    after: int
+    equations: int = 0
+    library: str = ""
+
+
+def report(tracing: Tracing) -> Report:
+    """Reports what Python did while the function was traced."""
+    return Report("Tracing", tuple(findings(tracing)), (table(tracing),))
+
+
+def facts(capture: Capture) -> Tracing:
+    """Returns the steps of a trace and what they mean.
+
+    Raises:
+        UnavailableError: The capture has no tape, and its call cannot be traced again.
+    """
+    recorded: LineTrace = capture.tape
+    steps = recorded.steps
+    keys = {step.key for step in steps}
+    sources = {key: source for key, source in capture.sources.items() if key in keys}
+    blocks = {key: _Blocks(source.text) for key, source in sources.items()}
+    notes: defaultdict[int, list[str]] = defaultdict(list)
+    loops, branches = _walk(steps, blocks, notes)
+    for n, step in enumerate(steps):
+        if step.printed:
+            notes[n].append("prints now only")
+        notes[n] += [f"now only: {effect}" for effect in step.wrote]
+        if step.raised and step.event == "line":
+            notes[n].append(f"raises {step.raised}")
+    effects = [f"{w.partition(':')[0]} ({_where(s)})" for s in steps for w in s.wrote]
+    owners = [node.owner for node in capture.jaxpr.module.nodes()] if not steps else []
+    library = Counter(str(owner) for owner in owners if owner is not None and owner.library)
+    return Tracing(
+        steps,
+        recorded.cut,
+        tuple(loops),
+        tuple(dict.fromkeys(branches)),
+        tuple(dict.fromkeys(_where(s) for s in steps if s.printed)),
+        tuple(dict.fromkeys(effects)),
+        {n: tuple(texts) for n, texts in notes.items() if texts},
+        sum(len(s.made) for s in steps if s.event == "after"),
+        len(owners),
+        next((line for line, _ in library.most_common(1)), ""),
+        _subject=subject_of(capture, "jaxpr"),
+    )
+
+
+def _where(step: TapeStep) -> str:
+    return f"{step.file}:{step.line}"
+
+
+class _Blocks:
+    """The loops and branches of a source text: lines of the body, by line of the header."""
+
+    def __init__(self, text: str) -> None:
+        self.loops: dict[int, range] = {}
+        self.branches: dict[int, range] = {}
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            return  # a cell with magics: no loops, no branches
+        for node in ast.walk(tree):
+            if isinstance(node, ast.For | ast.While | ast.If):
+                last = node.body[-1].end_lineno or node.body[-1].lineno
+                inside = range(node.body[0].lineno, last + 1)
+                kind = self.branches if isinstance(node, ast.If) else self.loops
+                if inside.start > node.lineno:  # else header and body are on one line
+                    kind[node.lineno] = inside
+
+
+@dataclass(slots=True)
+class _Running:
+    """A loop whose iterations are being counted."""
+
+    header: int
+    inside: range
+    times: int = 0
+    equations: int = 0
+
+    def contains(self, step: TapeStep) -> bool:
+        """Whether a step belongs to the loop."""
+        return step.event != "return" and (step.line == self.header or step.line in self.inside)
+
+    def ended(self, file: str) -> PythonLoop:
+        """Returns the loop with its counts."""
+        return PythonLoop(f"{file}:{self.header}", self.times, self.equations)
+
+
+def _walk(
+    steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
+) -> tuple[list[PythonLoop], list[Branch]]:
+    """Returns the loops and branches that the steps executed, and adds notes to steps.
+
+    `frames` is the Python call stack. A loop is open in its frame until a step is outside its
+    lines; the step after a header says whether its body is executed:
+
+        4  for w in ws:      header
+        5      x = w @ x     in the body: iteration 1
+        4, 5, 4, 6           back at the header: iteration 2; outside of 4-5: the loop has ended
+    """
+    loops: list[PythonLoop] = []
+    branches: list[Branch] = []
+    frames: list[tuple[list[_Running], int]] = []  # open loops, step of a header or -1
+    paused: dict[tuple[str, str], list[_Running]] = {}  # open loops of suspended generators
+    for n, step in enumerate(steps):
+        name = step.key, step.function
+        if step.event in ("call", "resume"):
+            frames.append((paused.pop(name, []) if step.event == "resume" else [], -1))
+        if not frames:
+            continue
+        running, header = frames[-1]
+        statements = blocks.get(step.key)
+        if statements and header >= 0:
+            _decide(steps, header, n, statements, running, notes, branches)
+        while running and statements and not running[-1].contains(step):
+            loops.append(running.pop().ended(step.file))
+        for loop in chain.from_iterable(open_loops for open_loops, _ in frames):
+            loop.equations += len(step.made)
+        is_header = statements and (
+            step.line in statements.loops or step.line in statements.branches
+        )
+        frames[-1] = running, n if is_header and step.event == "line" else -1
+        if step.event == "yield":
+            paused[name] = running
+            frames.pop()
+        elif step.event == "return":
+            loops += [loop.ended(step.file) for loop in reversed(running)]
+            frames.pop()
+    return [loop for loop in loops if loop.times], branches
+
+
+def _decide(
+    steps: Sequence[TapeStep],
+    at: int,
+    n: int,
+    statements: _Blocks,
+    running: list[_Running],
+    notes: dict[int, list[str]],
+    branches: list[Branch],
+) -> None:
+    """Records the outcome of a branch, or an iteration of a loop, by the step after its header.
+
+    Args:
+        steps: All steps.
+        at: The step of the header.
+        n: The step after it.
+        statements: The loops and branches of the source.
+        running: Open loops of the frame; a new loop is added.
+        notes: Notes by step, which are added to.
+        branches: The outcomes so far, which are added to.
+    """
+    header, line = steps[at], steps[at].line
+    if header.raised:
+        return  # the header raised: it has no outcome
+    inside = statements.branches.get(line) or statements.loops[line]
+    entered = steps[n].line in inside and steps[n].event == "line"
+    if line in statements.branches:
+        branches.append(Branch(_where(header), entered))
+        side = "True: this branch alone is traced" if entered else "False: its body is not traced"
+        notes[at].append(f"known now, {side}")
+        return
+    if not entered:
+        return
+    loop = next((loop for loop in running if loop.header == line), None)
+    if loop is None:
+        loop = _Running(line, inside)
+        running.append(loop)
+    loop.times += 1
+    notes[n].append(f"pass {loop.times} of the loop of line {line}")
+
+
+def findings(tracing: Tracing) -> Iterator[Finding]:
+    """Yields what tracing did, in sentences."""
+    lines = {(s.key, s.line) for s in tracing.steps if s.event == "line"}
+    functions = {(s.key, s.function) for s in tracing.steps if s.event == "call"}
+    equations = sum(len(s.made) for s in tracing.steps)
+    rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
+    if not tracing.steps:
+        recorded = count(tracing.equations, "equation")
+        place = f" (most at {tracing.library}, a library's line)" if tracing.library else ""
+        yield Finding(
+            f"No line of yours ran while this was traced: its {recorded} came from "
+            f"libraries{place}, whose lines the tape does not follow."
+        )
+        return
+    yield Finding(
+        f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
+        f"{count(len(tracing.steps), 'step')}, and recorded {count(equations, 'equation')}{rest}."
+    )
+    for loop in _largest(tracing.loops):
+        yield Finding(
+            f"The loop at {loop.line} was unrolled: {count(loop.times, 'pass', 'passes')}, "
+            f"{count(loop.equations, 'equation')}."
+        )
+    sides: defaultdict[str, set[bool]] = defaultdict(set)
+    for branch in tracing.branches:
+        sides[branch.line].add(branch.taken)
+    fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
+    if fixed:
+        ifs = (
+            f"the if at {fixed[0]}"
+            if len(fixed) == 1
+            else f"each of {len(fixed)} ifs ({listed(fixed)})"
+        )
+        yield Finding(
+            f"Only one branch of {ifs} is in the program: Python knew the condition while tracing."
+        )
+    if tracing.printed:
+        places = listed(list(tracing.printed))
+        yield Finding(f"What {places} printed was printed while tracing: no later call prints it.")
+    if tracing.wrote:
+        yield Finding(
+            f"Changed while tracing, and by no later call: {listed(list(tracing.wrote))}."
+        )
+    if tracing.cut:
+        yield Finding("There were more steps than are kept; the later ones are missing.", "unknown")
+
+
+def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
+    """Returns the three lines whose loops recorded most equations, summed over executions."""
+    times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for loop in loops:
+        times[loop.line][0] += loop.times
+        times[loop.line][1] += loop.equations
+    sums = [PythonLoop(line, n, equations) for line, (n, equations) in times.items() if equations]
+    return sorted(sums, key=lambda loop: -loop.equations)[:3]
+
+
+def table(tracing: Tracing) -> Table:
+    """Returns a table with one row per step."""
+    sources = tracing.subject().sources
+    texts = {key: source.text.splitlines() for key, source in sources.items()}
+    rows = tuple(
+        (
+            Cell(f"{n + 1:,}", n + 1),
+            Cell(_where(step) if step.event != "after" else ""),
+            Cell(_code(step, texts)),
+            Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
+            Cell(" ".join(step.made), ids=step.made),
+            Cell("; ".join(tracing.notes.get(n, ()))),
+        )
+        for n, step in enumerate(tracing.steps)
+    )
+    columns = ("step", "line", "code", "bound", "recorded", "note")
+    note = "A tracer stands for a value that is known when the program runs."
+    return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
+
+
+def _code(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
+    """Returns the text of a step's line, indented by call depth."""
+    if step.event == "after":
+        return "(JAX, when the function is done)"
+    lines = texts.get(step.key, ())
+    text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
+    inset = "  " * min(step.depth, 8)
+    verb = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
+    return f"{inset}{verb} {step.function}" if verb else f"{inset}{text}"

@@ -1,0 +1,347 @@
+"""Follows every element of every array through a jaxpr: who waits for whom.
+
+An array is an array of numbers of operations: what its elements were computed by. An equation that
+moves elements moves the numbers; one that computes makes a new operation for each element of its
+result. So `slice`, `pad` and `concatenate` leave no trace, and a tree that a program builds of
+arrays half as long each time is the tree of its elements. The level of an operation is one more
+than the highest level among the operations that it reads; inputs have level 0.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr.equation_flops import ELEMENTWISE, TRANSCENDENTAL
+from jaxlens.ir.jaxpr.refs import ON_REFS
+from jaxlens.questions.trace.tree.moves import COMPUTED, PADDING, SAME, Ids, attribute, moved
+
+_MOST = 400_000  # operations and what they read
+_MOST_STEPS = 20_000  # equations, those of a loop for each of its steps
+_WHOLE = (ELEMENTWISE | TRANSCENDENTAL) - SAME | {
+    "integer_pow",
+    "not",
+    "exp2",
+    "clamp",
+    "select_n",
+    "eq",
+}
+_ADDS = frozenset({"add", "add_any", "or"})
+CALLS = frozenset(
+    "jit closed_call remat checkpoint remat2 custom_jvp_call custom_vjp_call composite".split()
+)
+_REDUCTIONS = ("axes", "dimensions")
+_REDUCES = re.compile(r"reduce$|reduce_(?:sum|prod|max|min|and|or|xor)$|arg(?:max|min)$").match
+
+
+class TooLargeError(Exception):
+    """There are more operations on elements than are followed; the text says of what."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """Operations on elements, numbered so that each comes after those that it reads.
+
+    Attributes:
+        leaves: The number of input elements, which come first.
+        level: Level of each operation.
+        equation: Index in `nodes` of each operation's equation; -1 for an input element.
+        nodes: The equations that computed, in the order in which they ran.
+        tails: For each read, the operation that is read.
+        heads: For each read, the operation that reads it.
+        results: What each result's elements were computed by.
+        opaque: Primitives of which no element was followed: each is one operation that reads all.
+        ran: Primitives by id of the equations that ran, those that only move elements included,
+            without those on arrays of no element.
+    """
+
+    leaves: int
+    level: Ids
+    equation: Ids
+    nodes: list[Node]
+    tails: Ids
+    heads: Ids
+    results: list[Ids] = field(default_factory=list)
+    opaque: tuple[str, ...] = ()
+    ran: Mapping[str, str] = field(default_factory=dict)
+
+
+def follow(module: Module) -> Flow:
+    """Follows the elements of a program.
+
+    Raises:
+        TooLargeError: There are too many.
+    """
+    tracker = _Tracker(module)
+    body = module.body()
+    inputs = []
+    for value in body.parameters:
+        shape = _shape(value.type.shape)
+        inputs.append(tracker.leaves(shape))
+    leaves = tracker.count
+    try:
+        results = tracker.run(body, inputs)
+    except RecursionError:
+        raise TooLargeError("its calls nest too deep") from None
+    return Flow(
+        leaves,
+        np.concatenate(tracker.levels),
+        np.concatenate(tracker.equations),
+        tracker.nodes,
+        np.concatenate([np.zeros(0, np.int64), *tracker.tails]),
+        np.concatenate([np.zeros(0, np.int64), *tracker.heads]),
+        results,
+        tuple(dict.fromkeys(tracker.opaque)),
+        tracker.ran,
+    )
+
+
+def _shape(shape: Iterable[int | str]) -> tuple[int, ...]:
+    sizes = tuple(shape)
+    known = tuple(size for size in sizes if isinstance(size, int))
+    if len(known) != len(sizes):
+        raise TooLargeError("it has a dimension of unknown size")
+    return known
+
+
+class _Tracker:
+    """The operations so far."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.count = 0
+        self.reads = 0
+        self.steps = 0
+        self.levels: list[Ids] = [np.zeros(0, np.int64)]
+        self.equations: list[Ids] = [np.zeros(0, np.int64)]
+        self.tails: list[Ids] = []
+        self.heads: list[Ids] = []
+        self.nodes: list[Node] = []
+        self.opaque: list[str] = []
+        self.ran: dict[str, str] = {}
+        self._level = np.zeros(1024, np.int64)  # of all operations so far, with room for more
+
+    def leaves(self, shape: tuple[int, ...]) -> Ids:
+        """Returns the numbers of the elements of an input."""
+        size = min(prod(shape), _MOST + 1)  # more is refused, and is not to be allocated
+        ids = self._grow(size, np.zeros(size, np.int64), -1)
+        return ids.reshape(shape)
+
+    def run(self, region: Region, operands: Sequence[Ids]) -> list[Ids]:
+        """Runs a body, and returns its results."""
+        called = len(operands) < len(region.parameters)  # a call gives no constants
+        own = region.parameters[: region.constants] if called else ()
+        given = [*(np.full(_shape(value.type.shape), COMPUTED) for value in own), *operands]
+        values = dict(zip((v.name for v in region.parameters), given, strict=True))
+        for node in region.nodes:
+            self.steps += 1
+            if self.steps > _MOST_STEPS:
+                raise TooLargeError(f"it takes over {_MOST_STEPS:,} steps, those of loops counted")
+            results = self._results(node, [_read(name, values) for name in node.operands])
+            values.update(zip((v.name for v in node.results), results, strict=True))
+            if any(result.size for result in results):
+                self.ran[node.id] = node.opcode
+        return [_read(name, values) for name in region.results]
+
+    def _results(self, node: Node, operands: list[Ids]) -> list[Ids]:
+        shapes = [_shape(value.type.shape) for value in node.results]
+        if node.opcode in ON_REFS:
+            raise TooLargeError("it writes refs, whose elements are not followed")
+        rule = _RULES.get(node.opcode)
+        try:
+            if rule is not None:
+                return rule(self, node, operands, shapes)
+            if node.opcode in _WHOLE:
+                return [self._elementwise(node, operands, shapes[0])]
+            if any(name in node.attrs for name in _REDUCTIONS) and _REDUCES(node.opcode):
+                return self._reduction(node, operands, shapes)
+            return moved(node, operands, shapes)
+        except (LookupError, ValueError, SyntaxError, TypeError):
+            return self._all_of_all(node, operands, shapes)
+
+    def _elementwise(self, node: Node, operands: list[Ids], shape: tuple[int, ...]) -> Ids:
+        """One operation per element. Adding the zero of a `pad` is none: it only moves."""
+        flat = [np.broadcast_to(ids, shape).reshape(-1) for ids in operands]
+        if node.opcode in _ADDS and len(flat) == 2:
+            a, b = flat
+            kept = np.where(a == PADDING, b, a)
+            free = (a == PADDING) | (b == PADDING)
+            if free.any():
+                result = kept.copy()
+                rest = self._operations(node, [a[~free], b[~free]])
+                result[~free] = rest
+                return result.reshape(shape)
+        return self._operations(node, flat).reshape(shape)
+
+    def _operations(self, node: Node, flat: list[Ids]) -> Ids:
+        """Returns new operations, each of which reads the elements at its index."""
+        size = len(flat[0]) if flat else 0
+        return self._new(node, size, [(ids, np.arange(size)) for ids in flat])
+
+    def _new(self, node: Node, size: int, read: Sequence[tuple[Ids, Ids]]) -> Ids:
+        """Returns new operations; what reads nothing that depends on an input is none.
+
+        Args:
+            node: The equation.
+            size: Number of operations.
+            read: Pairs of arrays: what is read, and by which of the new operations.
+        """
+        if not read:
+            return np.full(size, COMPUTED)
+        tails = np.concatenate([tail for tail, _ in read])
+        readers = np.concatenate([reader for _, reader in read])
+        kept = tails >= 0
+        tails, readers = tails[kept], readers[kept]
+        level = np.zeros(size, np.int64)
+        np.maximum.at(level, readers, self._level[tails] + 1)
+        result = np.full(size, COMPUTED)
+        live = level > 0
+        if not live.any():
+            return result
+        self.nodes.append(node)
+        result[live] = self._grow(int(live.sum()), level[live], len(self.nodes) - 1)
+        self.reads += len(tails)
+        if self.count + self.reads > _MOST:
+            raise TooLargeError(f"it has over {_MOST:,} operations on elements and their operands")
+        self.tails.append(tails)
+        self.heads.append(result[readers])
+        return result
+
+    def _grow(self, size: int, level: Ids, equation: int) -> Ids:
+        if self.count + size > _MOST:
+            raise TooLargeError(f"it has over {_MOST:,} elements and operations on them")
+        ids = np.arange(self.count, self.count + size)
+        self.count += size
+        if self.count > len(self._level):
+            more = np.zeros(2 * self.count, np.int64)
+            more[: len(self._level)] = self._level
+            self._level = more
+        self._level[ids] = level
+        self.levels.append(level)
+        self.equations.append(np.full(size, equation))
+        return ids
+
+    def _reduction(
+        self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]
+    ) -> list[Ids]:
+        """One operation per element of the result, which reads all that it is made of.
+
+        In which order these are combined is for XLA to choose.
+        """
+        name = next(name for name in _REDUCTIONS if name in node.attrs)
+        axes = attribute(node, name)
+        array = operands[0]
+        rest = [axis for axis in range(array.ndim) if axis not in axes]
+        size = prod(shapes[0])
+        readers = []
+        for operand in operands:
+            if operand.shape == array.shape and operand.ndim:
+                rows = operand.transpose([*rest, *axes]).reshape(size, -1)
+                owner = np.repeat(np.arange(size), rows.shape[1])
+                readers.append((rows.reshape(-1), owner))
+            else:  # what the reduction begins with
+                readers.append((np.broadcast_to(operand, (size,)), np.arange(size)))
+        result = self._new(node, size, readers)
+        return [result.reshape(shape) for shape in shapes]
+
+    def _all_of_all(
+        self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]
+    ) -> list[Ids]:
+        """One operation that reads everything, for a primitive whose elements are not followed."""
+        everything = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, operands)]))
+        if (everything >= 0).any():
+            self.opaque.append(node.opcode)
+        one = self._new(node, 1, [(everything, np.zeros(len(everything), np.int64))])
+        return [np.broadcast_to(one, (prod(shape),)).reshape(shape) for shape in shapes]
+
+    def product(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
+        """A `dot_general`: an operation per element, which reads a row and a column."""
+        contracted, batch = ast.literal_eval(node.attrs["dimension_numbers"])
+        size = prod(shapes[0])
+        read = []
+        before: list[int] = []  # the left side's own axes come first in the result
+        for side, array in enumerate(operands[:2]):
+            free = [a for a in range(array.ndim) if a not in (*contracted[side], *batch[side])]
+            order = [*batch[side], *free, *contracted[side]]
+            sizes = [array.shape[axis] for axis in batch[side]]
+            own = [array.shape[axis] for axis in free]
+            depth = prod(array.shape[axis] for axis in contracted[side])
+            after = [1] * (len(shapes[0]) - len(sizes) - len(before) - len(own))
+            rows = array.transpose(order).reshape([*sizes, *before, *own, *after, depth])
+            if size * depth > _MOST:
+                raise TooLargeError(f"its {node.opcode} reads over {_MOST:,} elements")
+            whole = np.broadcast_to(rows, (*shapes[0], depth)).reshape(-1)
+            read.append((whole, np.repeat(np.arange(size), depth)))
+            before = [1] * len(free)
+        return [self._new(node, size, read).reshape(shapes[0])]
+
+    def constant(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
+        """An `iota`, or an array that is not read before it is written."""
+        return [np.full(shape, COMPUTED) for shape in shapes]
+
+    def call(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
+        """The body of a jit, and of what else runs its body once."""
+        region = self._module.regions[node.regions[0]]
+        if len(region.parameters) != len(operands) + region.constants:
+            raise LookupError("a call whose operands are not the body's")
+        return self.run(region, operands)
+
+    def scan(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
+        """A loop: each step reads what the step before carried on."""
+        body = self._module.regions[node.regions[0]]
+        order = range(attribute(node, "length")[0])
+        # Versions of JAX write down in different ways which operands are what; ranks tell it: a
+        # step takes a row of an array, and carries on values of the same rank.
+        rows = sum(
+            a.ndim > len(v.type.shape) for a, v in zip(operands, body.parameters, strict=True)
+        )
+        ranks = {value.name: len(value.type.shape) for value in body.parameters}
+        ranks |= {v.name: len(v.type.shape) for each in body.nodes for v in each.results}
+        carried = sum(len(s) == ranks.get(r, 0) for s, r in zip(shapes, body.results, strict=True))
+        fixed = len(operands) - rows - carried
+        constants = operands[:fixed]
+        carry = operands[fixed : fixed + carried]
+        xs = operands[fixed + carried :]
+        ys: list[list[Ids]] = [[] for _ in shapes[carried:]]
+        for step in reversed(order) if node.attrs["reverse"] == "True" else order:
+            results = self.run(body, [*constants, *carry, *(x[step] for x in xs)])
+            carry = results[:carried]
+            for stack, y in zip(ys, results[carried:], strict=True):
+                stack.append(y)
+        if node.attrs["reverse"] == "True":
+            ys = [stack[::-1] for stack in ys]
+        stacked = [
+            np.stack(stack) if stack else np.full(shape, COMPUTED)
+            for stack, shape in zip(ys, shapes[carried:], strict=True)
+        ]
+        return [*carry, *stacked]
+
+    def cond(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
+        """All branches, and for each element an operation that picks one of theirs."""
+        index, *rest = operands
+        branches = [self.run(self._module.regions[name], rest) for name in node.regions]
+        results = []
+        for shape, *values in zip(shapes, *branches, strict=True):
+            size = prod(shape)
+            flat = [np.broadcast_to(index, (size,)), *(value.reshape(-1) for value in values)]
+            results.append(self._operations(node, flat).reshape(shape))
+        return results
+
+
+def _read(name: str, values: Mapping[str, Ids]) -> Ids:
+    """Returns an operand; a literal depends on nothing."""
+    return values[name] if name in values else np.array(COMPUTED)
+
+
+_Rule = Callable[[_Tracker, Node, list[Ids], list[tuple[int, ...]]], list[Ids]]
+_RULES: Mapping[str, _Rule] = {
+    **dict.fromkeys(CALLS, _Tracker.call),
+    **dict.fromkeys(("iota", "empty", "empty2", "create_token"), _Tracker.constant),
+    "scan": _Tracker.scan,
+    "cond": _Tracker.cond,
+    "dot_general": _Tracker.product,
+}

@@ -1,0 +1,97 @@
+"""Depth and work in sentences, and a table of the levels."""
+
+from collections.abc import Iterator
+from math import ceil, log2
+
+from jaxlens.program.sentences import listed
+from jaxlens.questions.trace.tree.facts import Depth, Level
+from jaxlens.report import Cell, Finding, Report, Table, count
+
+_MOST = 40  # rows of the table
+
+
+def report(depth: Depth) -> Report:
+    """Reports how deep a program is."""
+    return Report("Depth", tuple(findings(depth)), (table(depth),) if depth.levels else ())
+
+
+def findings(depth: Depth) -> Iterator[Finding]:
+    """Yields what waits for what, in sentences."""
+    equations = count(depth.equations, "equation")
+    if depth.why:
+        smaller = "; smaller inputs have one" if " over " in depth.why else ""
+        yield Finding(
+            f"{count(depth.depth, 'level')} deep by whole arrays: of its {equations} that many "
+            f"wait for one another, loops counted. No tree: {depth.why}{smaller}."
+        )
+        return
+    if not depth.levels:
+        yield Finding(f"No level: its {equations} only move elements, or read no input.")
+        return
+    yield Finding(_first(depth))
+    if depth.reads is not None and depth.reads > 2:
+        yield Finding(
+            f"One element of the result is made of up to {depth.reads:,} elements of the inputs: "
+            f"taken one after another they need {depth.reads - 1:,} levels, taken in pairs "
+            f"{ceil(log2(depth.reads))}."
+        )
+    if depth.moving:
+        compute = "computes" if depth.computing == 1 else "compute"
+        moves = "moves" if depth.moving == 1 else "move"
+        yield Finding(
+            f"Of its {equations} {depth.computing:,} {compute}; {depth.moving:,} only {moves} "
+            f"elements ({listed(depth.moves, 5)}), which takes no level."
+        )
+    reduced = {name for level in depth.levels for name in level.operations if "reduce" in name}
+    if reduced:
+        makes = "makes" if len(reduced) == 1 else "make"
+        yield Finding(
+            f"{listed(sorted(reduced))} {makes} an element in one operation here: in which order "
+            f"what it reads is combined is for XLA to choose."
+        )
+    if depth.opaque:
+        one = "is one operation that reads all of its operands"
+        many = "are one operation each, which reads all of its operands"
+        yield Finding(
+            f"{listed(depth.opaque)} {one if len(depth.opaque) == 1 else many}: which elements "
+            f"make which is not followed.",
+            "estimate",
+        )
+
+
+def _first(depth: Depth) -> str:
+    assert depth.work is not None
+    size = f"{count(depth.depth, 'level')} deep"
+    operations = count(depth.work, "operation")
+    if depth.work == depth.depth > 1:
+        return f"{size}: each of its {operations} on elements waits for the one before."
+    if depth.depth == 1 < depth.work:
+        return f"{size}: its {operations} on elements can all be done at the same time."
+    if depth.work == 1:
+        return f"{size}: one operation."
+    return (
+        f"{size}, {operations} on elements: on average {depth.work / depth.depth:.3g} of them can "
+        f"be done at the same time."
+    )
+
+
+def table(depth: Depth) -> Table:
+    """Returns a table with one row per level."""
+    most = max(level.total for level in depth.levels)
+    shown = depth.levels[:_MOST]
+    rows = tuple(_row(n, level, most) for n, level in enumerate(shown, 1))
+    left = len(depth.levels) - len(shown)
+    note = f"{count(left, 'more level')}, in .levels." if left else ""
+    columns = ("level", "operations", "of", "equations")
+    return Table("Levels", columns, rows, note, right=(0, 1), stage="jaxpr")
+
+
+def _row(number: int, level: Level, most: int) -> tuple[Cell, ...]:
+    of = ", ".join(f"{n:,} {name}" for name, n in level.operations.items())
+    ids = " ".join(level.equations[:6]) + (" ..." if len(level.equations) > 6 else "")
+    return (
+        Cell(f"{number:,}", number),
+        Cell(f"{level.total:,}", level.total, bar=level.total / most),
+        Cell(of),
+        Cell(ids, ids=level.equations),
+    )

@@ -1,0 +1,153 @@
+"""What the float values of a run held, by equation, and the array of one of them."""
+
+import math
+from dataclasses import dataclass, replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError
+from jaxlens.ir.graph import Span
+from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
+from jaxlens.links.name_stack import EquationModules
+from jaxlens.program.lines import owners, span_of
+from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.questions.values.zeros import OperandZeros
+
+MOSTLY = 0.9
+"""Share of zeros that is worth a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValue:
+    """A float result of an equation.
+
+    Attributes:
+        path: The equation, within its calls.
+        opcode: Its primitive.
+        span: The user's line; None if unknown.
+        type: The result's type: "f32[8,4]".
+        statistics: What it held.
+        module: The module that it belongs to, that which this is in first; () for none.
+        backward: Whether a derivative's transpose made it.
+        operand_zeros: The largest share of zeros of a float that it was computed from; None if it
+            is unknown, and where fewer than `MOSTLY` of its own elements are zero.
+    """
+
+    path: Path
+    opcode: str
+    span: Span | None
+    type: str
+    statistics: ValueStatistics
+    module: tuple[str, ...] = ()
+    backward: bool = False
+    operand_zeros: float | None = None
+
+    @property
+    def id(self) -> str:
+        """The equation's id in the jaxpr."""
+        return self.path[-1]
+
+    @property
+    def zeros(self) -> float:
+        """The share of its elements that are zero."""
+        return self.statistics.zeros / self.statistics.elements
+
+    @property
+    def nonfinite(self) -> int:
+        """Number of NaN and infinities."""
+        return self.statistics.nan + self.statistics.inf
+
+    @property
+    def exponents(self) -> tuple[int, int] | None:
+        """The exponents, to base 2, of its smallest and largest magnitude; None for none."""
+        if math.isnan(self.statistics.largest) or math.isnan(self.statistics.smallest):
+            return None
+        if not self.statistics.largest or math.isinf(self.statistics.smallest):
+            return None
+        return math.frexp(self.statistics.smallest)[1] - 1, math.frexp(self.statistics.largest)[
+            1
+        ] - 1
+
+    @property
+    def headroom(self) -> int | None:
+        """How often its largest magnitude can be doubled before it overflows; None if unknown."""
+        limits, own = EXPONENTS.get(self.statistics.dtype), self.exponents
+        return limits[1] - own[1] if limits and own else None
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether its largest magnitude is the largest number of its dtype, as in a mask."""
+        return self.statistics.largest == LARGEST.get(self.statistics.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Values(ProgramFacts):
+    """What the float values of a run held.
+
+    Attributes:
+        values: The float results of each equation, in program order.
+        unmeasured: Ids of equations that were not executed, or are in the test of a `while`.
+        array: The array that was asked for; None for none.
+    """
+
+    values: tuple[MeasuredValue, ...]
+    unmeasured: tuple[str, ...]
+    array: ExecutionArray | None = None
+
+    @property
+    def nonfinite(self) -> tuple[MeasuredValue, ...]:
+        """Those with NaN or infinities."""
+        return tuple(value for value in self.values if value.nonfinite)
+
+    def of(self, ident: str) -> tuple[MeasuredValue, ...]:
+        """Returns the float results of the equation with an id, once for each call of its body."""
+        return tuple(value for value in self.values if value.id == ident)
+
+
+def facts(capture: Capture, at: str = "") -> Values:
+    """Runs a program once with measurements beside its equations.
+
+    Args:
+        capture: The program.
+        at: The id of an equation whose array is taken along, in a second run; "" for none.
+
+    Raises:
+        OptionError: There is no such equation, or it was not executed.
+        UnavailableError: The program cannot run here.
+    """
+    subject = subject_of(capture, "jaxpr")
+    module = subject.jaxpr.module
+    nodes = {node.id: node for node in module.nodes()}
+    if at and at not in nodes:
+        raise OptionError(f"at takes the id of an equation, e0 to e{len(nodes) - 1}, got {at!r}")
+    run = capture.driver.values()
+    array = capture.driver.array_at(at) if at else None
+    if at and array is None:
+        raise OptionError(
+            f"at={at} ({nodes[at].opcode}) has no array: it was not executed, is a call, or makes "
+            "no array of numbers; take another equation, such as one inside of it"
+        )
+    owner = owners(module)
+    modules = EquationModules(module)
+    values = [
+        MeasuredValue(
+            path,
+            nodes[path[-1]].opcode,
+            span_of(path, owner),
+            str(nodes[path[-1]].results[one.result].type),
+            one,
+            *modules.within(path),
+        )
+        for path, results in run.equations.items()
+        for one in results
+    ]
+    if any(value.zeros >= MOSTLY for value in values):
+        shares = OperandZeros(module, nodes, run)
+        values = [
+            replace(v, operand_zeros=shares.largest(v.path)) if v.zeros >= MOSTLY else v
+            for v in values
+        ]
+    order = {ident: n for n, ident in enumerate(nodes)}
+    values.sort(key=lambda value: [order[step] for step in value.path])
+    unmeasured = tuple(path[-1] for path in run.unmeasured)
+    return Values(tuple(values), unmeasured, array, _subject=subject)

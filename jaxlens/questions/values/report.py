@@ -1,0 +1,223 @@
+"""What the values of a run held, in sentences and tables."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from jaxlens.ir.run.values import EXPONENTS
+from jaxlens.program import by_module
+from jaxlens.program.lines import spot
+from jaxlens.program.maker import place
+from jaxlens.program.sentences import bracketed, listed, quoter
+from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
+from jaxlens.report import Cell, Finding, Report, Table, count
+
+_ROWS = 40
+_CLOSE = 3  # doublings from overflow that are worth a sentence
+_FEW = 0.5  # share of an operand's zeros that does not explain a result's
+
+
+def report(facts: Values, full: bool = False) -> Report:
+    """Returns the sentences, and the tables by line, by module and by equation."""
+    tables: list[Table] = []
+    if facts.values:
+        modules = _by_module(facts, full)
+        tables = [_by_line(facts), *([modules] if modules else []), _by_equation(facts, full)]
+    return Report("Values", tuple(_findings(facts)), tuple(tables))
+
+
+def _findings(facts: Values) -> Iterator[Finding]:
+    bad = facts.nonfinite
+    equations = len({value.path for value in facts.values})
+    if not facts.values:
+        yield Finding("The program was run, and computes no floats to measure.", "measured")
+        return
+    ran = f"The program was run once, and {count(equations, 'equation')} measured"
+    if bad:
+        order = {value.path[0]: n for n, value in reversed([*enumerate(facts.values)])}
+        first = min(bad, key=lambda value: (order[value.path[0]], value.statistics.iterations))
+        n = len({value.path for value in bad})
+        text = f"{ran}: {n:,} {'has' if n == 1 else 'have'} NaN or infinities, first"
+        text += f" {_at(facts, first)}: {_bad(first)}. `%%nan` says where they come from."
+        yield Finding(text, "measured", (first.id,), weight=1.0)
+    else:
+        yield Finding(f"{ran}: no NaN and no infinity.", "measured")
+    close = [v for v in facts.values if v.headroom is not None and v.headroom < _CLOSE]
+    if close:
+        one = min(close, key=lambda value: (value.is_limit, value.headroom))
+        text = f"The largest magnitude of {_at(facts, one)} is {one.statistics.largest:.3g}"
+        dtype = one.statistics.dtype
+        text += f", {dtype}'s largest number, as in a mask" if one.is_limit else ""
+        yield Finding(f"{text}: {dtype} overflows at {_limit(one)}.", "measured", (one.id,))
+    small = [v for v in facts.values if v.statistics.subnormals]
+    if small:
+        one = max(small, key=lambda value: value.statistics.subnormals)
+        text = f"{_share(one.statistics.subnormals, one)} of {_at(facts, one)} are subnormal"
+        yield Finding(
+            f"{text}: too small for all digits of {one.statistics.dtype}.", "measured", (one.id,)
+        )
+    zero = [value for value in facts.values if _begins_zero(value)]
+    if zero:
+        one = max(zero, key=lambda value: value.zeros)
+        most = f"at most {_percent(one.operand_zeros).text}" if one.operand_zeros else "none"
+        text = f"{_share(one.statistics.zeros, one)} of {_at(facts, one)} are zero, though {most}"
+        text += " of its operands' elements are"
+        text += f"; {count(len(zero) - 1, 'more value')} likewise" if len(zero) > 1 else ""
+        yield Finding(f"{text}.", "measured", (one.id,))
+
+
+def _at(facts: Values, value: MeasuredValue) -> str:
+    quote = quoter(facts.subject())(value.span)
+    steps = _steps(value)
+    when = f" in iteration {' within iteration '.join(reversed(steps))} (from 0)" if steps else ""
+    return f"`{value.opcode}` in {place(value.span)}{bracketed(value.span, quote)}{when}"
+
+
+def _steps(value: MeasuredValue) -> list[str]:
+    return [str(n) for n in value.statistics.iterations]
+
+
+def _bad(value: MeasuredValue) -> str:
+    own = value.statistics
+    parts = [f"{n:,} {name}" for n, name in ((own.nan, "NaN"), (own.inf, "inf")) if n]
+    return f"{' and '.join(parts)} of {count(own.elements, 'element')}"
+
+
+def _limit(value: MeasuredValue) -> str:
+    return f"2^{EXPONENTS[value.statistics.dtype][1] + 1}"
+
+
+def _begins_zero(value: MeasuredValue) -> bool:
+    """Whether a value is nearly all zero although no operand explains it.
+
+    A `select_n` is left out: its predicate chooses zeros, as in the derivative of `abs`.
+    """
+    before = value.operand_zeros
+    if value.opcode == "select_n" or value.statistics.elements == 1:
+        return False
+    return value.zeros >= MOSTLY and before is not None and before < _FEW
+
+
+def _share(n: int, value: MeasuredValue) -> str:
+    return f"{n:,} of {count(value.statistics.elements, 'element')}"
+
+
+def _number(x: float) -> Cell:
+    return Cell("" if math.isnan(x) else f"{x:.4g}", x if math.isfinite(x) else None)
+
+
+def _count(n: int) -> Cell:
+    return Cell(f"{n:,}" if n else "", n)
+
+
+def _percent(part: float) -> Cell:
+    text = "<1%" if 0 < part < 0.005 else ">99%" if 0.995 <= part < 1 else f"{part:.0%}"
+    return Cell(text if part else "", part)
+
+
+def _exponents(value: MeasuredValue) -> Cell:
+    own = value.exponents
+    return Cell(f"{own[0]} to {own[1]}" if own else "")
+
+
+_RIGHT = ("min", "max", "mean", "std", "zeros", "NaN", "inf", "subnormal", "worst at")
+
+
+def _by_equation(facts: Values, full: bool) -> Table:
+    rows = []
+    shown = facts.values if full else _chosen(facts.values)
+    for value in shown:
+        own = value.statistics
+        rows.append(
+            (
+                Cell(value.id, ids=(value.id,)),
+                Cell(value.opcode),
+                Cell(str(value.span or "")),
+                Cell(value.type),
+                *map(_number, (own.least, own.most, own.mean, own.std)),
+                _percent(value.zeros),
+                *map(_count, (own.nan, own.inf, own.subnormals)),
+                _exponents(value),
+                Cell(", ".join(_steps(value))),
+            )
+        )
+    columns = (
+        "equation",
+        "primitive",
+        "line",
+        "type",
+        *_RIGHT[:-1],
+        "exponents",
+        "worst at",
+    )
+    more = len(facts.values) - len(shown)
+    types = {
+        value.statistics.dtype: EXPONENTS.get(value.statistics.dtype) for value in facts.values
+    }
+    has = [f"{name} has {low[0]} to {low[1]}" for name, low in types.items() if low]
+    note = (
+        "Over all executions; mean and deviation of finite elements. Worst at: the iteration with "
+        "the first NaN or infinity, else with the largest magnitude, from 0. Equations that only "
+        "move elements are left out."
+    )
+    note += f" {count(more, 'more equation')}: --full." if more else ""
+    note += f" Exponents: to base 2, of the magnitudes; {listed(has)}." if has else ""
+    if facts.unmeasured:
+        some = ", ".join(facts.unmeasured[:4])
+        note += f" Not executed, or in the test of a while: {some}"
+        note += f" and {len(facts.unmeasured) - 4:,} more." if len(facts.unmeasured) > 4 else "."
+    right = tuple(columns.index(name) for name in _RIGHT)
+    return Table("Values by equation", columns, tuple(rows), note, right=right, stage="jaxpr")
+
+
+def _chosen(values: tuple[MeasuredValue, ...]) -> list[MeasuredValue]:
+    """Returns the first of many: those that are not finite before others."""
+    first = sorted(range(len(values)), key=lambda n: not values[n].nonfinite)[:_ROWS]
+    return [values[n] for n in sorted(first)]
+
+
+def _by_line(facts: Values) -> Table:
+    quote = quoter(facts.subject())
+    lines: dict[object, list[MeasuredValue]] = {}
+    for value in facts.values:
+        lines.setdefault(spot(value.span) if value.span else None, []).append(value)
+    rows = []
+    for values in lines.values():
+        span = values[0].span
+        line = Cell(str(span or "unknown"), ids=tuple(dict.fromkeys(v.id for v in values)))
+        rows.append((line, Cell(quote(span)), *_joined(values)))
+    columns = ("line", "code", *_JOINED)
+    return Table("Values by line", columns, tuple(rows), right=tuple(range(2, 9)), stage="jaxpr")
+
+
+def _by_module(facts: Values, full: bool) -> Table | None:
+    """Returns the values of each module and pass, in the order of execution; None without any."""
+    groups = by_module.grouped(facts.values)
+    if not groups:
+        return None
+    rows = [(*by_module.cells(values), *_joined(values)) for values in groups]
+    more = len(rows) - _ROWS
+    note = f"{count(more, 'more module')}: --full." if more > 0 and not full else ""
+    columns = ("module", "pass", *_JOINED)
+    shown = tuple(rows if full else rows[:_ROWS])
+    right = tuple(range(2, 9))
+    return Table("Values by module", columns, shown, note, right=right, stage="jaxpr")
+
+
+_JOINED = ("values", "min", "max", "zeros", "NaN", "inf", "subnormal")
+
+
+def _joined(values: Sequence[MeasuredValue]) -> list[Cell]:
+    """Returns the cells of several values together."""
+    every = [value.statistics for value in values]
+    counts = zip(*((one.nan, one.inf, one.subnormals) for one in every), strict=True)
+    return [
+        Cell(f"{len(values):,}", len(values)),
+        _number(_least(one.least for one in every)),
+        _number(-_least(-one.most for one in every)),
+        _percent(sum(one.zeros for one in every) / sum(one.elements for one in every)),
+        *(_count(sum(each)) for each in counts),
+    ]
+
+
+def _least(numbers: Iterable[float]) -> float:
+    return min((x for x in numbers if not math.isnan(x)), default=math.nan)

@@ -1,0 +1,64 @@
+"""Rows of the table: what the values hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxlens.question import About, Lens, Option, Question, jaxpr_web
+
+if TYPE_CHECKING:
+    from jaxlens.questions.values.facts import Values
+
+
+def _values() -> Lens[Values]:
+    """What `jaxlens.values` returns.
+
+    Returns:
+        An answer with `.values` (each with `.id`, `.opcode`, `.span`, `.type`, `.exponents` and
+        `.statistics`: `.least`, `.most`, `.mean`, `.std`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
+        `.iterations`), `.of("e12")`, `.nonfinite` and `.array` (of `at`).
+
+    Raises:
+        OptionError: An argument is a shape without data, or `at` is no equation that was executed.
+        UnavailableError: The program cannot run here.
+    """
+    from jaxlens.questions.values.facts import facts
+    from jaxlens.questions.values.report import report
+    from jaxlens.questions.values.view import blocks
+
+    return Lens(facts, report, blocks, jaxpr_web)
+
+
+VALUES = Question(
+    "values",
+    About(
+        "What do the values hold: how large, how many zeros, NaN, subnormals?",
+        measured="range, mean, zeros, NaN, infinities and subnormals of each float, in one run of "
+        "the program, compiled in pieces with these measurements in it, in loops over all "
+        "iterations; with --at e12 once more, with the array of that equation; donated arguments "
+        "stay valid",
+    ),
+    _values,
+    verb="jaxpr",
+    help="runs it, and says what the floats of each line and equation hold",
+    options=(
+        Option(
+            "at",
+            "",
+            "array of equation",
+            "the same, and the array of one equation, drawn; in a loop that of the last iteration",
+            "EQUATION",
+            about=About(
+                "What is in the array of one equation?",
+                measured="its elements, in a run of the program; in a loop those of the last "
+                "iteration",
+            ),
+        ),
+    ),
+    kind="values",
+    python="jaxlens.values(f, x)",
+    place=220,
+)
+
+
+ROWS = (VALUES,)

@@ -1,0 +1,1 @@
+"""The same program with a pass left out or a flag set."""

@@ -1,0 +1,430 @@
+"""Evaluates a jaxpr op by op, with each float beside it in float64.
+
+Each equation is executed by itself, so that no fusion changes its rounding. Float64 is evaluated on
+the host, with the program's own integers, booleans and branches: both go the same way.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens import compat
+from jaxlens.compat.arrays import fresh, is_ref
+from jaxlens.errors import UnavailableError, first_line
+from jaxlens.interrupts import uninterrupted
+from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
+from jaxlens.ir.jaxpr.params import with_counts
+from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
+from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
+from jaxlens.ir.run.numerics import BITS, DotRounding, RoundingExecution
+from jaxlens.taps.refs import bind, makes_ref
+
+_LITERAL = compat.extend("core", "Literal")
+_MOST = 50_000  # executions of equations that are measured
+_DTYPES = ("new_dtype", "preferred_element_type", "dtype", "out_dtype")
+_DOTS = ("dot_general", "conv_general_dilated")
+_BIG = 1_000_000  # elements of an operand above which a product is not computed again
+_LEAST = {"float32": 2.0**-126, "complex64": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
+
+
+class TooManyError(Exception):
+    """A loop executes more equations than are measured."""
+
+
+@dataclass(slots=True)
+class ShadowedValue:
+    """A value of the program, and the same in float64.
+
+    Attributes:
+        own: The value.
+        exact: In float64, a NumPy array; None if that is the value itself.
+        maker: The index of the execution that made it; -1 for none.
+    """
+
+    own: Any
+    exact: Any = None
+    maker: int = -1
+
+    def shadow(self) -> Any:
+        """Returns the value in float64, or as it is if it is no float."""
+        return wide(self.own) if self.exact is None else self.exact
+
+    def held(self) -> "ShadowedValue":
+        """Returns what a ref holds now."""
+        if self.exact is None:
+            return ShadowedValue(self.own[...])
+        with in_float64():
+            exact = np.asarray(self.exact[...])
+        return ShadowedValue(self.own[...], exact, self.maker)
+
+    def hold(self, value: "ShadowedValue") -> None:
+        """Writes a ref, and that in float64."""
+        self.own[...], self.maker = value.own, value.maker
+        if self.exact is not None:
+            with in_float64():
+                self.exact[...] = value.shadow()
+
+
+@dataclass(slots=True)
+class Shadow:
+    """Evaluates a program op by op.
+
+    Attributes:
+        known: The program's bodies.
+        follow: Whether float64 is evaluated beside it.
+        executions: What was measured.
+        dots: Products, by equation.
+        unknown: Equations without a float64.
+        refs: The program's constants and inputs that are refs.
+    """
+
+    known: dict[int, JaxprBody] = field(repr=False)
+    follow: bool = True
+    executions: list[RoundingExecution] = field(default_factory=list)
+    dots: dict[Path, DotRounding] = field(default_factory=dict)
+    unknown: dict[Path, None] = field(default_factory=dict)
+    refs: list[ShadowedValue] = field(default_factory=list)
+
+    def run(self, closed: Any, args: Sequence[ShadowedValue]) -> list[ShadowedValue]:
+        """Evaluates a program; returns its results, then what refs among its inputs hold."""
+        return self.body(closed, args) + [ref.held() for ref in self.refs]
+
+    def body(
+        self,
+        closed: Any,
+        args: Sequence[ShadowedValue],
+        path: Path = (),
+        iterations: tuple[int, ...] = (),
+        each: Callable[[Path, Sequence[ShadowedValue]], None] | None = None,
+    ) -> list[ShadowedValue]:
+        """Evaluates a body; `each` receives the results of its equations."""
+        jaxpr = opened(closed)
+        consts = [ShadowedValue(const) for const in getattr(closed, "consts", ())]
+        if not path:  # each run begins with refs of its own
+            consts, args = ([_begun(x) for x in values] for values in (consts, args))
+            self.refs = [x for x in (*consts, *args) if is_ref(x.own)]
+        values = dict(
+            zip(map(id, [*jaxpr.constvars, *jaxpr.invars]), [*consts, *args], strict=True)
+        )
+        kept = {id(atom) for atom in jaxpr.outvars}
+        last = {id(atom): n for n, eqn in enumerate(jaxpr.eqns) for atom in eqn.invars}
+
+        def value(atom: Any) -> ShadowedValue:
+            if isinstance(atom, _LITERAL):
+                return ShadowedValue(np.asarray(atom.val, atom.aval.dtype))
+            return values[id(atom)]
+
+        for n, (eqn, ident) in enumerate(zip(jaxpr.eqns, self.known[id(jaxpr)].ids, strict=True)):
+            operands = [value(atom) for atom in eqn.invars]
+            at = (*path, ident)
+            results = self.equation(eqn, operands, at, iterations)
+            if each is not None:
+                each(at, results)
+            values.update(zip(map(id, eqn.outvars), results, strict=True))
+            for atom in (
+                *eqn.invars,
+                *eqn.outvars,
+            ):  # large programs: what is read no more is freed
+                if last.get(id(atom), -1) <= n and id(atom) not in kept:
+                    values.pop(id(atom), None)
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def equation(
+        self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
+    ) -> list[ShadowedValue]:
+        """Evaluates one equation, with the bodies in it."""
+        name, params = eqn.primitive.name, with_counts(eqn)
+        if name in CALLS and CALLS[name] in params:
+            return self.body(params[CALLS[name]], operands, path, iterations)
+        if name == "cond":
+            branches = params["branches"]
+            index = min(max(int(operands[0].own), 0), len(branches) - 1)
+            return self.body(branches[index], operands[1:], path, iterations)
+        if name in LOOPS:
+            before, refs = len(self.executions), [x for x in operands if is_ref(x.own)]
+            held = [ref.held() for ref in refs]
+            try:
+                loop = self.scan if name == "scan" else self.loop
+                return loop(params, operands, path, iterations)
+            except TooManyError:
+                del self.executions[before:]
+                for ref, value in zip(refs, held, strict=True):
+                    ref.hold(value)
+        return self.single(eqn, operands, path, iterations)
+
+    def scan(
+        self, params: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
+    ) -> list[ShadowedValue]:
+        first, carried, length = params["num_consts"], params["num_carry"], params["length"]
+        consts, carry = operands[:first], operands[first : first + carried]
+        rows = [_rows(x, length) for x in operands[first + carried :]]
+        outs: list[list[ShadowedValue]] = []
+        order = range(length - 1, -1, -1) if params["reverse"] else range(length)
+        for n, row in enumerate(order):
+            given = [*consts, *carry, *(x[row] for x in rows)]
+            results = self.body(params["jaxpr"], given, path, (*iterations, n))
+            carry = results[:carried]
+            outs.append(results[carried:])
+            self.check()
+        if not outs:
+            raise TooManyError  # of no iterations the results are as the primitive makes them
+        outs = outs[::-1] if params["reverse"] else outs
+        return [*carry, *(_stacked(column) for column in zip(*outs, strict=True))]
+
+    def loop(
+        self, params: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
+    ) -> list[ShadowedValue]:
+        n, m = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        carry, number = operands[m:], 0
+        while True:
+            at = (*iterations, number)
+            (go_on,) = self.body(params["cond_jaxpr"], [*operands[:n], *carry], path, at)
+            if not bool(go_on.own):
+                return carry
+            carry = self.body(params["body_jaxpr"], [*operands[n:m], *carry], path, at)
+            number += 1
+            self.check()
+
+    def check(self) -> None:
+        if len(self.executions) > _MOST:
+            raise TooManyError
+
+    def single(
+        self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
+    ) -> list[ShadowedValue]:
+        """Evaluates an equation by its primitive, and measures it."""
+        own = [operand.own for operand in operands]
+        if makes_ref(eqn) or any(map(is_ref, own)):
+            return self.on_refs(eqn, operands, path)
+        try:
+            made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
+        except (jax.errors.JaxRuntimeError, FloatingPointError):
+            raise
+        except Exception as raised:  # whatever a primitive of the user's raises
+            name = eqn.primitive.name
+            text = f"`{name}` cannot be executed by itself, op by op: {first_line(raised, 100)}"
+            raise UnavailableError(text) from None
+        results = [ShadowedValue(x) for x in made]
+        if not self.follow or not any(is_float(x) for x in made):
+            return results
+        if not any(is_float(x) for x in own) and eqn.primitive.name != "convert_element_type":
+            return results  # counted, drawn or reinterpreted, not computed: exact by definition
+        reads_shadow = any(operand.exact is not None for operand in operands)
+        with in_float64():
+            try:
+                here = exactly(eqn, own)
+                exact = exactly(eqn, [x.shadow() for x in operands]) if reads_shadow else here
+            except Exception:  # a primitive that refuses float64 says so in an error of its own
+                self.unknown[path] = None
+                return results
+        makers = tuple(operand.maker for operand in operands)
+        for result, mine, its in zip(results, here, exact, strict=True):
+            if not is_float(result.own):
+                continue
+            result.exact = its
+            dtype = str(np.asarray(result.own).dtype)
+            if dtype in BITS:
+                total, worst = ulps(result.own, its, dtype)
+                added, _ = ulps(result.own, mine, dtype)
+                result.maker = len(self.executions)
+                at = [_element(x, worst, its.shape) for x in (result.own, its)]
+                read = tuple(_element(x.own, worst, its.shape) for x in operands)
+                read_exact = tuple(_element(x.shadow(), worst, its.shape) for x in operands)
+                self.executions.append(
+                    RoundingExecution(
+                        path, iterations, dtype, added, total, makers,
+                        at[0] or 0.0, at[1] or 0.0, read, read_exact,
+                    )
+                )  # fmt: skip
+                if eqn.primitive.name in _DOTS and path not in self.dots:
+                    self.dot(eqn, own, mine, added, path, dtype)
+        return results
+
+    def on_refs(self, eqn: Any, operands: list[ShadowedValue], path: Path) -> list[ShadowedValue]:
+        """Reads or writes a ref, and that in float64 beside it; what it reads was made before."""
+        results = [ShadowedValue(x) for x in bind(eqn, [x.own for x in operands])]
+        if not self.follow:
+            return results
+        if makes_ref(eqn):
+            value = operands[0] if operands else ShadowedValue(results[0].own[...])
+            return [_with_exact(results[0].own, value)]
+        refs = [x for x in operands if is_ref(x.own)]
+        name, ref = eqn.primitive.name, refs[0]
+        if name in ON_REFS and ref.exact is not None:
+            with in_float64():
+                exact = bind(eqn, [x.exact if is_ref(x.own) else x.shadow() for x in operands])
+            for result, its in zip(results, exact, strict=True):
+                result.exact, result.maker = np.asarray(its), ref.maker
+            if name in WRITES:
+                ref.maker = operands[1].maker
+        if name in ON_REFS:
+            return results
+        self.unknown[path] = None
+        for ref in refs:
+            ref.hold(ShadowedValue(ref.own[...]))
+        return results
+
+    def dot(self, eqn: Any, own: Any, exact: Any, here: float, path: Path, dtype: str) -> None:
+        """Measures a product with precision=HIGHEST too."""
+        if max(np.size(x) for x in own) > _BIG:
+            return
+        try:
+            (made,) = bind(eqn, own, precision=(jax.lax.Precision.HIGHEST,) * 2)
+            highest = ulps(made, exact, dtype)[0]
+        except Exception:  # as above, of a precision
+            highest = None
+        given = eqn.params.get("precision")
+        first = given[0] if isinstance(given, tuple) else given
+        text = "DEFAULT" if first is None else getattr(first, "name", str(first))
+        self.dots[path] = DotRounding(text, here, highest)
+
+
+@uninterrupted
+def in_float64() -> Iterator[None]:
+    """Evaluates the block with 64 bits, on the host where that is to be had."""
+    try:
+        host = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        host = None
+    with jax.enable_x64(True), jax.default_device(host):
+        yield
+
+
+def exactly(eqn: Any, operands: Sequence[Any]) -> list[Any]:
+    """Executes an equation in float64; returns NumPy arrays."""
+    values = [wide(x) for x in operands]
+    if eqn.primitive.name == "reduce_precision":
+        return values[:1]
+    changed = {
+        name: _wide_dtype(eqn.params[name])
+        for name in _DTYPES
+        if eqn.params.get(name) is not None and _inexact(eqn.params[name])
+    }
+    changed |= {name: _wide_body(x) for name, x in eqn.params.items() if opened(x) is not None}
+    if eqn.params.get("precision") is not None:
+        changed["precision"] = None
+    # On a CPU the array of a failed allocation ends the process where NumPy reads it.
+    results = jax.block_until_ready(bind(eqn, values, **changed))  # type: ignore[no-untyped-call]
+    return [np.asarray(x) for x in results]
+
+
+def _wide_body(body: Any) -> Any:
+    """Returns the body of an equation such as `scatter-add`, traced in float64."""
+    jaxpr = opened(body)
+
+    def function(*args: Any) -> list[Any]:
+        values = dict(zip(map(id, jaxpr.invars), args, strict=True))
+        for eqn in jaxpr.eqns:
+            operands = [atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
+                        for atom in eqn.invars]  # fmt: skip
+            values.update(zip(map(id, eqn.outvars), bind(eqn, operands), strict=True))
+        return [values[id(atom)] for atom in jaxpr.outvars]
+
+    dtypes = [v.aval.dtype for v in jaxpr.invars]
+    dtypes = [_wide_dtype(dtype) if _inexact(dtype) else dtype for dtype in dtypes]
+    avals = [_aval(v.aval.shape, d) for v, d in zip(jaxpr.invars, dtypes, strict=True)]
+    made = jax.make_jaxpr(function)(*avals)
+    return made if opened(body) is not body else made.jaxpr
+
+
+def _aval(shape: Any, dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def wide(x: Any) -> Any:
+    """Returns floats in float64 or complex128, other values as they are; on the host."""
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        return x
+    array = np.asarray(x)
+    return array.astype(_wide_dtype(array.dtype)) if is_float(array) else array
+
+
+def is_float(x: Any) -> bool:
+    """Whether a value has floating-point or complex elements."""
+    return _inexact(x.dtype)
+
+
+def _inexact(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, np.inexact))
+
+
+def _wide_dtype(dtype: Any) -> Any:
+    return np.complex128 if jnp.issubdtype(dtype, np.complexfloating) else np.float64
+
+
+def ulps(result: Any, exact: Any, dtype: str, *, zero: bool = True) -> tuple[float, int]:
+    """Returns the error of the worst element in ulps, and its flat index.
+
+    An exact value that is not finite has no relative error: it counts as 0.
+
+    Args:
+        result: The values.
+        exact: What they should be.
+        dtype: The element type whose ulps are counted.
+        zero: Whether an exact value that is 0 but for the rounding of float64 has no error either.
+    """
+    value, truth = wide(result).ravel(), np.asarray(exact).ravel()
+    if not truth.size:
+        return 0.0, 0
+    with np.errstate(all="ignore"):
+        size = np.abs(truth)
+        finite = np.isfinite(truth)
+        most = np.max(size, where=finite, initial=0.0)
+        mean = np.mean(np.square(np.where(finite, size, 0) / (most or 1.0)))
+        floor = most * np.sqrt(mean) if truth.size > 1 else 0.0
+        least = _LEAST[dtype]
+        scale = np.maximum(np.maximum(size, floor), least)
+        _, exponent = np.frexp(np.where(finite, scale, 1.0))
+        difference = np.abs(value - truth)
+        error = np.ldexp(difference, BITS[dtype] - exponent)
+        error = np.where(np.isfinite(value), error, np.inf)
+        noise = zero & (size <= difference * 2.0**-40)
+        error = np.where(finite & ~(noise & np.isfinite(value)), error, 0.0)
+    worst = int(np.argmax(error))
+    return float(error[worst]), worst
+
+
+def _begun(x: ShadowedValue) -> ShadowedValue:
+    """Returns a ref with a copy of its content, and that in float64; other values as they are."""
+    if not is_ref(x.own):
+        return x
+    return _with_exact(fresh(x.own), ShadowedValue(x.own[...]))
+
+
+def _with_exact(ref: Any, value: ShadowedValue) -> ShadowedValue:
+    """Returns a ref, with a ref in float64 beside it if it is one of floats."""
+    if not is_float(ref):
+        return ShadowedValue(ref)
+    with in_float64():
+        exact = jax.new_ref(value.shadow())
+    return ShadowedValue(ref, exact, value.maker)
+
+
+def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:
+    if not hasattr(x, "dtype") or jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        return None
+    if np.shape(x) not in (shape, ()):
+        return None
+    value = wide(np.asarray(x)).ravel()
+    one = value[index if value.size > 1 else 0] if value.size else 0.0
+    return float(abs(one) if np.iscomplexobj(one) else one)
+
+
+def _rows(x: ShadowedValue, length: int) -> list[ShadowedValue]:
+    exact = [None] * length if x.exact is None else list(x.exact)
+    return [ShadowedValue(x.own[n], exact[n], x.maker) for n in range(length)]
+
+
+def _stacked(column: Sequence[ShadowedValue]) -> ShadowedValue:
+    own = jnp.stack([x.own for x in column])
+    if all(x.exact is None for x in column) or not is_float(own):
+        return ShadowedValue(own)
+    exact = np.stack([x.shadow() for x in column])
+    # Of the rows, the one with the largest error says where the stack comes from.
+    errors = [ulps(x.own, x.shadow(), str(own.dtype))[0] for x in column if str(own.dtype) in BITS]
+    worst = int(np.argmax(errors)) if errors else -1
+    return ShadowedValue(own, exact, column[worst].maker)

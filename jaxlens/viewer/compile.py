@@ -1,0 +1,183 @@
+"""The view of `%%compile`: cache verdict, time per stage, kernels, cost, memory, machine code.
+
+With options it shows only what they name; without, a tab for each, the kernels first.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from jaxlens.errors import LensError
+from jaxlens.ir.facts import Verdict
+from jaxlens.program.counted import Counted
+from jaxlens.program.kernel_cost import KernelCost
+from jaxlens.program.kernels import Work, tally, what
+from jaxlens.program.subject import Given, Subject
+from jaxlens.questions.constants.facts import Captured
+from jaxlens.questions.constants.facts import alarm as large_arrays
+from jaxlens.questions.cost.report import report as cost_report
+from jaxlens.questions.memory.report import MemoryFacts
+from jaxlens.questions.memory.report import report as memory_report
+from jaxlens.questions.recompiles.call_key import verdict_report
+from jaxlens.questions.times.facts import stages as stages_report
+from jaxlens.questions.times.report import alarm as unrolled_loop
+from jaxlens.render.document import (
+    Block,
+    Findings,
+    Fold,
+    Line,
+    Listing,
+    Piece,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.html.lazy_lines import LazyLines
+from jaxlens.report import Finding, Report, explains, ranked
+from jaxlens.viewer.kernel_table import by_cost, table
+from jaxlens.views.listings import machine, stage_blocks
+from jaxlens.views.listings.machine import Machine
+from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
+from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
+
+_OF_MEMORY = 2  # findings of the memory report that its pane leaves out: the peak and the sizes
+_ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
+_HEAD = 4  # lines of these in the page; the rest is deflated
+
+_MISSING = explains(1, 1)  # weight of the reason why a whole answer is missing
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The facts that `%%compile` shows without options, and `%%explore` too.
+
+    Each is a value or the error why it is unavailable.
+
+    Attributes:
+        verdict: Whether the call would have hit JAX's caches.
+        works: The kernels, each with its HLO instructions.
+        costs: The flops and bytes of each, by instruction.
+        counted: Flops and bytes.
+        memory: The peak and its owners.
+        closed_over: Arrays in the function's closure.
+        subject: The program.
+        seconds: Measured seconds of each instruction in a run; None where nothing was measured.
+    """
+
+    verdict: Given[Verdict]
+    works: Given[list[Work]]
+    costs: Given[Mapping[str, KernelCost]]
+    counted: Given[Counted]
+    memory: Given[MemoryFacts]
+    closed_over: Given[Captured | None]
+    subject: Subject
+    seconds: Mapping[str, float] | None = None
+
+    def compute(self) -> None:
+        """Computes first what HLO alone gives, while XLA generates code; then what waits for it."""
+        for facts in (self.counted, self.costs, self.memory, self.works):
+            with suppress(LensError):
+                facts.get()
+
+
+def blocks(overview: Overview, full: bool = False) -> list[Block]:
+    """Returns the findings, the times, and the tabs from the user's lines to machine code."""
+    subject = overview.subject
+    optimized = stage_pane(subject, "optimized", full)
+    loops = report_or_reason(lambda: Report("", unrolled_loop(subject)))
+    arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
+    overview.compute()
+    verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
+    works, runs = counted_works(overview)
+    costs = report_or_reason(lambda: cost_report(overview.counted.get()))
+    memory = report_or_reason(lambda: memory_report(overview.memory.get()))
+    general = (*verdict.findings, runs, *loops.findings, *arrays.findings, *costs.findings)
+    above = ranked((*general, *memory.findings))[:MOST]
+    # Those of its findings that neither lead nor answer the question of its pane stay there.
+    inside = [finding for finding in memory.findings[_OF_MEMORY:] if finding not in above]
+    sentences = [f for f in (*general, *memory.findings) if f not in inside]
+    machines: tuple[Machine, ...] = ("llvm", "asm") if works else ()
+    most, first = machine.MOST if full else machine.PAGE, costliest(works, overview)
+    more = replace(memory, findings=tuple(inside))
+    tabs = (
+        pane(
+            "kernels",
+            lambda: [*kernels(first, overview), *_computed_by(works, subject)],
+            title="Kernels",
+            in_text=True,
+            help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
+        ),
+        source_pane(overview, works),
+        Tab("Cost", tuple(map(TableBlock, costs.tables)), True, key="cost"),
+        Tab("Memory", tuple(report_blocks(more)), True, key="memory"),
+        optimized,
+        *(machine_pane(subject, works, stage, most, first=first) for stage in machines),
+    )
+    seconds = pane("time", lambda: report_blocks(stages_report(subject)), title="Time")
+    shown = Tabs(tuple(t for t in tabs if t.blocks), open=("kernels", "source", "optimized"))
+    return [*leading_blocks(sentences, full), *seconds.blocks, shown]
+
+
+def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False) -> Tab:
+    """Returns the pane of the user's lines, tinted by flops, over the kernels of each."""
+
+    def shown() -> list[Block]:
+        counted = overview.counted.get()
+        return stage_blocks.costs(counted.subject, counted.flops, works)
+
+    return pane(
+        "source",
+        shown,
+        title="Your code",
+        in_text=in_text,
+        help="Your lines, tinted by flops, over the kernels that each became.",
+    )
+
+
+def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:
+    """Returns the kernels, and the finding that counts them or says why there are none."""
+    try:
+        works = overview.works.get()
+    except LensError as why:
+        return (), Finding(f"{why}.", "unknown", weight=_MISSING)
+    # A sentence that counts kernels says much of a program that is one, little of one of hundreds.
+    return works, Finding(tally(work.kernel for work in works), weight=explains(1, len(works)))
+
+
+def report_or_reason(report: Callable[[], Report]) -> Report:
+    """Returns a report; if its facts are unavailable, a report with the error as its finding."""
+    try:
+        return report()
+    except LensError as why:
+        return Report("", (Finding(f"{why}.", "unknown", weight=_MISSING),))
+
+
+def costliest(works: Sequence[Work], overview: Overview) -> list[Work]:
+    """Returns the kernels, those that cost most first."""
+    return by_cost(works, overview.costs.or_else({}), overview.seconds)
+
+
+def kernels(works: Sequence[Work], overview: Overview) -> list[Block]:
+    """Returns the table of kernels, in the order given."""
+    if not works:
+        return []
+    costs, seconds = overview.costs.or_else({}), overview.seconds
+    shown = works[:_ROWS]
+    left = len(works) - len(shown)
+    cut = Findings((Finding(f"{left:,} more kernels are not listed: cap.kernels has all."),))
+    return [TableBlock(table(shown, costs, seconds), bool(seconds)), *([cut] if left else [])]
+
+
+def _computed_by(works: Sequence[Work], subject: Subject) -> list[Block]:
+    """Returns the HLO of each fusion, in a fold."""
+    fused = [work for work in works if len(work.inside) > 1]
+    if not fused:
+        return []
+    lines, names = list[Line](), stage_blocks.names_of(subject)
+    for work in fused[:_MOST]:
+        title = Piece(f"# {work.kernel.name}: {what(work)}", "comment")
+        lines += [Line((title,)), *stage_blocks.computed(work, names)]
+    note = f"{len(fused) - _MOST:,} more: --kernel NAME shows one." if len(fused) > _MOST else ""
+    more = LazyLines(max(len(lines) - _HEAD, 0), lambda: lines, start=_HEAD)
+    shown = Listing("optimized", tuple(lines[:_HEAD]), note, more or ())
+    return [Fold("What each fusion computes", (shown,))]

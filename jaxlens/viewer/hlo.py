@@ -1,0 +1,186 @@
+"""The view of `%%hlo`: the program before and after fusion, the user's lines, each stage, passes.
+
+The pane of a stage that this backend does not give shows the reason.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from jaxlens.errors import OptionError, UnavailableError, nearest, why_unavailable
+from jaxlens.ir.facts import Kernel
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.links.match.instruction_fates import ProgramChange, between
+from jaxlens.options import HloPanes
+from jaxlens.program.fusion_change import TRACE_LIMIT, length
+from jaxlens.program.fusion_change import findings as fusion_findings
+from jaxlens.program.kernels import tally
+from jaxlens.program.passes import meaning, size, what
+from jaxlens.program.subject import Given, Subject
+from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
+from jaxlens.render.link_data import Web
+from jaxlens.report import Finding, count
+from jaxlens.views.figures import hlo as hlo_figure
+from jaxlens.views.figures import stablehlo as stablehlo_figure
+from jaxlens.views.listings import stage_blocks
+from jaxlens.views.listings.panes import pane, stage_pane
+from jaxlens.views.passes.hlo_diff import diff as change_diff
+from jaxlens.views.passes.hlo_programs import Named, dumps, find, title_of
+from jaxlens.views.passes.pane import Atoms, passes_blocks
+
+BEFORE = "before"  # stage of the program just before fusion, which is none of `ir/stage.py`
+_SHOWN = ("stablehlo", "hlo", "optimized")
+
+
+@dataclass(frozen=True, slots=True)
+class HloFacts:
+    """The facts that `%%hlo` shows.
+
+    Attributes:
+        subject: The program.
+        panes: The requested panes; by default all.
+        change: Change from just before fusion to the optimised program, and a note on both.
+        kernels: The kernels.
+        web: Links between all panes.
+        atoms: Atoms of the instructions in pass dumps.
+        programs: Value numbering of each program, kept for all comparisons.
+    """
+
+    subject: Subject
+    panes: HloPanes
+    change: Given[tuple[ProgramChange, str]]
+    kernels: Given[tuple[Kernel, ...]]
+    web: Web | None
+    atoms: Atoms | None
+    programs: object
+
+
+def blocks(facts: HloFacts, full: bool) -> list[Block]:
+    """Returns the requested panes, or else all tabs with the findings above them.
+
+    Raises:
+        OptionError: There is no stage or pass of that name.
+        UnavailableError: This backend does not give a requested stage.
+    """
+    subject, panes = facts.subject, facts.panes
+    shown: list[Block] = []
+    if panes.stage:
+        shown += _stage(subject, panes.stage, full)
+    if panes.diff:
+        shown += _compared(subject, *panes.diff, full)
+    if panes.passes:
+        shown += passes_blocks(subject, limit=None, everything=full)
+    if panes.pass_name:
+        shown += _pass(subject, panes.pass_name, full)
+    return shown or _all(facts, full)
+
+
+def _all(facts: HloFacts, full: bool) -> list[Block]:
+    """Returns all tabs, with the findings above them.
+
+    The text form shows a stage only if no other is available.
+    """
+    subject = facts.subject
+
+    def changed() -> list[Block]:
+        change, note = facts.change.get()
+        shown = change_diff(change, "Before fusion", "After", note, full, subject.program.inputs)
+        return [replace(shown, stages=(BEFORE, "optimized"))]
+
+    available = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
+    tabs = (
+        pane(
+            "change",
+            changed,
+            title="Before and after fusion",
+            in_text=True,
+            help="Each fusion with the instructions it swallowed, most bytes first; "
+            "then all else that changed.",
+        ),
+        pane("source", lambda: stage_blocks.became(subject), title="Your code"),
+        *(replace(stage_pane(subject, name, full), in_text=available == [name]) for name in _SHOWN),
+        pane("passes", lambda: passes_blocks(subject, atoms=facts.atoms), title="Passes"),
+    )
+    return [Findings(tuple(_sentences(facts))), Tabs(tabs, open=("change", "source", "optimized"))]
+
+
+def linked(facts: HloFacts) -> Web | None:
+    """Returns the links of all panes, with those of the program just before fusion."""
+    web = facts.web
+    if web is None or facts.atoms is None:
+        return web
+    try:
+        change, _ = facts.change.get()
+    except UnavailableError:
+        return web
+    return replace(web, atoms={**web.atoms, BEFORE: facts.atoms(change.before)})
+
+
+def _sentences(facts: HloFacts) -> Iterator[Finding]:
+    try:
+        yield from fusion_findings(facts.change.get()[0])
+        yield Finding(tally(facts.kernels.get()))
+    except UnavailableError as why:
+        yield Finding(f"{why}.", "unknown")
+
+
+def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
+    """Returns one stage; LLVM IR and machine code kernel by kernel."""
+    names = [stage for stage in BY_NAME if stage not in ("source", "passes")]
+    if name not in names:
+        raise OptionError(f"no stage {name!r}; {nearest(name, names)}")
+    if name in ("llvm", "asm"):
+        return stage_blocks.native(subject, name)
+    listing = stage_blocks.listing(subject.stage(name), full, inputs=subject.program.inputs)
+    if name == "jaxpr":  # `%%jaxpr` draws it
+        return [listing]
+    draw = stablehlo_figure.pane if name == "stablehlo" else partial(hlo_figure.pane, stage=name)
+    help = "Operations as boxes, values as arrows; calls, loops and fusions open in place."
+    graph = Tab("Graph", (draw(subject),), help=help, key="graph")
+    return [Tabs((Tab(BY_NAME[name].title, (listing,), True, key=name), graph))]
+
+
+def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:
+    """Returns the diff of any two HLO programs of the compile."""
+    a, b = find(subject, left), find(subject, right)
+    if b.index < a.index:
+        a, b = b, a
+    rest = dumps(subject)[a.index + 1 : b.index + 1]
+    change = between(a.stage.module, b.stage.module, () if length(rest) > TRACE_LIMIT else rest)
+    sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
+    summary = Finding(f"{sizes}: {what(change)}.")
+    note = " ".join(filter(None, map(_namesakes, (a, b))))
+    return [
+        Findings((summary,)),
+        change_diff(change, a.title, b.title, note, full, subject.program.inputs),
+    ]
+
+
+def _namesakes(program: Named) -> str:
+    """Returns a note on the other dumps of the same pass; "" for none."""
+    if not program.others or program.dump is None:
+        return ""
+    return (
+        f"{count(program.others, 'other dump')} of {program.dump.name} changed the program too: "
+        "name those by their number."
+    )
+
+
+def _pass(subject: Subject, name: str, full: bool) -> list[Block]:
+    """Returns the diff of a pass, and the program after it."""
+    program = find(subject, name)
+    if program.dump is None or program.index == 0:
+        raise OptionError(f"{name!r} is a stage; expected the name or number of a pass")
+    earlier = dumps(subject)[program.index - 1]
+    change = between(earlier.stage.module, program.stage.module)
+    sentences = [
+        f"{title_of(program.dump)}: {what(change)}; {size(change.before):,} instructions before, "
+        f"{size(change.after):,} after.",
+        meaning(program.dump),
+        _namesakes(program),
+    ]
+    return [
+        Findings(tuple(Finding(text) for text in sentences if text)),
+        change_diff(change, title_of(earlier), program.title, "", full),
+        Fold("The program after it", (stage_blocks.listing(program.stage, full),)),
+    ]

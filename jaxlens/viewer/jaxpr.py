@@ -1,0 +1,122 @@
+"""The view of `%%jaxpr`: the user's lines, the jaxpr, and its graph."""
+
+from dataclasses import dataclass
+
+from jaxlens.ir.columns import counts
+from jaxlens.ir.facts import Constant
+from jaxlens.ir.graph import Module, paused
+from jaxlens.ir.jaxpr.reader import occurrences
+from jaxlens.ir.lazy import lazy
+from jaxlens.options import JaxprPanes
+from jaxlens.program.subject import Subject
+from jaxlens.render.document import Block, Findings, GraphPane, Tab, Tabs
+from jaxlens.render.graph.figure import Figure
+from jaxlens.report import Finding, amount, count, explains, saves
+from jaxlens.views import source_pane
+from jaxlens.views.listings.panes import equation_lines, jaxpr_tab, user_names
+
+_LARGE = 1_000_000  # bytes of constants from which the finding has advice
+_KINDS = 4  # primitives named in the summary
+_DRAWN = 30  # boxes up to which the graph is open at first, and not the text
+
+
+@dataclass(frozen=True, slots=True)
+class JaxprFacts:
+    """The facts that `%%jaxpr` shows: a program, and the requested panes."""
+
+    subject: Subject
+    panes: JaxprPanes
+
+
+def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
+    """Returns the findings and the requested panes, untruncated if `full`."""
+    subject, options = facts.subject, facts.panes
+    module = subject.jaxpr.module
+    with paused():
+        tabs: list[Tab] = []
+        alone = options.text != options.graph
+        lines = equation_lines(subject)
+        if not alone and (panes := source_pane.blocks(module, subject.sources, lines)):
+            help = "Your lines, tinted by the equations each became."
+            tabs.append(Tab("Your code", panes, help=help, key="source"))
+        if options.text or not alone:
+            tabs.append(jaxpr_tab(subject, full, lines))
+        if options.graph or not alone:
+            tabs.append(graph_tab(subject, module, options.depth))
+        beside = ("graph", "jaxpr") if _boxes(module) <= _DRAWN else ("jaxpr", "graph")
+        shown = Tabs(tuple(tabs), open=("source", *beside))
+        body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (shown,)
+        return [Findings(findings(subject, module)), *body]
+
+
+def _boxes(module: Module) -> int:
+    """Returns the number of boxes of the whole program: equations, inputs and results."""
+    main = module.body()
+    return sum(counts(module).values()) + len(main.parameters) + len(main.results)
+
+
+def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
+    """Returns findings on the program: its equations, bodies and captured constants."""
+    nodes = counts(module)
+    total = sum(nodes.values())
+    most = ", ".join(f"{n:,} {k}" if n > 1 else k for k, n in nodes.most_common(_KINDS))
+    rest = ", ..." if len(nodes) > _KINDS else ""
+    sentence = count(total, "equation")
+    if total:
+        sentence += f" ({most}{rest})"
+    inner = len(module.regions) - 1
+    if inner:
+        sentence += f" in {count(inner, 'nested body', 'nested bodies')} and the main one"
+    named = sum(n for _, n in nodes.most_common(_KINDS))
+    shown = [Finding(f"{sentence}.", weight=explains(named, total))]
+    times = occurrences(module)
+    unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
+    if unrolled != total:
+        text = (
+            f"Bodies are shared: written out at every call it would be "
+            f"{count(unrolled, 'equation')} (loops counted once)."
+        )
+        shown.append(Finding(text, weight=explains(unrolled - total, unrolled)))
+    if subject.constants:
+        shown.append(_constants(subject.constants))
+    return tuple(shown)
+
+
+def _constants(constants: tuple[Constant, ...]) -> Finding:
+    """Returns the finding on the captured arrays, which are compiled into the program."""
+    total = sum(c.bytes for c in constants)
+    largest = sorted(constants, key=lambda c: -c.bytes)[:3]
+    names = ", ".join(f"{c.name} {c.type}" if c.name else str(c.type) for c in largest)
+    more = f" and {len(constants) - 3:,} more" if len(constants) > 3 else ""
+    role = "a constant" if len(constants) == 1 else "constants"
+    arrays = count(len(constants), "array")
+    sentence = f"{arrays} captured as {role}, {amount(total)}: {names}{more}."
+    advice = " Passed as arguments they would not be compiled into the program."
+    if total < _LARGE:
+        return Finding(sentence)
+    return Finding(sentence + advice, weight=saves(1, 1))
+
+
+def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
+    """Returns the pane of the jaxpr's graph, made on first use: the text form has no graph."""
+
+    def draw(_: GraphPane) -> Figure:
+        from jaxlens.views.figures.jaxpr import figure
+        from jaxlens.views.figures.run_cost import RunCosts
+
+        return figure(
+            module,
+            depth=depth,
+            inputs=[leaf.name for leaf in subject.program.inputs],
+            outputs=[leaf.name for leaf in subject.outputs],
+            called=user_names(subject).of,
+            costs=RunCosts(module),
+        )
+
+    def describe(pane: GraphPane) -> str:
+        boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
+        return f"Graph of {subject.program.name}: {boxes} at the top level."
+
+    pane = lazy(GraphPane, {"figure": draw, "alt": describe})
+    help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
+    return Tab("Graph", (pane,), help=help, key="graph")

@@ -1,0 +1,180 @@
+"""The panes of each verb as `Question` rows, and the options of each verb.
+
+Panes are shown where no question is asked, or beside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from jaxlens.ir.needs import Needs
+from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
+from jaxlens.question import About, Lens, Option, Question, jaxpr_web
+from jaxlens.questions import of_verb
+
+if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.program.subject import Subject
+    from jaxlens.viewer.compile import Overview
+    from jaxlens.viewer.explore import ExploreFacts
+    from jaxlens.viewer.hlo import HloFacts
+    from jaxlens.viewer.jaxpr import JaxprFacts
+
+
+def _program(capture: Capture) -> Subject:
+    """Returns a program with all its parts, each read on first use."""
+    from jaxlens.program.subject import SubjectPart, subject_of
+
+    return subject_of(capture, *get_args(SubjectPart))
+
+
+def overview(capture: Capture) -> Overview:
+    """Returns the facts of a compiled program; those of its kernels are computed on first use."""
+    from jaxlens.program.counted import counted
+    from jaxlens.program.kernel_cost import cost_by_instruction
+    from jaxlens.program.kernels import works
+    from jaxlens.program.subject import Given
+    from jaxlens.questions.constants.facts import closed_over
+    from jaxlens.questions.memory import report as memory
+    from jaxlens.viewer.compile import Overview
+
+    found = Overview(
+        Given(lambda: capture.verdict),
+        Given(lambda: works(capture)),
+        Given(
+            lambda: cost_by_instruction(capture.optimized.module, capture.program.target.platform)
+        ),
+        Given(lambda: counted(capture)),
+        Given(lambda: memory.facts(capture)),
+        Given(lambda: closed_over(capture)),
+        _program(capture),
+    )
+    capture.links.known_fates()  # now, while XLA generates machine code
+    return found
+
+
+def _jaxpr() -> Lens[JaxprFacts]:
+    from jaxlens.program.subject import subject_of
+    from jaxlens.viewer.jaxpr import JaxprFacts, blocks
+
+    def facts(capture: Capture, **options: Any) -> JaxprFacts:
+        return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**options))
+
+    return Lens(facts, blocks=blocks, web=jaxpr_web)
+
+
+def _hlo() -> Lens[HloFacts]:
+    from jaxlens.program.fusion_change import GLANCE_LIMIT, across_fusion
+    from jaxlens.program.subject import Given
+    from jaxlens.viewer.hlo import HloFacts, blocks, linked
+    from jaxlens.views.links import weave
+    from jaxlens.views.passes.hlo_programs import fusing
+    from jaxlens.views.passes.pane import beside
+
+    def facts(capture: Capture, **options: Any) -> HloFacts:
+        links, panes, web = capture.links, HloPanes(**options), None
+        if panes == HloPanes():  # few fates are known without the dumps of all passes
+            web = weave(links, _HLO_LINKED, fates=capture.has_all_passes)
+        return HloFacts(
+            _program(capture),
+            panes,
+            Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
+            Given(lambda: capture.kernels),
+            web,
+            beside(links, web) if web else None,
+            links.programs(),
+        )
+
+    return Lens(facts, blocks=blocks, web=lambda links, facts: linked(facts))
+
+
+def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:
+    """Returns what `hlo` needs: nothing in advance for one stage, all passes for pass options."""
+    if any(passes.values()):
+        return Needs(passes="all")
+    return Needs() if stage else Needs(passes="fusing")
+
+
+def _compile() -> Lens[Overview]:
+    from jaxlens.viewer.compile import blocks
+    from jaxlens.views.links import LINKED, weave
+
+    return Lens(overview, blocks=blocks, web=lambda links, facts: weave(links, LINKED))
+
+
+def _explore() -> Lens[ExploreFacts]:
+    from jaxlens.viewer.explore import ExploreFacts, blocks
+    from jaxlens.views.links import weave
+    from jaxlens.views.passes.pane import beside
+
+    def facts(capture: Capture) -> ExploreFacts:
+        web = weave(capture.links, (*_HLO_LINKED, "kernels"))
+        atoms = beside(capture.links, web) if web else None
+        return ExploreFacts(overview(capture), web, atoms)
+
+    return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
+
+
+_HLO_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized")
+_PASSES = About("What did the compiler make of it?")
+PANES: Mapping[str, Question[Any]] = {
+    "jaxpr": Question(
+        "jaxpr",
+        About("Which equations does tracing record?"),
+        _jaxpr,
+        options=(Option("text", False), Option("graph", False), Option("depth", 1)),
+    ),
+    "hlo": Question(
+        "hlo",
+        _PASSES,
+        _hlo,
+        _for_panes,
+        options=(
+            Option("stage", "", about=_PASSES),
+            Option("diff", (), about=_PASSES),
+            Option("passes", False, about=_PASSES),
+            Option("pass_name", "", about=_PASSES),
+        ),
+    ),
+    "compile": Question(
+        "compile",
+        About("What did compiling do?"),
+        _compile,
+        Needs(verdict=True, compiled=True),
+    ),
+    "explore": Question(
+        "explore",
+        About("What became of each line?"),
+        _explore,
+        Needs(passes="fusing"),
+    ),
+}
+"""Panes by verb; their options are the verb's own."""
+
+
+def with_questions(panes: type[Any], full: str) -> type[Any]:
+    """Returns the options of a verb: those of its panes, then those of the questions it shows.
+
+    Args:
+        panes: A dataclass named after the verb: `JaxprPanes` gives `JaxprOptions`.
+        full: The help text of the option `full`, which is the last one.
+    """
+    verb = panes.__name__.removesuffix("Panes")
+    rows = [field for question in of_verb(verb.lower()) for field in question.fields()]
+    rows.append(("full", bool, option(False, full)))
+    options = make_dataclass(f"{verb}Options", rows, bases=(panes,), frozen=True, slots=True)
+    options.__doc__ = panes.__doc__
+    return options
+
+
+OPTIONS: Mapping[str, type[Any]] = {
+    "jaxpr": with_questions(JaxprPanes, "show every equation and attribute; nothing folded or cut"),
+    "hlo": with_questions(HloPanes, "show metadata, layouts and every instruction; nothing folded"),
+    "compile": with_questions(CompilePanes, "show every row and line; nothing folded or cut"),
+    "explore": with_questions(
+        ExplorePanes, "show metadata, layouts and every line; nothing folded or cut"
+    ),
+}
+"""Option dataclasses by verb."""

@@ -1,1 +1,0 @@
-"""Views that each answer one question, such as cost or memory."""

@@ -1,1 +1,0 @@
-"""The documents of the four verbs: jaxpr, hlo, compile and explore."""

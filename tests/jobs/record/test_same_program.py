@@ -1,0 +1,362 @@
+"""Which program was not the same in all processes of a job, and what differs in it."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from jaxlens.ir.compile_log import KeyPart
+from jaxlens.ir.graph import Node, Region, Span, Type, Value
+from jaxlens.ir.record import RecordedConstant
+from jaxlens.jobs.record.facts import facts
+from jaxlens.jobs.record.report import report
+from tests.jobs.record.job_records import compiled, job, process
+
+
+def sentence(*processes):
+    found = facts(job(*processes), lambda name, stage: None)
+    return report(found).findings[0].text
+
+
+def test_equal_programs_in_one_order():
+    same = [process(index, compiled(1, "init"), compiled(2)) for index in range(4)]
+    assert sentence(*same) == (
+        "It is the same program on every host: 4 processes compiled 2 programs together, "
+        "in one order."
+    )
+
+
+def static(compile, value):
+    part = KeyPart("rate", "static", value)
+    return replace(compile, call=replace(compile.call, parts=(*compile.call.parts, part)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        (
+            compiled(2),
+            compiled(2, x="f32[16,4]", program="f2"),
+            "x is f32[8,4] in process 0, f32[16,4] in process 1",
+        ),
+        (
+            static(compiled(2), "0.1"),
+            static(compiled(2, program="f2"), "0.2"),
+            "rate is 0.1 in process 0, 0.2 in process 1",
+        ),
+        (
+            static(compiled(2), "0.1"),
+            compiled(2, program="f2"),
+            "only process 0 has rate",
+        ),
+        (
+            compiled(2),
+            compiled(2, "other", program="f2"),
+            "process 0 compiled step, process 1 other",
+        ),
+        (
+            compiled(2, constants=(RecordedConstant("f32[30]", "aa"),)),
+            compiled(2, constants=(RecordedConstant("f32[30]", "bb"),)),
+            "an array that it closes over, constant 0 (f32[30]), has other values",
+        ),
+        (
+            compiled(2),
+            compiled(2, program="f2"),
+            "their lines cannot be compared: one of the programs was not written",
+        ),
+    ],
+    ids=["shape", "static", "alone", "function", "constant", "unknown"],
+)
+def test_the_first_difference_is_named(first, second, what):
+    left = process(0, compiled(1, "init"), first, compiled(3, "later"))
+    right = process(1, compiled(1, "init"), second, compiled(3, "later", program="f9"))
+    assert sentence(left, right) == (
+        "It is not the same program on every host: the second program that they compile together, "
+        f"step, differs between process 0 and process 1: {what}."
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"constants": ()},  # too many programs waited to be written
+        {"constants": (RecordedConstant("f32[30]"),)},  # its values were freed
+    ],
+)
+def test_what_one_record_does_not_have_is_no_difference(other):
+    whole = {"constants": (RecordedConstant("f32[30]", "aa"),)}
+    left, right = process(0, compiled(1, **whole)), process(1, compiled(1, **other))
+    assert sentence(left, right).startswith("It is the same program")
+    assert sentence(process(0, compiled(1, **other)), process(1, compiled(1, **whole))).startswith(
+        "It is the same program"
+    )
+
+
+def test_arguments_in_the_order_of_a_set():
+    def of(*texts):
+        parts = tuple(KeyPart(f"params[{n}]", "input", text) for n, text in enumerate(texts))
+        return replace(compiled(1), call=replace(compiled(1, program=texts[0]).call, parts=parts))
+
+    mark = "in process 1 (the same in another order, as the elements of a set can be)."
+    two = [process(i, of(*texts)) for i, texts in enumerate((("a", "f32[1]"), ("f32[1]", "a")))]
+    assert sentence(*two).endswith(mark)
+    two[1] = process(1, of("f32[1]", "b"))
+    assert "order, as" not in sentence(*two)
+
+
+def test_a_process_that_did_not_get_to_a_program():
+    left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
+    assert sentence(left, right) == (
+        "It is not the same program on every host: process 1 did not get to the second program "
+        "that they compile together, eval, as process 0 did; the last one of process 1 is step."
+    )
+    assert facts(job(left, process(1)), lambda *_: None).mismatch.last is None
+
+
+def test_programs_of_one_process_are_its_own():
+    alone = {"processes": (0,)}
+    left = process(0, compiled(1, "log", **alone), compiled(2))
+    assert sentence(left, process(1, compiled(1))).startswith("It is the same program")
+
+
+def test_programs_of_other_processes_are_not_compared():
+    left = process(0, compiled(1), count=3)
+    middle = process(1, compiled(1), compiled(2, "pair", processes=(1, 2)), count=3)
+    right = process(2, compiled(1), compiled(2, "pair", processes=(1, 2)), count=3)
+    pair = facts(job(left, middle, right), lambda *_: None)
+    assert pair.mismatch is None
+
+
+def test_programs_that_the_first_process_takes_no_part_in_are_compared_too():
+    both = compiled(1, processes=(0, 1, 2, 3))
+    stages = [compiled(2, "stage", p, processes=(2, 3)) for p in ("a", "a", "a", "b")]
+    four = [process(i, both, *([stage] * (i > 1)), count=4) for i, stage in enumerate(stages)]
+    assert (
+        "the second program that they compile together, stage, differs between process 2 and "
+        in (sentence(*four))
+    )
+    four[3] = process(3, both, stages[2], count=4)
+    assert facts(job(*four), lambda *_: None).mismatch is None
+
+
+def test_the_starts_of_a_restarted_job_are_compared_one_by_one():
+    first = [process(i, compiled(1), started=10.0) for i in range(2)]
+    again = [process(i, compiled(1, program="new"), started=90.0) for i in range(2)]
+    found = facts(job(first[0], again[0], first[1], again[1]), lambda *_: None)
+    assert found.mismatch is None
+    assert {row.label for row in found.rows} == {"0", "0 (2)", "1", "1 (2)"}
+
+
+def test_the_earliest_difference_of_many_processes():
+    same, other = ({"processes": (0, 1, 2, 3), "program": name} for name in ("f1", "x"))
+    late = process(1, compiled(1, **same), compiled(2, **other))
+    early = process(2, compiled(1, **other), compiled(2, **same))
+    alike = process(3, compiled(1, **other), compiled(2, **same))
+    first = process(0, compiled(1, **same), compiled(2, **same))
+    found = facts(job(first, late, early, alike), lambda *_: None)
+    assert found.mismatch.position == 1
+    assert found.mismatch.right is early
+    assert found.mismatch.groups == (("0", "1"), ("2", "3"))
+
+
+def hlo(*collectives):
+    """What gives optimised programs of these collectives by their names."""
+    nodes = [
+        Node(name, "all-reduce", results=(Value(name, Type("f32")),), attrs=attrs, regions=(to,))
+        for name, attrs, to in collectives
+    ]
+    regions = {
+        to: Region(to, (), (Node("r", to, results=(Value("r", Type("f32")),)),), ("r",), "")
+        for _, _, to in collectives
+    }
+    body = SimpleNamespace(nodes=nodes)
+    return SimpleNamespace(
+        module=SimpleNamespace(nodes=lambda: nodes, regions=regions, body=lambda: body)
+    )
+
+
+def test_a_program_more_is_said_with_whether_others_wait_in_it():
+    more = replace(compiled(2, "metric", program="m"), program="none")
+    both = [replace(compiled(3, "eval", program="e"), program="sum")]
+    texts = {"none": hlo(), "sum": hlo(("a", {}, "add"))}
+
+    def found(program):
+        right = process(1, compiled(1), replace(more, program=program), *both)
+        two = job(process(0, compiled(1), *both), right)
+        return [one.text for one in report(facts(two, lambda name, _: texts.get(name))).findings]
+
+    said = "process 1 compiled one program more than process 0, metric, after step"
+    assert found("none")[0].endswith(f"{said}; it has no collective, in which others would wait.")
+    assert found("other")[0].endswith(f"{said}; whether it has a collective is not known.")
+    first, second, *_ = found("sum")
+    assert first.endswith(f"{said}.")
+    assert second.endswith("or get wrong numbers: a f32[] by add in process 1.")
+
+
+def test_two_programs_in_another_order():
+    a, b = (compiled(1, name, program=name) for name in ("load", "save"))
+    assert sentence(process(0, compiled(1), a, b), process(1, compiled(1), b, a)).endswith(
+        ": process 0 compiled load, process 1 save."
+    )
+
+
+def test_processes_are_named_by_what_they_compiled():
+    own = [compiled(1, program=name, processes=(0, 1, 2, 3)) for name in "abbb"]
+    four = [process(i, compile, count=4) for i, compile in enumerate(own)]
+    assert "differs between process 0 and processes 1, 2 and 3 (alike): " in sentence(*four)
+
+
+def test_devices_in_another_order_are_another_program():
+    left, right = (
+        process(i, compiled(1, devices=ids)) for i, ids in enumerate([(0, 1, 2, 3), (2, 3, 0, 1)])
+    )
+    assert sentence(left, right).endswith(
+        ": its devices are in order 0 1 2 3 in process 0, 2 3 0 1 in process 1."
+    )
+
+
+def test_a_collective_fits_by_its_reduction_and_the_meaning_of_its_groups():
+    pair = [replace(compiled(1, program=name), program=name) for name in "ab"]
+    found = []
+    for attrs, to in (({"replica_groups": "[2,2]<=[4]"}, "add"), ({}, "maximum")):
+        lists = {**attrs} and {"replica_groups": "{{0,1},{2,3}}"}
+        texts = {"a": hlo(("r", attrs, "add")), "b": hlo(("r", lists, to))}
+        two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+        found.append(
+            facts(two, lambda name, stage, t=texts: t[name] if stage == "optimized" else None)
+        )
+    assert found[0].mismatch.waits == ""
+    assert report(found[0]).findings[1].text == (
+        "Its collectives fit each other in order, type and groups: no process need wait in one of "
+        "them, but its numbers may be wrong."
+    )
+    assert (
+        found[1].mismatch.waits == "r f32[] by add in process 0 and r f32[] by maximum in process 1"
+    )
+
+
+@pytest.mark.parametrize("case", ["other devices", "loop"])
+def test_unequal_programs_whose_collectives_may_wait(case):
+    pair = [
+        replace(compiled(1, program=n, devices=ids), program=n)
+        for n, ids in (("a", (0, 1)), ("b", (1, 0) if case == "other devices" else (0, 1)))
+    ]
+    stage = hlo(("r", {}, "add"))
+    if case == "loop":
+        stage.module.body = lambda: SimpleNamespace(nodes=())
+    two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+    found = facts(two, lambda _, name: stage if name == "optimized" else None)
+    assert not any("no process need wait" in f.text for f in report(found).findings)
+    assert bool(found.mismatch.waits) == (case == "other devices")
+
+
+def test_versions_and_flags_that_differ_come_first():
+    settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
+    others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]
+    two = [
+        process(i, replace(compiled(1), program=str(i)), settings={**settings, **other})
+        for i, other in enumerate(others)
+    ]
+    found = report(facts(job(*two), lambda *_: None)).findings
+    assert found[0].text == (
+        "The processes differ in what should be equal on all hosts: jax is 0.10.2 in process 0, "
+        "0.11.2 in process 1; XLA made other programs of the same StableHLO of step."
+    )
+    assert found[1].text.startswith("The StableHLO is the same on every host: 2 processes")
+
+
+def test_how_a_process_ended():
+    def findings(*seconds, **changes):
+        others = [process(i, compiled(1), seconds=s, ended=False) for i, s in enumerate(seconds)]
+        right = process(len(others), compiled(1), count=2, **{"seconds": 12.2, **changes})
+        return [
+            f.text + f.tail for f in report(facts(job(*others, right), lambda *_: None)).findings
+        ]
+
+    waits = "after 12.2 s. The others may wait for it in a collective."
+    assert f"Process 1 ended with RuntimeError, {waits}" in findings(20.0, error="RuntimeError")
+    assert not any("Process 1" in text for text in findings(20.0, ended=False))
+    killed = "Process 1 was last heard of long before the others: it may have been killed, after "
+    assert f"{killed}12.2 s, by 87.8 s." in findings(100.0, ended=False)
+    assert not any(killed in text for text in findings(100.0, ended=False, started=1087.0))
+
+
+def test_a_record_without_some_processes():
+    texts = [f.text for f in report(facts(job(process(0, compiled(1))), lambda *_: None)).findings]
+    assert texts[0] == (
+        "The record has only process 0 of 2: the others wrote nothing here; copy their process-* "
+        "and programs into it to compare them."
+    )
+
+
+def test_constants_of_other_shapes():
+    left, right = (
+        process(i, compiled(1, program=str(i), constants=(RecordedConstant(f"f32[{i}]", str(i)),)))
+        for i in range(2)
+    )
+    assert sentence(left, right).endswith(
+        "that it closes over, constant 0 is f32[0] in process 0, f32[1] in process 1."
+    )
+
+
+def jaxpr(line, *lines):
+    """A stage with one equation a line, made at `line` of the user's file."""
+    nodes = tuple(Node(f"e{n}", "op", spans=(Span("red.py", line),)) for n in range(len(lines)))
+    body = Region("main", (), nodes, (), "jaxpr")
+    text = "\n".join(["b0()", *lines, "return v1"])
+    info = SimpleNamespace(title="jaxpr", name="jaxpr")
+    return SimpleNamespace(text=text, info=info, module=SimpleNamespace(regions={"main": body}))
+
+
+def test_each_side_has_its_own_line():
+    stages = {"a": jaxpr(7, "v1 = sin"), "b": jaxpr(8, "v1 = sin", "v2 = cos")}
+    pair = [replace(compiled(1, program=name), program=name) for name in "ab"]
+    two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+    found = facts(two, lambda name, stage: stages[name] if stage == "jaxpr" else None)
+    assert found.mismatch.differences == (
+        "line 3 of the jaxpr is `return v1` in process 0, `v2 = cos` (red.py:8) in process 1",
+    )
+
+
+def test_a_clock_that_jumped_back_leaves_no_negative_time():
+    early = process(1, compiled(1), started=-5.0)
+    found = facts(job(process(0, compiled(1), started=1000.0), early), lambda *_: None)
+    assert all(row.start >= 0 for row in found.rows)
+
+
+def test_the_figures_of_a_function():
+    found = facts(job(process(0, compiled(1), compiled(2, program="f2"), count=1)), lambda *_: None)
+    (function,) = found.functions
+    assert (function.name, function.counts, function.bytes) == ("step", "2", 123)
+    assert function.seconds == pytest.approx(2.0)
+    assert function.programs == {"f1", "f2"}
+
+
+def test_a_collective_of_many_arrays_is_cut():
+    def stage_of(program, name):
+        sizes = [9 if program == "f1" else 1, *range(2, 41)]
+        whole = Type("", parts=tuple(Type("f32", (n,)) for n in sizes))
+        reduced = Node("all-reduce.1", "all-reduce", results=(Value("all-reduce.1", whole),))
+        return SimpleNamespace(module=SimpleNamespace(nodes=lambda: [reduced], regions={}))
+
+    left = process(0, replace(compiled(2), program="f1"))
+    other = compiled(2, x="f32[16,4]", program="f2")
+    right = process(1, replace(other, program="f2"))
+    assert facts(job(left, right), stage_of).mismatch.waits == (
+        "all-reduce.1 (f32[9], f32[2], f32[3] and 37 more) in process 0 and "
+        "all-reduce.1 (f32[1], f32[2], f32[3] and 37 more) in process 1"
+    )
+
+
+def test_starts_in_one_folder_are_told_apart_by_their_identity():
+    died = process(0, compiled(1), started=10.0, start="a-1")  # process 1 left nothing
+    again = [process(i, compiled(1, program="new"), started=90.0, start="b-1") for i in range(2)]
+    more = [process(i, compiled(1), count=4, started=99.0) for i in range(4)]
+    found = facts(job(died, again[0], more[0], again[1], *more[1:]), lambda *_: None)
+    assert (found.mismatch, found.compared) == (None, 4)
+    assert [(row.process.process.started, row.label) for row in found.rows if row.label > "1"] == [
+        (90.0, "1 (2)"),
+        (99.0, "1 (3)"),
+        (99.0, "2 (3)"),
+        (99.0, "3 (3)"),
+    ]

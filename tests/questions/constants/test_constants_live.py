@@ -1,0 +1,333 @@
+"""The constants lens on live programs: arrays of known size, captured in every way Python has."""
+
+import functools
+import re
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens import core
+from jaxlens.ir.facts import Constant
+from jaxlens.questions.constants.facts import Captured, alarm
+from jaxlens.stages.arguments import captured_limits
+from jaxlens.stages.arguments.closed_over_names import closed_over
+from jaxlens.stages.core.program import is_core, is_core_call
+
+pytestmark = pytest.mark.backend
+
+GLOBAL = np.random.default_rng(0).random((16, 16), dtype=np.float32)
+X = np.ones(16, np.float32)
+
+
+def line(marker: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(n for n, text in enumerate(lines, 1) if text.rstrip().endswith(f"# {marker}"))
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).random(shape, dtype=np.float32)
+
+
+def through_a_function(x):  # the holder
+    return x @ GLOBAL  # reads it
+
+
+def by_global(x):
+    return through_a_function(x) + through_a_function(2 * x)
+
+
+def by_closure():
+    table = numbers(16)
+
+    def inner(x):
+        return x * table
+
+    def outer(x):
+        return inner(x) + 1
+
+    return outer
+
+
+def by_default():
+    def f(x, *, scale=numbers(16)):  # noqa: B008
+        return x * scale
+
+    return lambda x: f(x)
+
+
+def by_partial():
+    def scaled(table, x):
+        return x * table
+
+    bound = functools.partial(scaled, numbers(16))
+    return lambda x: bound(x)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.params = {"w": [numbers(16, 4)]}
+
+    def __call__(self, x):
+        return x @ self.params["w"][0]
+
+    def method(self, x):
+        return x @ self.params["w"][0]
+
+
+def by_object():
+    model = Model()
+    return lambda x: model(x)
+
+
+def by_method():
+    method = Model().method
+    return lambda x: method(x)
+
+
+def only(f) -> Constant:
+    (constant,) = jaxlens.capture(f, X).constants
+    return constant
+
+
+@pytest.mark.parametrize(
+    ("f", "name", "held", "holder", "bytes"),
+    [
+        (by_global, "GLOBAL", "global", "through_a_function", 16 * 16 * 4),
+        (by_closure(), "table", "closure", "by_closure.<locals>.inner", 16 * 4),
+        (by_default(), "scale", "default argument", "by_default.<locals>.f", 16 * 4),
+        (by_partial(), "table", "argument of a partial", "by_partial.<locals>.scaled", 16 * 4),
+        (by_object(), "model.params['w'][0]", "attribute", "Model", 16 * 4 * 4),
+        (by_method(), "method.params['w'][0]", "attribute", "Model", 16 * 4 * 4),
+    ],
+)
+def test_who_holds_it(f, name, held, holder, bytes) -> None:
+    constant = only(f)
+    assert (constant.name, constant.held, constant.holder, constant.bytes) == (
+        name,
+        held,
+        holder,
+        bytes,
+    )
+
+
+def test_where_and_how_often() -> None:
+    constant = only(by_global)
+    assert constant.reads == 2
+    assert constant.defined.line == line("the holder")
+    assert constant.span.line == line("reads it")
+    jitted = jax.jit(lambda x: x @ GLOBAL)
+    twice = only(lambda x: jitted(x) + x @ GLOBAL + jitted(x + 1))
+    assert (twice.reads, twice.bodies) == (2, 2)
+
+
+def test_nothing_of_the_users_is_called() -> None:
+    class Careful:
+        @property
+        def table(self):
+            raise AssertionError("asked for a property")
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AssertionError("asked for an attribute")
+
+    careful = Careful()
+    found = closed_over(lambda x: careful and x * 2)
+    assert [held.name for names in found.values() for held in names] == ["careful"]
+
+
+def test_an_object_that_jit_refuses_is_not_to_be_an_argument() -> None:
+    constant = only(by_object())
+    assert constant.argument == "model.params"
+    (finding,) = alarm(Captured((replace(constant, bytes=10**7),), {}))
+    assert ": pass `model.params` as an argument, and its values" in finding.text
+    tree = jax.tree_util.Partial(lambda table, x: x * table, numbers(16))
+    assert not only(lambda x: tree(x)).argument
+
+
+def test_an_attribute_is_no_global_of_the_same_name() -> None:
+    names = {"table": X, "np": np, "core": core}
+    exec("def f(x):\n    return x * np.table + np.core.one", names)
+    assert id(X) not in closed_over(names["f"])
+    assert not is_core_call(names["f"], (X,), {})
+    exec("def g(x):\n    return core.sin(x) * table + [table for _ in x]", names)
+    assert [b.name for b in closed_over(names["g"])[id(X)]] == ["table"]
+    assert is_core_call(names["g"], (X,), {})
+
+
+def test_cycles_and_many_things_end() -> None:
+    class Node:
+        pass
+
+    nodes = [Node() for _ in range(10_000)]
+    for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        one.next, one.all = other, nodes
+    nodes[2].table = X
+    first = nodes[0]
+    assert closed_over(lambda x: x * first.next.next.table)
+
+
+def test_bytes_of_each_stage() -> None:
+    answer = jaxlens.captured(by_global, X)
+    assert answer.bytes == GLOBAL.nbytes
+    # One array with dimensions in the program, once; what reads it is called twice in Python alone.
+    assert answer.stages["jaxpr"] == answer.stages["stablehlo"] == (1, GLOBAL.nbytes)
+    assert answer.stages["optimized"] == (1, GLOBAL.nbytes)
+    assert answer.stages["executable"][1] >= GLOBAL.nbytes
+    first = answer.findings[0].text
+    assert first.startswith("One array is closed over, `GLOBAL` (f32[16,16], 1.02 kB), a global of")
+    assert "pass it as an argument" in first
+
+
+def test_a_known_fold() -> None:
+    def f(x):
+        ones = jnp.ones(300).at[3].set(2.0)  # folds
+        return ones * x.sum()
+
+    answer = jaxlens.captured(f, X)
+    (one,) = [c for c in answer.folded if c.type == "f32[300]"]
+    assert (one.opcode, one.bytes) == ("scatter", 300 * 4)
+    assert one.line == f"test_constants_live.py:{line('folds')}"
+    assert one.by == "constant_folding"
+    before, after = (answer.capture.passes[n].stage.text for n in (one.step - 1, one.step))
+    assert "f32[300]{0} constant({" in after or "f32[300] constant({" in after
+    assert "f32[300]{0} scatter(" in before or "f32[300] scatter(" in before
+    assert "scatter(" not in after
+    assert answer.folding is None
+    assert answer.bytes == 0
+    assert answer.findings[0].text.startswith("No array is closed over; XLA folded ")
+    assert f"(f32[300], 1.2 kB) the result of scatter at {one.line}:" in answer.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("f", "opcode", "gone", "shape"),
+    [
+        (lambda x: jnp.maximum(GLOBAL, 0.5) @ x, "maximum", 2, (16, 16)),
+        (lambda x: (jnp.asarray(GLOBAL) * 3 + 1) @ x, "add", 4, (16, 16)),
+        (lambda x: jnp.asarray(GLOBAL).T[:2] @ x, "slice", 2, (2, 16)),
+    ],
+)
+def test_what_becomes_a_constant_before_the_first_pass(f, opcode, gone, shape, tmp_path) -> None:
+    answer = jaxlens.captured(f, X)
+    (fold,) = answer.folded
+    assert (fold.opcode, fold.by, len(fold.gone) + 1) == (opcode, "conversion to HLO", gone)
+    assert fold.bytes == 4 * shape[0] * shape[1]
+    # By XLA's own texts: StableHLO has the op, the first HLO a constant in its place.
+    assert f"stablehlo.{opcode}" in answer.capture.stablehlo.text
+    first = answer.capture.passes[0].stage.text
+    assert f" {opcode}(" not in first
+    assert re.search(rf"%?{fold.constant} = f32\[{shape[0]},{shape[1]}\]\S* constant\(", first)
+    answer.capture.save(tmp_path / "saved")
+    assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(answer)
+
+
+def test_folds_of_branches_and_results_are_found() -> None:
+    def branches(x):
+        table = jnp.asarray(GLOBAL)
+        return jax.lax.cond(x[0] > 0, lambda: (table * 2) @ x, lambda: (table * 3) @ x)
+
+    def bytes_of(f):
+        folded = jaxlens.captured(f, X).folded
+        return [(o.opcode, o.bytes) for o in folded if o.by == "conversion to HLO"]
+
+    assert bytes_of(branches) == [("multiply", GLOBAL.nbytes)] * 2
+    assert bytes_of(lambda x: (x, jnp.asarray(GLOBAL) * 2)) == [("multiply", GLOBAL.nbytes)]
+    # MLIR gives the reshape that it folds to the product beside it.
+    reshaped = bytes_of(lambda x: jnp.asarray(GLOBAL).reshape(-1) * x[0])
+    assert reshaped == [("reshape", GLOBAL.nbytes)]
+
+
+def test_what_is_not_computed_is_not_said_to_be() -> None:
+    def folded(f):
+        return jaxlens.captured(f, X).folded
+
+    assert folded(lambda x: (GLOBAL + x) @ x + jnp.zeros(16) * 2) == ()
+    assert folded(lambda x: GLOBAL @ (x * 2)) == ()
+    assert folded(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: GLOBAL @ c, x)) == ()
+
+
+def test_folding_is_timed_where_a_profile_is_at_hand() -> None:
+    cap = jaxlens.capture(lambda x: jnp.ones(300).at[3].set(2.0) * x.sum(), X)
+    seconds = cap.profile.seconds
+    answer = jaxlens.captured(cap)
+    assert 0 < answer.folding < seconds
+    assert "Constant folding took" in answer.text(times=True)
+    assert "Constant folding took" not in str(answer)
+
+
+def test_nothing_is_captured() -> None:
+    answer = jaxlens.captured(lambda x: x * 2, X)
+    assert answer.findings[0].text == "No array is closed over, and nothing was folded."
+    assert not answer.tables
+
+
+def test_without_a_compile() -> None:
+    cap = jaxlens.capture(by_global, X)
+    words = " ".join(str(jaxlens.jaxpr(cap, captured=True)).split())
+    assert "One array is closed over, `GLOBAL`" in words
+    assert [t.step for t in cap.times] == ["trace"]
+
+
+def test_large_arrays_are_said_to_be_handed_over(monkeypatch) -> None:
+    monkeypatch.setattr(captured_limits, "MOST", captured_limits.LARGE)
+    large = numbers(2200, 2000)
+    answer = jaxlens.captured(lambda x: large @ x, numbers(2000))
+    assert answer.bytes == 2200 * 2000 * 4
+    assert "jax.jit copies 17.6 MB into StableHLO" in " ".join(str(answer).split())
+
+
+def test_a_saved_capture_answers_the_same(tmp_path) -> None:
+    cap = jaxlens.capture(by_global, X)
+    cap.save(tmp_path / "saved")
+    assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(jaxlens.captured(cap))
+
+
+RAN = []
+
+
+class Lends:
+    def __getattr__(self, name):
+        RAN.append(name)
+        return Lends()
+
+
+class Computes:
+    __code__ = __wrapped__ = __func__ = __dict__ = property(lambda self: RAN.append("property"))
+
+
+class Observes:
+    def __getattribute__(self, name):
+        if name != "__class__":  # `isinstance` reads it
+            RAN.append(name)
+        return object.__getattribute__(self, name)
+
+
+class LoadsLate(types.ModuleType):
+    __getattribute__ = Observes.__getattribute__
+
+
+OBJECTS = {
+    "lends attributes": Lends,
+    "computes attributes": Computes,
+    "observes": Observes,
+    "a lazy module": lambda: LoadsLate("late"),
+    "is bound by a partial": lambda: functools.partial(max, Lends()),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_what_a_function_can_reach_is_not_asked(kind):
+    thing = OBJECTS[kind]()
+
+    def f(x, thing_by_default=thing):
+        return x + 1 if x.ndim else thing
+
+    assert not is_core(f)
+    assert closed_over(f) is not None
+    assert RAN == []

@@ -1,0 +1,217 @@
+"""The memory peak by line, sizes, residuals and donation, on programs written by hand."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+import jaxlens
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Input, Memory
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.questions.memory import tables
+from jaxlens.questions.memory import view as memory_view
+from jaxlens.questions.memory.buffer_origins import Origins
+from jaxlens.questions.memory.checkpoint import trials
+from jaxlens.questions.memory.donation import donations, option
+from jaxlens.questions.memory.peak import memory_use
+from jaxlens.questions.memory.report import facts
+from jaxlens.questions.memory.report import report as report_of
+from jaxlens.questions.memory.residuals import saved_in
+from tests.support import fixed_captures as fixed
+from tests.support.paths import CAPTURES, RECORDS
+
+
+def test_the_answer_stands_first():
+    said = [finding.text for finding in report_of(facts(fixed.capture())).findings]
+    # x 128; dot.1 lives until gt_fusion has run: 32 + 8; the result 32 is written before.
+    assert said[0] == (
+        "The peak is 168 B when gt_fusion runs (cell 3:2); 76% of it are arguments (most of "
+        "all x), and cell 3:2 owns 32 B (`y = x @ w + b`)."
+    )
+    assert said[1] == "Memory: arguments 200 B, outputs 40 B, temporaries 96 B."
+
+
+def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():
+    report = report_of(facts(fixed.capture()))
+    by_line, held, sizes = report.tables[:3]
+    assert [[cell.text for cell in row[:4]] for row in by_line.rows] == [
+        ["arguments", "", "128 B", "76%"],
+        ["cell 3:2", "y = x @ w + b", "32 B", "19%"],
+        ["cell 3:3", "return jnp.maximum(y, 0), y > 0", "8 B", "5%"],
+    ]
+    assert [row[0].text for row in held.rows] == ["x", "dot.1", "gt_fusion"]
+    assert [(row[0].text, row[1].text) for row in sizes.rows] == [
+        ("arguments", "200 B"),
+        ("outputs", "40 B"),
+        ("temporaries", "96 B"),
+        ("aliases", "0 B"),
+    ]
+    assert report.overlays[0].values["dot.1"] == 32.0
+
+
+def test_without_live_ranges_the_sizes_stay():
+    report = report_of(facts(fixed.capture("buffers")))
+    assert "which line owns that, is not known" in report.findings[0].text
+    assert report.findings[0].trust == "unknown"
+    assert report.tables[0].title == "Memory"
+    assert facts(fixed.capture("buffers")).peak is None
+    assert facts(fixed.capture("buffers")).timeline() is None
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
+def test_records_of_all_devices_have_a_peak_with_owners(path):
+    cap = jaxlens.load(path)
+    use = memory_use(cap)
+    assert max(use.arguments, 1) < use.peak <= use.reserved
+    assert sum(one.bytes for one in use.at_peak) == use.peak
+    assert sum(use.by_line.values()) + use.kind("argument") == use.peak
+    owned = sum(size for line, size in use.by_line.items() if line)
+    assert owned >= 0.9 * (sum(use.by_line.values()) - use.kind("constant"))
+    drawn = memory_view.picture(facts(cap).timeline())
+    assert "peak" in drawn.svg
+    assert drawn.text == memory_view.picture(facts(cap).timeline()).text
+
+
+def test_many_arguments_are_drawn_as_one_block(monkeypatch):
+    cap = jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens")
+    each = memory_view.picture(facts(cap).timeline()).svg
+    assert "params[&#x27;w1&#x27;]" in each or "params['w1']" in each
+    monkeypatch.setattr(memory_view, "_ARGUMENTS", 2)
+    together = memory_view.picture(facts(cap).timeline()).svg
+    assert "arguments 47.9 kB" in together
+    assert together.count("<rect") < each.count("<rect")
+
+
+def test_what_a_saved_capture_cannot_try_it_says():
+    with pytest.raises(UnavailableError, match="tried on live calls: this capture was saved"):
+        trials(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens"))
+
+
+LOOP = """HloModule m, is_scheduled=true
+
+body (s: (s32[], f32[8], f32[8])) -> (s32[], f32[8], f32[8]) {
+  %s = (s32[], f32[8], f32[8]) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %a = f32[8] get-tuple-element(%s), index=1
+  %b = f32[8] get-tuple-element(%s), index=2
+  %sum = f32[8] add(%a, %b)
+  ROOT %out = (s32[], f32[8], f32[8]) tuple(%i, %sum, %b)
+}
+
+cond (t: (s32[], f32[8], f32[8])) -> pred[] {
+  %t = (s32[], f32[8], f32[8]) parameter(0)
+  %j = s32[] get-tuple-element(%t), index=0
+  ROOT %less = pred[] compare(%j, %j), direction=LT
+}
+
+ENTRY main (x: f32[8]) -> f32[8] {
+  %x = f32[8] parameter(0)
+  %zero = s32[] constant(0)
+  %double = f32[8] multiply(%x, %x)
+  %moved = f32[8] copy(%double)
+  %init = (s32[], f32[8], f32[8]) tuple(%zero, %x, %moved)
+  %loop = (s32[], f32[8], f32[8]) while(%init), condition=%cond, body=%body
+  ROOT %end = f32[8] get-tuple-element(%loop), index=1
+}
+"""
+
+
+def test_a_loops_state_belongs_to_who_made_it_inside_or_outside():
+    origins = Origins(fixed.module(LOOP))
+    assert origins.origin("loop", "1").node.id == "sum"  # made in the body
+    assert origins.origin("loop", "2").node.id == "double"  # handed on unchanged, through a copy
+    assert origins.origin("s", "2").node.id == "double"
+    assert origins.origin("s", "1").node.id == "sum"
+    assert origins.origin("nobody") is None
+
+
+def _node(id, opcode, reads, name, type_, scope, regions=(), attrs=None, line=2):
+    made = (Value(name, type_),)
+    return Node(id, opcode, reads, made, attrs or {}, regions, scope, fixed.at(line))
+
+
+def test_residuals_are_what_backward_equations_read_of_others():
+    one, stack = Type("f32", (4,)), Type("f32", (10, 4))
+    inner = _node("e1", "sin", ("x",), "y", one, "", line=3)
+    body = Region("scan body", (Value("x", one),), (inner,), ("x", "y"), "jaxpr")
+    nodes = (
+        Node(
+            "e0",
+            "scan",
+            ("a",),
+            (Value("c", one), Value("ys", stack)),
+            {"length": "10", "num_carry": "1"},
+            ("scan body",),
+            "jvp()",
+            fixed.at(2),
+        ),
+        _node("e2", "mul", ("c", "c"), "d", one, "jvp()"),
+        _node("e3", "neg", ("d",), "e", one, "transpose(jvp())"),
+        _node("e4", "mul", ("ys", "a"), "f", stack, "transpose(jvp())"),
+        _node("e5", "mul", ("e", "f"), "g", stack, "transpose(jvp())"),
+    )
+    main = Region("main", (Value("a", one),), nodes, ("g",), "jaxpr")
+    saved = saved_in(Module("f", "jaxpr", "main", {"main": main, "scan body": body}))
+    assert [(r.name, r.bytes, r.maker, r.opcode, r.trips) for r in saved.residuals] == [
+        ("ys", 160, "e1", "sin", 10),
+        ("d", 16, "e2", "mul", 0),
+    ]
+    assert saved.residuals[0].line == "cell 3:3"
+    assert saved.inputs == (("a", one),)
+    assert (saved.bytes, saved.backward) == (176, 3)
+
+
+def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...]) -> Capture:
+    text = fixed.AFTER.replace("HloModule ", f"HloModule  x, {aliases}", 1) if aliases else ""
+
+    class Driver(fixed.FixedDriver):
+        def outputs(self):
+            return outputs
+
+    driver = Driver()
+    if aliases:
+        head, _, rest = fixed.AFTER.partition("\n")
+        text = f"{head}, {aliases}\n{rest}"
+        driver._stages["optimized"] = fixed.stage("optimized", text)
+    whole = fixed.capture()
+    return Capture(replace(whole.program, inputs=inputs), driver)
+
+
+def test_donation_says_who_found_a_result_and_why_others_did_not():
+    f32, bf16 = Type("f32", (4, 8)), Type("bf16", (4, 8))
+    given = (Input("x", f32, donated=True), Input("w", f32, donated=True), Input("b", bf16, True))
+    answer = donations(
+        _donating("input_output_alias={ {0}: (0, {}, may-alias) }", given, (Input("result", f32),))
+    )
+    assert [(d.name, d.result, d.why) for d in answer] == [
+        ("x", "result", ""),
+        ("w", "", "1 result of the size of f32[4,8] for 2 donated inputs of it"),
+        ("b", "", "no result has the size of bf16[4,8]; result has its shape, but is f32"),
+    ]
+
+
+def test_what_could_be_donated_is_found_by_type():
+    f32 = Type("f32", (4, 8))
+    given = (Input("x", f32), Input("w", Type("f32", (8, 2))), Input("b", f32))
+    answer = donations(_donating("", given, (Input("result", f32),)))
+    assert [(d.name, d.donated, d.result, d.bytes) for d in answer] == [("x", False, "result", 128)]
+
+
+def test_a_tuple_among_types_is_counted():
+    whole = f"({', '.join(['f32[8]'] * 40)})"
+    assert tables.types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
+        "(40 arrays) and s32[]"
+    )
+
+
+@pytest.mark.parametrize(("platform", "said"), [("cpu", True), ("gpu", False), ("tpu", False)])
+def test_xlas_peak_is_in_doubt_on_a_cpu_alone(platform, said):
+    table = tables.size_table(Memory(8, 8, 0, 0, peak=20), platform)
+    assert ("can be wrong on CPU" in table.rows[-1][2].text) == said
+
+
+def test_arguments_that_jax_refuses_by_name_are_not_donated_by_name():
+    assert option(["state"], "jax.jit") == "donate_argnames=('state',)"
+    assert option(["args"], "jax.jit") == "donate_argnums=..."

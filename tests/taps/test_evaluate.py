@@ -1,0 +1,84 @@
+"""Measured programs give the same results, and find the NaN that an evaluation op by op has."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlens import compat
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.ir.run.nonfinite import INSIDE, MOVES
+from jaxlens.taps.cures import guarded
+from jaxlens.taps.execute import CompiledPieces
+from jaxlens.taps.nonfinite import run
+from tests.questions.nan import planted
+from tests.support import programs
+
+LITERAL = compat.extend("core", "Literal")
+
+
+def by_hand(closed, args):
+    """Equations of the outermost body whose results have a NaN, evaluated op by op."""
+    jaxpr = opened(closed)
+    values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, args, strict=True))
+    found = set()
+    for eqn, ident in zip(jaxpr.eqns, bodies(jaxpr)[id(jaxpr)].ids, strict=True):
+        operands = [a.val if isinstance(a, LITERAL) else values[a] for a in eqn.invars]
+        results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
+        results = results if eqn.primitive.multiple_results else [results]
+        values.update(zip(eqn.outvars, results, strict=True))
+        floats = [r for r in results if jnp.issubdtype(r.dtype, jnp.inexact)]
+        measured = eqn.primitive.name not in {*MOVES, *INSIDE}
+        if measured and any(np.isnan(np.asarray(r)).any() for r in floats):
+            found.add(ident)
+    return found
+
+
+PROGRAMS = (
+    "logarithm_of_negative zero_by_zero overflow_of_exp masked_row gradient_of_a_branch "
+    "gradient_of_a_norm one_example_of_a_batch power_of_negative"
+).split()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
+    f, args, *_ = getattr(planted, name)()
+    closed = jax.jit(f).trace(*args).jaxpr
+    leaves = [jnp.asarray(x) for x in jax.tree.leaves(args)]
+    found = run(closed, leaves, devices=1)
+    assert {path[0] for path in found.nan if len(path) == 1} == by_hand(closed, leaves)
+
+
+@pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
+def test_results_are_those_of_the_program(name):
+    from jaxlens.taps.evaluate import deepest
+    from jaxlens.taps.execute import execute
+    from jaxlens.taps.nonfinite import FirstNonFinite
+
+    f, args = getattr(programs, name)()
+    traced = jax.jit(f).trace(*args)
+    probe = FirstNonFinite(deepest(traced.jaxpr), packed=True)
+    results, _ = execute(traced.jaxpr, probe, jax.tree.leaves(args))
+    for mine, its in zip(results, jax.tree.leaves(jax.jit(f)(*args)), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-5)
+
+
+def test_what_is_compiled_serves_the_next_run_but_not_where_an_equation_is_changed():
+    def f(x):
+        for n in range(40):
+            x = jnp.sin(x) * (n + 1)
+        return jnp.log(x - 1e9)
+
+    args = [jnp.ones(3)]
+    closed = jax.jit(f).trace(*args).jaxpr
+    kept = CompiledPieces()
+    found = run(closed, args, 1, kept)
+    (path,) = found.nan
+    before = len(kept.executables)
+    assert run(closed, args, 1, kept) == found
+    assert len(kept.executables) == before
+    changed, change = guarded(closed, args, 1, [path], kept)
+    assert not changed.nan_results
+    assert change == 0
+    assert run(closed, args, 1, kept) == found

@@ -1,0 +1,104 @@
+"""What a question declares to need is what its answer takes: XLA's compiles are counted by JAX."""
+
+from itertools import permutations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.ir.needs import Needs
+from jaxlens.questions import rows
+from jaxlens.viewer import show
+from tests.support.jax_events import Compiles
+
+# Those that compile programs of their own, to run them.
+RUNNING = {"nan", "numerics", "silent", "values"}
+# Those that are asked of one program, each once.
+ASKED = {
+    question.name: question
+    for question in rows()
+    if question.verb and question.name not in {"against", "without", "kernel", "fits", *RUNNING}
+    if not (question.name == "captured" and question.verb == "jaxpr")
+}
+PAIRS = list(permutations(ASKED, 2))
+PASSES = ("", "fusing", "all")
+
+
+def step(w, x):
+    return jnp.sum(jnp.tanh(x @ w))
+
+
+def captured() -> jaxlens.Capture:
+    return jaxlens.capture(jax.grad(step), jnp.ones((4, 3)), jnp.ones(4))
+
+
+def compiles(ask) -> int:
+    """How many programs are compiled while a capture is made and asked."""
+    capture = captured()  # whose arguments JAX makes by programs of its own
+    with Compiles() as heard:
+        ask(capture)
+    return len(heard.names)
+
+
+def answer(name: str, capture: jaxlens.Capture) -> None:
+    """All that an answer has: facts, report and output."""
+    asked = show.ask(ASKED[name], capture)
+    assert asked.report
+    assert asked.document.blocks
+
+
+def expected(*needs: Needs) -> int:
+    """Compiles for needs that are met one after another: one more for what was not recorded."""
+    made, dumped, profiled = 0, "", False
+    for need in needs:
+        if not (need.compiled or need.passes or need.profile):
+            continue
+        # Of so small a program the dumps of all passes are made, which serve for those that fuse.
+        passes = "all" if need.passes else ""
+        lacking = PASSES.index(passes) > PASSES.index(dumped) or (need.profile and not profiled)
+        if made == 0 or lacking:
+            made += 1
+            dumped = max(passes, dumped, key=PASSES.index)
+            profiled = profiled or need.profile
+    return made
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_question_takes_no_more_than_it_declares(name: str) -> None:
+    def ask(capture: jaxlens.Capture) -> None:
+        answer(name, capture)
+
+    needs = ASKED[name].needed(captured(), {})
+    assert compiles(ask) == expected(needs) <= 1
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_two_questions_gathered_take_one_compile(first: str, second: str) -> None:
+    def ask(capture: jaxlens.Capture) -> None:
+        needs = ASKED[first].needed(capture, {}) | ASKED[second].needed(capture, {})
+        capture.gather(needs)
+        answer(first, capture)
+        answer(second, capture)
+
+    assert compiles(ask) <= 1
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_asked_one_after_another_only_what_is_missing_is_compiled_for(
+    first: str, second: str
+) -> None:
+    def ask(capture: jaxlens.Capture) -> None:
+        answer(first, capture)
+        answer(second, capture)
+
+    needs = [ASKED[name].needed(captured(), {}) for name in (first, second)]
+    assert compiles(ask) == expected(*needs) <= 2
+
+
+def test_a_verb_that_shows_several_gathers_first() -> None:
+    def ask(capture: jaxlens.Capture) -> None:
+        options = {"why": True, "cost": True, "memory": True, "captured": True, "times": True}
+        assert str(jaxlens.compile(capture, **options))
+
+    assert compiles(ask) == 1
