@@ -31,8 +31,8 @@ from .jvp import Tracer, derivative, jvp
 from .tracing import make_jaxpr
 
 # ---- Step 1: the rules -------------------------------------------------------------------------
-# A rule gets four things: the primitive, the number of examples, the arguments, and a list that
-# says which arguments hold all examples, along their first axis. Its result holds them so too. For
+# A rule gets the primitive, the number of examples, the arguments, a list that says which arguments
+# hold all examples, along their first axis, and the parameters. Its result holds them so too. For
 # `broadcast` the axis of the examples stays in front, so the new axis goes one place further back.
 
 
@@ -96,7 +96,9 @@ def vmap_flat(f, in_axes, args):
     pairs = list(zip(args, in_axes, strict=True))
     sizes = sorted({np.shape(x)[0] for x, axis in pairs if axis == 0})
     if len(sizes) != 1:
-        raise ValueError(f"vmap needs as many examples for each argument; there are {sizes}")
+        raise ValueError(
+            f"vmap needs as many examples for each argument; there are {sizes}"
+        )
     interpreter = BatchInterpreter()
     interpreter.size = sizes[0]
     with interpreting(interpreter):
