@@ -96,9 +96,7 @@ def vmap_flat(f, in_axes, args):
     pairs = list(zip(args, in_axes, strict=True))
     sizes = sorted({np.shape(x)[0] for x, axis in pairs if axis == 0})
     if len(sizes) != 1:
-        raise ValueError(
-            f"vmap needs as many examples for each argument; there are {sizes}"
-        )
+        raise ValueError(f"vmap needs as many examples for each argument; there are {sizes}")
     interpreter = BatchInterpreter()
     interpreter.size = sizes[0]
     with interpreting(interpreter):
