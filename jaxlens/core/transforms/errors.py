@@ -32,7 +32,7 @@ class TracerArrayConversionError(ConcretizationTypeError):
 
 
 def origin(value: Any) -> str:
-    """Formats the line that a traced value comes from."""
+    """Formats the line that a traced value comes from; "" where nothing was recorded."""
     if isinstance(value, JVPTracer):
         return origin(value.primal)
     if isinstance(value, BatchTracer):
@@ -40,8 +40,9 @@ def origin(value: Any) -> str:
     if isinstance(value, StagedTracer) and isinstance(value.interpreter, Staging):
         for eqn in value.interpreter.eqns:
             if value.variable in eqn.outvars:
-                return str(eqn.source_info)
-    return "the arguments"
+                return f" made at {eqn.source_info}"
+        return " of the arguments"
+    return ""
 
 
 class _Refusal(NamedTuple):
@@ -84,7 +85,7 @@ _REFUSALS = {
 
 def refusal(tracer: Tracer, method: str) -> Exception:
     """Returns the error for a method that needs numbers, or for any use of a leaked tracer."""
-    line, made = observer.line(), f"{tracer.aval.str_short()} made at {origin(tracer)}"
+    line, made = observer.line(), f"{tracer.aval.str_short()}{origin(tracer)}"
     if method == "__hash__":
         return TypeError(f"unhashable type: {tracer!r} has no numbers yet to hash")
     if tracer.interpreter.done:
@@ -94,7 +95,9 @@ def refusal(tracer: Tracer, method: str) -> Exception:
             f"or a list leaks it."
         )
     request, remedy, error = _REFUSALS[method]
+    holds = (
+        "has a number for each example" if isinstance(tracer, BatchTracer) else "has no numbers yet"
+    )
     return error(
-        f"{line} asks for {request}, but the value is traced: {made} has no numbers yet. "
-        f"To mend it, {remedy}."
+        f"{line} asks for {request}, but the value is traced: {made} {holds}. To mend it, {remedy}."
     )
