@@ -174,8 +174,8 @@ def vjp(f, *primals):
 
 
 # ---- Step 5: gradients -------------------------------------------------------------------------
-# For a function whose result is one number, begin with the cotangent 1.0: the output
-# moves as fast as itself. `grad` is for the first argument.
+# For a function whose result is one number, begin with the cotangent 1.0: the output moves as fast
+# as itself. `grad` is for the first argument.
 
 
 def grad(f):
@@ -220,7 +220,7 @@ def must_be_number(result):
 # ---- Exercise ----------------------------------------------------------------------------------
 # `roll(x, 1)` moves each element of a vector one place to the right, and the last one to the front:
 # (a, b, c) becomes (c, a, b). It is linear. Of the rules that `grad` needs, one is missing: write
-# its transpose. (`vmap` and `jit` would need entries of their own.)
+# its transpose. (`vmap` and `jit` would need entries in their tables.)
 # Draw the arrows from (a, b, c) to (c, a, b), and reverse them.
 
 roll_p = Primitive("roll")

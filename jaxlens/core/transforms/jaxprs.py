@@ -45,19 +45,21 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
         eqns: Equations in order.
         needed: Variables. Those that they depend on are added.
 
-    An equation that does something, such as printing, is always needed.
+    An equation that has an effect, such as printing, is always needed.
     """
     live = []
     for eqn in reversed(eqns):
-        if not needed.isdisjoint(eqn.outvars) or acts(eqn):
+        if not needed.isdisjoint(eqn.outvars) or has_effects(eqn):
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             live.append(eqn)
     return live[::-1]
 
 
-def acts(eqn: JaxprEqn) -> bool:
-    """Whether an equation does something: it has no results, or holds an equation that does."""
-    return not eqn.outvars or any(acts(e) for body in subjaxprs(eqn.params) for e in body.eqns)
+def has_effects(eqn: JaxprEqn) -> bool:
+    """Whether an equation, or one in its body, does more than compute results, as printing does."""
+    return not eqn.outvars or any(
+        has_effects(e) for body in subjaxprs(eqn.params) for e in body.eqns
+    )
 
 
 def memoized(transform: Callable[..., Any]) -> Callable[..., Any]:
