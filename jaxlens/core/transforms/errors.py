@@ -32,7 +32,7 @@ class TracerArrayConversionError(ConcretizationTypeError):
 
 
 def origin(value: Any) -> str:
-    """Formats the line that a traced value comes from; "" where nothing was recorded."""
+    """Returns the line that made a traced value, "the arguments", or "" if nothing was recorded."""
     if isinstance(value, JVPTracer):
         return origin(value.primal)
     if isinstance(value, BatchTracer):
@@ -40,8 +40,8 @@ def origin(value: Any) -> str:
     if isinstance(value, StagedTracer) and isinstance(value.interpreter, Staging):
         for eqn in value.interpreter.eqns:
             if value.variable in eqn.outvars:
-                return f" made at {eqn.source_info}"
-        return " of the arguments"
+                return str(eqn.source_info)
+        return "the arguments"
     return ""
 
 
@@ -85,7 +85,9 @@ _REFUSALS = {
 
 def refusal(tracer: Tracer, method: str) -> Exception:
     """Returns the error for a method that needs numbers, or for any use of a leaked tracer."""
-    line, made = observer.line(), f"{tracer.aval.str_short()}{origin(tracer)}"
+    line, made, came = observer.line(), tracer.aval.str_short(), origin(tracer)
+    if came:
+        made += " of the arguments" if came == "the arguments" else f" made at {came}"
     if method == "__hash__":
         return TypeError(f"unhashable type: {tracer!r} has no numbers yet to hash")
     if tracer.interpreter.done:
