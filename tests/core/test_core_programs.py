@@ -659,6 +659,11 @@ PRINTS = {
     )(1.0),
     "grad of checkpoint": lambda m, f: m.grad(m.checkpoint(f))(1.0),
     "cond": lambda m, f: m.lax.cond(True, f, lambda x: x, 1.0),
+    "cond, unused": lambda m, f: m.jit(lambda x: (m.lax.cond(x > 0, f, f, x), x)[1])(1.0),
+    "scan, unused": lambda m, f: m.jit(
+        lambda x: (m.lax.scan(lambda c, x: (f(x), None), x, X), x)[1]
+    )(1.0),
+    "jit, unused": lambda m, f: m.jit(lambda x: (m.jit(f)(x), x)[1])(1.0),
 }
 
 

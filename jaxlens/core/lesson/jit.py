@@ -159,7 +159,7 @@ def by_numpy(jaxpr):
 
 # ---- Step 4: jit and its cache -----------------------------------------------------------------
 # The cache is a dict. It belongs to one jitted function: another function has another dict. What if
-# What if `jit(f)` is called while you trace or differentiate? Its arguments are tracers then, and a
+# `jit(f)` is called while you trace or differentiate? Its arguments are tracers then, and a
 # compiled program takes no tracer. So `jit` just calls `f`, whose operations become part of what
 # goes on.
 
@@ -188,7 +188,7 @@ def jit(f, backend=xla):
     [0. 0.]
 
     The compiled gradient, and the gradient of what is compiled. XLA computes with 32 bits, so the
-    first is right to seven digits:
+    first is right to five digits:
 
     >>> print(jit(grad(lambda x: sin(x) * x))(2.0), grad(jit(lambda x: sin(x) * x))(2.0))
     0.07700342 0.077003753731397

@@ -1,8 +1,9 @@
 """Chapter 3. trace and jaxpr: the interpreter that only takes notes.
 
-Both interpreters so far computed. This one does not. It gives your function tracers that have a
-shape and no numbers. It writes down each primitive that is applied to them, and returns a new
-tracer for the result. When your function is done, the notes are your program.
+The interpreters so far compute, or hand an operation to one that does. This one computes nothing.
+It gives your function tracers that have a shape and no numbers. It writes down each primitive that
+is applied to them, and returns a new tracer for the result. When your function is done, the notes
+are your program.
 
       your Python                        the notes
       def f(x):                          { lambda ; a:f32[]. let

@@ -186,7 +186,8 @@ def jit(f, backend=xla):
 
 # ---- Step 4: train a model ---------------------------------------------------------------------
 # Points (x, y) lie on a sine, whose frequency and phase are to be found. The model is a dict. The
-# loss is a mean over all points, by `vmap`. A step is a gradient. All of it is one program.
+# loss is a mean over all points, by `vmap`. A step goes against the gradient. All of it is one
+# program.
 
 
 def loss(params, xs, ys):

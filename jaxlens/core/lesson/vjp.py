@@ -94,7 +94,7 @@ TRANSPOSE = {
 }
 
 # ---- Step 3: a primitive was missing -----------------------------------------------------------
-# There was no sum yet. Here it is, with all of its rules: what to compute, how it moves, its shape,
+# There was no sum yet. Here it is, with its rules: what to compute, how it moves, its shape,
 # what to do for many examples, and its transpose, which is `broadcast` again. This is how you add a
 # primitive to JAX, too.
 
@@ -174,8 +174,8 @@ def vjp(f, *primals):
 
 
 # ---- Step 5: gradients -------------------------------------------------------------------------
-# For a function whose result is one number, begin with the cotangent 1.0: if the output moves, the
-# output moves by as much. `grad` is for the first argument.
+# For a function whose result is one number, begin with the cotangent 1.0: the output moves as fast
+# as itself. `grad` is for the first argument.
 
 
 def grad(f):
@@ -220,7 +220,7 @@ def must_be_number(result):
 # ---- Exercise ----------------------------------------------------------------------------------
 # `roll(x, 1)` moves each element of a vector one place to the right, and the last one to the front:
 # (a, b, c) becomes (c, a, b). It is linear. Of the rules that `grad` needs, one is missing: write
-# its transpose. (`vmap` and `jit` would need entries in `BATCH` and `LOWER`.)
+# its transpose. (`vmap` and `jit` would need entries in their tables.)
 # Draw the arrows from (a, b, c) to (c, a, b), and reverse them.
 
 roll_p = Primitive("roll")

@@ -31,8 +31,8 @@ from .jvp import Tracer, derivative, jvp
 from .tracing import make_jaxpr
 
 # ---- Step 1: the rules -------------------------------------------------------------------------
-# A rule gets four things: the primitive, the number of examples, the arguments, and a list that
-# says which arguments hold all examples, along their first axis. Its result holds them so too. For
+# A rule gets the primitive, the number of examples, the arguments, a list that says which arguments
+# hold all examples, along their first axis, and the parameters. Its result holds them so too. For
 # `broadcast` the axis of the examples stays in front, so the new axis goes one place further back.
 
 

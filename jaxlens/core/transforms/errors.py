@@ -32,7 +32,7 @@ class TracerArrayConversionError(ConcretizationTypeError):
 
 
 def origin(value: Any) -> str:
-    """Formats the line that a traced value comes from."""
+    """Returns the line that made a traced value, "the arguments", or "" if nothing was recorded."""
     if isinstance(value, JVPTracer):
         return origin(value.primal)
     if isinstance(value, BatchTracer):
@@ -41,7 +41,8 @@ def origin(value: Any) -> str:
         for eqn in value.interpreter.eqns:
             if value.variable in eqn.outvars:
                 return str(eqn.source_info)
-    return "the arguments"
+        return "the arguments"
+    return ""
 
 
 class _Refusal(NamedTuple):
@@ -84,7 +85,9 @@ _REFUSALS = {
 
 def refusal(tracer: Tracer, method: str) -> Exception:
     """Returns the error for a method that needs numbers, or for any use of a leaked tracer."""
-    line, made = observer.line(), f"{tracer.aval.str_short()} made at {origin(tracer)}"
+    line, made, came = observer.line(), tracer.aval.str_short(), origin(tracer)
+    if came:
+        made += " of the arguments" if came == "the arguments" else f" made at {came}"
     if method == "__hash__":
         return TypeError(f"unhashable type: {tracer!r} has no numbers yet to hash")
     if tracer.interpreter.done:
@@ -94,7 +97,9 @@ def refusal(tracer: Tracer, method: str) -> Exception:
             f"or a list leaks it."
         )
     request, remedy, error = _REFUSALS[method]
+    holds = (
+        "has a number for each example" if isinstance(tracer, BatchTracer) else "has no numbers yet"
+    )
     return error(
-        f"{line} asks for {request}, but the value is traced: {made} has no numbers yet. "
-        f"To mend it, {remedy}."
+        f"{line} asks for {request}, but the value is traced: {made} {holds}. To mend it, {remedy}."
     )

@@ -18,7 +18,15 @@ from weakref import WeakKeyDictionary
 
 from jaxlens.core.kernel.basics import Dim, Linear, instantiate
 from jaxlens.core.kernel.interpreter import Tracer, interpreting
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, as_function, hoisted
+from jaxlens.core.kernel.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    as_function,
+    hoisted,
+    subjaxprs,
+)
 from jaxlens.core.kernel.jvp import jvp_flat
 from jaxlens.core.kernel.trace import Flat, flat, trace
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
@@ -37,14 +45,21 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
         eqns: Equations in order.
         needed: Variables. Those that they depend on are added.
 
-    An equation without results is there for what it does, such as printing: it is always needed.
+    An equation that has an effect, such as printing, is always needed.
     """
     live = []
     for eqn in reversed(eqns):
-        if not eqn.outvars or not needed.isdisjoint(eqn.outvars):
+        if not needed.isdisjoint(eqn.outvars) or has_effects(eqn):
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             live.append(eqn)
     return live[::-1]
+
+
+def has_effects(eqn: JaxprEqn) -> bool:
+    """Whether an equation, or one in its body, does more than compute results, as printing does."""
+    return not eqn.outvars or any(
+        has_effects(e) for body in subjaxprs(eqn.params) for e in body.eqns
+    )
 
 
 def memoized(transform: Callable[..., Any]) -> Callable[..., Any]:

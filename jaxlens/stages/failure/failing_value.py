@@ -100,6 +100,8 @@ def _by_core(tracer: Any, text: str) -> TracedValue:
     from jaxlens.core.transforms.errors import origin
 
     line, kind = origin(tracer), str(type_of(tracer.aval))
+    if not line:
+        return TracedValue(text, kind)
     if line == "the arguments":
         return TracedValue(text, kind, arguments=(text,) if text.isidentifier() else ())
     place, _, function = line.removesuffix(")").partition(" (")

@@ -218,6 +218,18 @@ def test_a_program_of_the_core_is_offered_what_the_core_has():
     ]
 
 
+def test_what_the_core_computed_for_all_examples_is_no_argument():
+    from jaxlens import core
+
+    def positive(x):
+        y = x * 2 > 0
+        return x if y else -x
+
+    error = raised(core.vmap(positive), core.array([1.0]), verb=lambda f, x: f(x))
+    value = explain_failure.explanation(error).value
+    assert (value.text, value.type, value.made_at, value.arguments) == ("y", "bool[]", "", ())
+
+
 def test_a_static_argument_of_the_core():
     def repeated(x, n):
         for _ in range(n):
