@@ -135,7 +135,7 @@ def try_changes(programs: Path, headless: bool) -> None:
 
 
 # With the lessons half of the time.
-BESIDE = ("tests/backend", "tests/course", "tests/lenses", "tests/notebook")
+BESIDE = ("tests/backend", "tests/course", "tests/questions", "tests/notebook")
 
 
 def tests(programs: Path, extra: list[str]) -> None:
