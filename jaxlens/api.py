@@ -165,8 +165,8 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
         A view: `str(view)` is its text, `view.html()` its HTML. None if there is no exception, or
         if it does not come from tracing.
     """
+    from jaxlens.questions.failure.measure.explain import explanation
     from jaxlens.questions.failure.view import document
-    from jaxlens.stages.failure.explain import explanation
 
     error = error or getattr(sys, "last_value", None)
     cause = explanation(error) if error is not None else None
@@ -178,7 +178,7 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
 
 def add_note(error: Exception) -> None:
     """Adds what `explain` says of an exception as a note, in a few lines."""
-    from jaxlens.stages.failure.explain import add_note
+    from jaxlens.questions.failure.measure.explain import add_note
 
     add_note(error)
 
@@ -204,14 +204,14 @@ def glossary(word: str) -> View:
 
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
     """Compiles a program without passes or with other flags; returns it and the times of both."""
-    from jaxlens.stages.experiments.recompile import without
+    from jaxlens.questions.variants.measure.recompile import without
 
     return without(cap, names, run)
 
 
 def what_if_begins(target: str) -> None:
     """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
-    from jaxlens.stages.experiments.other_process import start_early
+    from jaxlens.stages.child.child import start_early
 
     start_early(target)
 
@@ -390,14 +390,14 @@ def _is_written(f: Any) -> bool:
 
 def calls() -> Any:
     """Returns a context manager that records calls of jitted functions; see `CellCalls`."""
-    from jaxlens.stages.watch.cell_calls import CellCalls
+    from jaxlens.listen.cell_calls import CellCalls
 
     return CellCalls()
 
 
 def traced_before(program: CalledProgram) -> Capture | None:
     """Captures a called program from its trace in JAX's caches; None if there is none."""
-    from jaxlens.stages.watch.cell_calls import traced_before as answer
+    from jaxlens.listen.cell_calls import traced_before as answer
 
     return answer(program)
 
@@ -406,7 +406,7 @@ def abstract(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns arguments with `ShapeDtypeStruct`s for arrays, so that no buffer is kept alive."""
-    from jaxlens.stages.watch.cell_calls import abstracted
+    from jaxlens.listen.cell_calls import abstracted
 
     return abstracted(args, kwargs)
 

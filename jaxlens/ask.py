@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from jaxlens.api import Function, as_capture, capture, is_program, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, TargetError
-from jaxlens.in_hand.bisected import Bisected, TrialProgram
 from jaxlens.ir.compile_log import CallKey
 from jaxlens.options import CompilePanes
 from jaxlens.question import Question
@@ -38,6 +37,7 @@ from jaxlens.questions.times.row import TIMES
 from jaxlens.questions.trace.ladder import Ladder
 from jaxlens.questions.trace.row import BYTECODE, LADDER, TAPE, TREE
 from jaxlens.questions.values.row import VALUES
+from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.report import Report
 from jaxlens.viewer.answer import Answer
 from jaxlens.viewer.view import View
@@ -139,7 +139,7 @@ def out_of_memory(error: BaseException) -> View | None:
     from jaxlens.program.sentences import named_inputs
     from jaxlens.questions.failure.view import no_memory
     from jaxlens.questions.memory.fits import allocates
-    from jaxlens.stages.watch import out_of_memory as failed
+    from jaxlens.questions.memory.measure import out_of_memory as failed
     from jaxlens.viewer import show
 
     if not failed.is_out_of_memory(error):
@@ -358,7 +358,7 @@ def bisect(
         OptionError: An argument has no data.
         UnavailableError: The program is for several devices, or calls Python.
     """
-    from jaxlens.stages.experiments.bisect import bisect
+    from jaxlens.questions.variants.measure.bisect import bisect
 
     return bisect(as_capture(f), check, run)
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from jaxlens.errors import CaptureFileError, UnavailableError, first_line, nearest
-from jaxlens.in_hand.edited import Edited, changes
-from jaxlens.in_hand.extracted import Extracted
 from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
@@ -29,12 +27,14 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
-from jaxlens.ir.run.in_hand import Reproducer
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
 from jaxlens.ir.stage import BY_NAME, STAGES, StageInfo
 from jaxlens.links.links import Links
+from jaxlens.questions.variants.edited import Edited, changes
+from jaxlens.questions.variants.extracted import Extracted
+from jaxlens.questions.variants.runs import Reproducer
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ def opened(path: str | os.PathLike[str]) -> Capture:
 
         return of_bytes(data, None, "", where=file.name)
     try:
-        from jaxlens.stages.record.opened import opened_program
+        from jaxlens.jobs.record.opened import opened_program
     except ImportError:  # no JAX here: what is in the file can be read
         return load(file)
     return opened_program(file)

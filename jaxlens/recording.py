@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OptionError
 from jaxlens.interrupts import deferred
-from jaxlens.stages.record.when_imported import when_imported
+from jaxlens.jobs.record.when_imported import when_imported
 
 if TYPE_CHECKING:
-    from jaxlens.stages.record.recording import Recording
+    from jaxlens.jobs.record.recording import Recording
 
 
 _INHERITED = "JAXLENS_RECORD"  # the variable that names the record to processes that a job starts
@@ -102,7 +102,7 @@ class JobRecording:
 
     def _start(self) -> None:
         with _caught(self.trouble):
-            from jaxlens.stages.record.recording import Recording
+            from jaxlens.jobs.record.recording import Recording
 
             programs, megabytes = self._limits
             parent = self._parent or (self._pid if os.getpid() != self._pid else 0)

@@ -15,18 +15,18 @@ from typing import Any
 
 from jaxlens.errors import OptionError
 from jaxlens.interrupts import deferred
-from jaxlens.ir.run.timeline import RunTimeline
-from jaxlens.ir.run.trace_events import trace_events
 from jaxlens.questions.arrays import report as live_arrays
+from jaxlens.questions.arrays.measure.live_arrays import look
 from jaxlens.questions.arrays.report import LiveArrayFacts
 from jaxlens.questions.arrays.view import document as arrays_document
+from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.facts import TimelineFacts, facts
+from jaxlens.questions.timeline.measure.from_file import of_file
+from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.timeline.report import report
+from jaxlens.questions.timeline.trace_events import trace_events
 from jaxlens.questions.timeline.view import document
 from jaxlens.stages.measure.execute import check_local
-from jaxlens.stages.timeline.from_file import of_file
-from jaxlens.stages.timeline.record import TimelineRecording
-from jaxlens.stages.watch.live_arrays import look
 from jaxlens.viewer.answer import Answer
 
 

@@ -32,18 +32,18 @@ from jaxlens.compat import disk_cache, jitted, lowering
 from jaxlens.compat.import_private import private
 from jaxlens.course import limits
 from jaxlens.ir import graph
+from jaxlens.lines import side_effects
+from jaxlens.lines.record import Recorder
+from jaxlens.listen.cell_calls import CellCalls
 from jaxlens.notebook.cell.effects import Reached
+from jaxlens.questions.failure.measure import remedies
+from jaxlens.questions.memory.measure import checkpoint
+from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.running import TimelineBlock
 from jaxlens.stages.call import isolate, target
 from jaxlens.stages.compile import dump_files, profile
-from jaxlens.stages.experiments import checkpoint
-from jaxlens.stages.failure import remedies
-from jaxlens.stages.line_trace import side_effects
-from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.measure import instruction_times
-from jaxlens.stages.timeline.record import TimelineRecording
 from jaxlens.stages.trace import stamp
-from jaxlens.stages.watch.cell_calls import CellCalls
 from jaxlens.taps import shadow
 
 pytestmark = pytest.mark.backend

@@ -30,11 +30,11 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
-from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
-from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
-from jaxlens.ir.run.numerics import NumericsRun
-from jaxlens.ir.run.values import ExecutionArray, ValuesRun
+from jaxlens.questions.silent.index_outside import IndexOutside
+from jaxlens.questions.values.statistics import ExecutionArray, ValuesRun
+from jaxlens.questions.variants.runs import ExtractedRun, ProgramRun, Reproducer
+from jaxlens.taps.equation_errors import NumericsRun
+from jaxlens.taps.executions import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""

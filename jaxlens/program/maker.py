@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.nonfinite import EquationValues, Path
 from jaxlens.program.reasons import LITERAL, Reason
 from jaxlens.program.sentences import Quoter, bracketed
+from jaxlens.taps.executions import EquationValues, Path
 
 _NAMED = "that line"
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.run.nonfinite import EquationValues, ValueRange
+from jaxlens.taps.executions import EquationValues, ValueRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,19 +34,19 @@ from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.needs import Needs, Passes
-from jaxlens.ir.run.in_hand import ExtractedRun
 from jaxlens.ir.spans import describe
+from jaxlens.questions.memory.measure.checkpoint import WAYS, WITHOUT, Way, over_loops, traced
+from jaxlens.questions.variants.measure import edited_text
+from jaxlens.questions.variants.measure.edited_text import EditedText
+from jaxlens.questions.variants.runs import ExtractedRun
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
+from jaxlens.stages.child.first_in_child import tried, vouch
+from jaxlens.stages.compile.program_text import mark_donated
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
-from jaxlens.stages.experiments.checkpoint import WAYS, WITHOUT, Way, over_loops, traced
-from jaxlens.stages.experiments.first_in_child import tried, vouch
-from jaxlens.stages.programs import edited_text
-from jaxlens.stages.programs.edited_text import EditedText
-from jaxlens.stages.programs.text import mark_donated
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage

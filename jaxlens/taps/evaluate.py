@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxlens import compat
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.run.nonfinite import LOOPS, Path
+from jaxlens.taps.executions import LOOPS, Path
 from jaxlens.taps.pieces import (
     OpenedEquation,
     ProgramPiece,

@@ -11,10 +11,10 @@ import numpy as np
 from jaxlens import compat
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.ir.run.nonfinite import Path
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
+from jaxlens.taps.executions import Path
 from jaxlens.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
 from jaxlens.taps.refs import makes_ref
 

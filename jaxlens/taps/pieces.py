@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxlens import compat
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
-from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.taps.executions import CALLS, Path
 from jaxlens.taps.refs import makes_ref
 
 _LITERAL = compat.extend("core", "Literal")

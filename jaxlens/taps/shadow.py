@@ -19,8 +19,8 @@ from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
-from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
-from jaxlens.ir.run.numerics import BITS, DotRounding, RoundingExecution
+from jaxlens.taps.equation_errors import BITS, DotRounding, RoundingExecution
+from jaxlens.taps.executions import CALLS, LOOPS, Path
 from jaxlens.taps.refs import bind, makes_ref
 
 _LITERAL = compat.extend("core", "Literal")

@@ -116,8 +116,8 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
         setattr(type(shell.displayhook), method, lambda self, *_: None)  # results are not printed
     without_shell(shell)
     shell.run_line_magic("load_ext", "jaxlens")
+    from jaxlens.listen.cell_calls import CellCalls
     from jaxlens.notebook.magics import magics
-    from jaxlens.stages.watch.cell_calls import CellCalls
 
     shown: list[bool] = []
     bundle = magics.ProgramMagics._bundle

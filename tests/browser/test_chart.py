@@ -6,9 +6,9 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.compile_log import KeyChange
-from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
 from jaxlens.jobs.record.facts import facts
 from jaxlens.jobs.record.view import document
+from jaxlens.questions.timeline.events import CodeLine, Dispatch, Execution, RunTimeline, Wait
 from jaxlens.running import answer
 from jaxlens.viewer.answer import Answer
 from tests.jobs.record.job_records import compiled, job, process

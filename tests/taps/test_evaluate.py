@@ -7,10 +7,10 @@ import pytest
 
 from jaxlens import compat
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.ir.run.nonfinite import INSIDE, MOVES
-from jaxlens.taps.cures import guarded
+from jaxlens.questions.nan.measure.cures import guarded
+from jaxlens.questions.nan.measure.nonfinite import run
 from jaxlens.taps.execute import CompiledPieces
-from jaxlens.taps.nonfinite import run
+from jaxlens.taps.executions import INSIDE, MOVES
 from tests.questions.nan import planted
 from tests.support import programs
 
@@ -52,9 +52,9 @@ def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
 
 @pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
 def test_results_are_those_of_the_program(name):
+    from jaxlens.questions.nan.measure.nonfinite import FirstNonFinite
     from jaxlens.taps.evaluate import deepest
     from jaxlens.taps.execute import execute
-    from jaxlens.taps.nonfinite import FirstNonFinite
 
     f, args = getattr(programs, name)()
     traced = jax.jit(f).trace(*args)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from jaxlens.stages.experiments.other_process import Child, child_environment
+from jaxlens.stages.child.child import Child, child_environment
 
 _COMMAND = (sys.executable, "-m", "jaxlens.jobs.sweeps.worker")
 

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
-from jaxlens.ir.run.sweep import SweepAxis, SweepRow
+from jaxlens.jobs.sweeps.points import SweepAxis, SweepRow
 from jaxlens.questions.memory.capacity import Capacity
 
 Measured = tuple[float, SweepRow]

@@ -16,7 +16,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import REMAT
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.run.sweep import SweepAxis
+from jaxlens.jobs.sweeps.points import SweepAxis
 from jaxlens.report import tally
 from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
 from jaxlens.stages.arguments.value_diff import differences, same

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 
-from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.jobs.sweeps.facts import (
     Measured,
     Series,
@@ -13,6 +12,7 @@ from jaxlens.jobs.sweeps.facts import (
     fit,
     series,
 )
+from jaxlens.jobs.sweeps.points import FIGURES, SweepRow
 from jaxlens.program.sentences import listed, unknown_trips
 from jaxlens.questions.memory.fits import target_of
 from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration

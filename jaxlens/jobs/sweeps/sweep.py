@@ -20,12 +20,12 @@ import jax
 from jaxlens import compat, progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, first_line, missing_package, nearest
-from jaxlens.ir.run.sweep import FIGURES, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.children import ChildProcesses
 from jaxlens.jobs.sweeps.document import document
 from jaxlens.jobs.sweeps.facts import SweepFacts
 from jaxlens.jobs.sweeps.grid import AxisValues, arguments, axes, capture_at, sweep_axis, values_at
 from jaxlens.jobs.sweeps.journal import Journal
+from jaxlens.jobs.sweeps.points import FIGURES, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import report
 from jaxlens.jobs.sweeps.worker import measure as measure_capture
 from jaxlens.jobs.sweeps.worker import measured, one_line
@@ -33,8 +33,8 @@ from jaxlens.program.subject import devices
 from jaxlens.questions.compare.figures import Figures
 from jaxlens.questions.memory.capacity import Capacity, capacity
 from jaxlens.stages.call.traceable import function_name
+from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags
-from jaxlens.stages.experiments.other_process import given_arrays
 from jaxlens.viewer.answer import Answer
 
 _COUNTS = 2  # of what the figures count, so that a file's others are measured again

@@ -22,11 +22,11 @@ from jaxlens.ir.facts import Program
 from jaxlens.ir.jaxpr.canonical import ADDRESS
 from jaxlens.questions.compare.figures import Figures
 from jaxlens.stages.call.target import resolve, target_of
+from jaxlens.stages.child.main import input_arrays, serve
 from jaxlens.stages.compile.output_driver import OutputDriver
+from jaxlens.stages.compile.program_text import TextProgram, of_module
 from jaxlens.stages.compile.xla import compile_lowered
-from jaxlens.stages.experiments.other_process_main import input_arrays, serve
 from jaxlens.stages.measure.execute import run
-from jaxlens.stages.programs.text import TextProgram, of_module
 
 
 def measured(request: Mapping[str, Any]) -> dict[str, Any]:

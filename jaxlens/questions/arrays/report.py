@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from jaxlens.ir.run.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
+from jaxlens.questions.arrays.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count
 
 _ROWS = 30

@@ -168,7 +168,7 @@ def times(before: Capture, after: Capture, names: Names) -> list[Table]:
 
 
 class Runs(Protocol):
-    """Seconds of executions of both programs, as `stages/experiments/recompile.py` returns them."""
+    """Seconds of executions of both programs; `variants/measure/recompile.py` returns them."""
 
     @property
     def before(self) -> tuple[float, ...]: ...

@@ -6,13 +6,13 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.nonfinite import NonFiniteRun, Path
 from jaxlens.program.lines import owners
 from jaxlens.program.maker import CureTrial, Maker, located
 from jaxlens.program.sentences import listed, quoter
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.questions.nan.look import Look
 from jaxlens.questions.nan.walk import Walker
+from jaxlens.taps.executions import NonFiniteRun, Path
 
 Kind = Literal["nan", "inf", ""]
 NAMES = {"nan": "NaN", "inf": "infinity"}

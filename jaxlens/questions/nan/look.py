@@ -8,7 +8,13 @@ from functools import partial
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node, Region, Span
 from jaxlens.ir.jaxpr.bodies import operand
-from jaxlens.ir.run.nonfinite import (
+from jaxlens.links.live_equations import Place
+from jaxlens.program.lines import Owners, span_of, spot
+from jaxlens.program.maker import CureTrial, Maker
+from jaxlens.program.reasons import DERIVED, LITERAL, ZERO_AT, reason
+from jaxlens.program.sentences import listed
+from jaxlens.questions.nan.walk import NonFiniteKind, Spot, Walker
+from jaxlens.taps.executions import (
     CALLS,
     GUARDS,
     INSIDE,
@@ -20,12 +26,6 @@ from jaxlens.ir.run.nonfinite import (
     Path,
     ValueRange,
 )
-from jaxlens.links.live_equations import Place
-from jaxlens.program.lines import Owners, span_of, spot
-from jaxlens.program.maker import CureTrial, Maker
-from jaxlens.program.reasons import DERIVED, LITERAL, ZERO_AT, reason
-from jaxlens.program.sentences import listed
-from jaxlens.questions.nan.walk import NonFiniteKind, Spot, Walker
 
 _FORWARD, _BACKWARD = "jvp(", "transpose("
 _TRIED = 5  # rounds of a trial

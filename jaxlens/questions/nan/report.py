@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from jaxlens.ir.graph import Node
-from jaxlens.ir.run.nonfinite import LOOPS, Path, ValueRange
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.maker import Maker, place
 from jaxlens.program.sentences import listed, quoter
 from jaxlens.questions.nan.facts import NAMES, FirstNan
 from jaxlens.report import Cell, Finding, Report, Table
+from jaxlens.taps.executions import LOOPS, Path, ValueRange
 
 _ROWS = 30
 _INPUTS = 4

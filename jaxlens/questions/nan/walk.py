@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.jaxpr.refs import is_ref
-from jaxlens.ir.run.nonfinite import INSIDE, LOOPS, MOVES, NonFiniteExecution, Path
 from jaxlens.links.live_equations import Place, ValueFlow
+from jaxlens.taps.executions import INSIDE, LOOPS, MOVES, NonFiniteExecution, Path
 
 Seen = Mapping[Path, NonFiniteExecution]
 Spot = tuple[Path, Place, Path]

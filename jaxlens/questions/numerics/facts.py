@@ -7,12 +7,12 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node, Span
-from jaxlens.ir.run.nonfinite import MOVES, Path
-from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.questions.numerics.promotion import Promotion, promotions
+from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
+from jaxlens.taps.executions import MOVES, Path
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
 _CHAIN = 5_000  # executions that are followed back from a result

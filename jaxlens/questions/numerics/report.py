@@ -5,19 +5,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.numerics import (
-    BITS,
-    DotRounding,
-    ResultDifference,
-    RoundingExecution,
-    lost,
-)
 from jaxlens.program import by_module
 from jaxlens.program.maker import place
 from jaxlens.program.sentences import bracketed, quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.questions.numerics.promotion import Promotion
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.taps.equation_errors import (
+    BITS,
+    DotRounding,
+    ResultDifference,
+    RoundingExecution,
+    lost,
+)
 
 _MOST = 3  # sentences
 _EXACT = 100  # ulps from which an error is a power of 2

@@ -7,15 +7,15 @@ from typing import Literal
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Span
-from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.nonfinite import CALLS, LOOPS, MOVES, Path
 from jaxlens.links.live_equations import live_equations
 from jaxlens.program.lines import owners
 from jaxlens.program.maker import place
 from jaxlens.program.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
+from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
+from jaxlens.taps.executions import CALLS, LOOPS, MOVES, Path
 
 Kind = Literal["key", "index", "wrap", "size", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxlens.ir.graph import Module, Node, Type
-from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
+from jaxlens.taps.executions import CALLS, LOOPS, Path
 
 _LIMIT = 4096  # elements of an array that get a number each
 _USES = ("random_bits", "random_split", "random_gamma")

@@ -5,7 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jaxlens.ir.run.timeline import Activity, CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.questions.timeline.events import (
+    Activity,
+    CodeLine,
+    Dispatch,
+    Execution,
+    RunTimeline,
+    Wait,
+)
 
 ELSEWHERE = CodeLine("no line of yours", "")
 _MOST = 0.5  # share of the time from which Python, or an idle device, is most of it

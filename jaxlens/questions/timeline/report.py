@@ -7,7 +7,7 @@ the stable text leaves out.
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.ir.run.timeline import UNKNOWN_LINE, CodeLine
+from jaxlens.questions.timeline.events import UNKNOWN_LINE, CodeLine
 from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
 from jaxlens.report import (
     Cell,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.run.timeline import (
+from jaxlens.questions.timeline.events import (
     FLATTENS,
     FROM_DEVICE,
     TO_DEVICE,
@@ -11,9 +11,9 @@ from jaxlens.ir.run.timeline import (
     Execution,
     Wait,
 )
-from jaxlens.ir.run.trace_events import DISPATCHES, EXECUTES, WAITS
 from jaxlens.questions.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.questions.timeline.report import report, times
+from jaxlens.questions.timeline.trace_events import DISPATCHES, EXECUTES, WAITS
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten

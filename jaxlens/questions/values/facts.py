@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.nonfinite import Path
-from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
 from jaxlens.questions.values.zeros import OperandZeros
+from jaxlens.taps.executions import Path
 
 MOSTLY = 0.9
 """Share of zeros that is worth a sentence."""

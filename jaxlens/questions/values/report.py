@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from jaxlens.ir.run.values import EXPONENTS
 from jaxlens.program import by_module
 from jaxlens.program.lines import spot
 from jaxlens.program.maker import place
 from jaxlens.program.sentences import bracketed, listed, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
+from jaxlens.questions.values.statistics import EXPONENTS
 from jaxlens.report import Cell, Finding, Report, Table, count
 
 _ROWS = 40

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.run.values import ExecutionArray
 from jaxlens.questions.values.facts import Values
 from jaxlens.questions.values.report import report
+from jaxlens.questions.values.statistics import ExecutionArray
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.views.listings.panes import jaxpr_tab

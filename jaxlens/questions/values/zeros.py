@@ -7,8 +7,8 @@ equation. One that is zero although its operands are not does: a dead activation
 from collections.abc import Iterator, Mapping
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.run.nonfinite import LOOPS, MOVES, Path
-from jaxlens.ir.run.values import ValuesRun
+from jaxlens.questions.values.statistics import ValuesRun
+from jaxlens.taps.executions import LOOPS, MOVES, Path
 
 _FLOATS = ("f", "bf", "c")  # how the names of their types begin
 

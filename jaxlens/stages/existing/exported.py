@@ -13,8 +13,8 @@ from jaxlens.ir.facts import Input
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.stages.call import isolate
+from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.existing.module_text import stablehlo_capture
-from jaxlens.stages.experiments.first_in_child import tried
 
 _HOLDER = "a jax.export.Exported"
 

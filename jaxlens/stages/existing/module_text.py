@@ -18,12 +18,12 @@ from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.call.target import resolve, target_of
+from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture
-from jaxlens.stages.experiments.first_in_child import tried
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.trace import sources
 

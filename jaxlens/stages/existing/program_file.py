@@ -11,9 +11,9 @@ from jaxlens.captures import Capture, load
 from jaxlens.errors import OptionError, ReadError, first_line, missing_package
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.reading import read_file
+from jaxlens.stages.child.first_in_child import text_of_proto, tried
 from jaxlens.stages.existing.exported import of_exported
 from jaxlens.stages.existing.module_text import is_program_text, of_text, stablehlo_capture
-from jaxlens.stages.experiments.first_in_child import text_of_proto, tried
 
 _LARGEST = 1 << 30  # bytes of a file
 _CAPTURE, _EXPORTED, _PROTO = b"PK\x03\x04", b"ML\xefR", b"\n"

@@ -15,22 +15,25 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
-from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
-from jaxlens.ir.run.numerics import NumericsRun
-from jaxlens.ir.run.values import ExecutionArray, ValuesRun
-from jaxlens.stages.experiments import scan
+from jaxlens.questions.nan.measure import cures, nonfinite
+from jaxlens.questions.numerics import measure as numerics
+from jaxlens.questions.silent import measure as bounds
+from jaxlens.questions.silent.index_outside import IndexOutside
+from jaxlens.questions.times import measure as scan
+from jaxlens.questions.values.measure import arrays, values
+from jaxlens.questions.values.statistics import ExecutionArray, ValuesRun
+from jaxlens.questions.variants.measure import reproducer
+from jaxlens.questions.variants.measure.extract import ProgramCuts
+from jaxlens.questions.variants.runs import ExtractedRun, ProgramRun, Reproducer
+from jaxlens.stages.compile.program_text import compiled_text, execute_text, plain_array
 from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
 from jaxlens.stages.measure.measured_limits import measured
-from jaxlens.stages.programs import reproducer
-from jaxlens.stages.programs.extract import ProgramCuts
-from jaxlens.stages.programs.text import compiled_text, execute_text, plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.taps import arrays, bounds, cures, nonfinite, numerics, values
+from jaxlens.taps.equation_errors import NumericsRun
 from jaxlens.taps.execute import CompiledPieces
+from jaxlens.taps.executions import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 

@@ -23,6 +23,7 @@ from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.keys.core_keys import CoreKeys
 from jaxlens.keys.earlier_trace import difference
 from jaxlens.keys.jax_keys import JaxKeys
+from jaxlens.lines.record import Recorder
 from jaxlens.stages.arguments import captured_arrays, captured_limits
 from jaxlens.stages.arguments.in_place import Written
 from jaxlens.stages.call import isolate
@@ -31,7 +32,6 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import written
-from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.trace import lower, stamp, trace
 
 _EARLIER = (
@@ -90,7 +90,7 @@ class TracedCall:
             with self.as_called(), progress.step(f"JAX traces {self.call.name}"):
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
-            from jaxlens.stages.failure.explain import explain  # only when tracing fails
+            from jaxlens.questions.failure.measure.explain import explain  # only when tracing fails
 
             explain(error, self.call, self.place, time.perf_counter() - start)
             raise
@@ -142,7 +142,9 @@ class TracedCall:
         try:
             return lower.lower(self._trace, self.call, self.place)
         except Exception as error:
-            from jaxlens.stages.failure.explain import explain  # only when lowering fails
+            from jaxlens.questions.failure.measure.explain import (
+                explain,  # only when lowering fails
+            )
 
             explain(error, self.call, self.place)
             raise

@@ -3,8 +3,8 @@
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.run.sweep import SweepAxis, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.facts import Series, SweepFacts, fit
+from jaxlens.jobs.sweeps.points import SweepAxis, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import report
 from jaxlens.questions.memory.capacity import capacity, refusal
 

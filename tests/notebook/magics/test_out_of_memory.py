@@ -12,7 +12,7 @@ import jaxlens
 from jaxlens import ask
 from jaxlens.notebook.magics import look
 from jaxlens.questions.memory import fits
-from jaxlens.stages.watch.out_of_memory import wanted_bytes
+from jaxlens.questions.memory.measure.out_of_memory import wanted_bytes
 
 pytestmark = pytest.mark.notebook
 # Of jax 0.11.2 on an H100, cut to one of 22 failures.

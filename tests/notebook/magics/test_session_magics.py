@@ -7,10 +7,10 @@ import jax
 import pytest
 from traitlets.config import Config
 
+from jaxlens.listen import cell_watch
 from jaxlens.notebook.magics import session_magics
 from jaxlens.notebook.magics.complete import complete
 from jaxlens.notebook.magics.session_magics import JaxLens
-from jaxlens.stages.watch import cell_watch
 
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np
@@ -26,7 +26,7 @@ CELLS = itertools.count()
 
 def watches():
     """The watches that JAX's events go to; the last one to end removes the listeners."""
-    from jaxlens.stages.watch import listen
+    from jaxlens.listen import listen
 
     return list(listen._recorder._watches)
 
@@ -160,7 +160,7 @@ def test_growing_arrays(run, monkeypatch):
 def test_calls_without_a_fast_path_are_not_read(run, monkeypatch):
     """JAX runs a program with callbacks in Python, and reports each of its calls as a miss."""
     run("@jax.jit\ndef f(x):\n    jax.debug.callback(lambda x: None, x)\n    return x + 1\nf(w);")
-    from jaxlens.stages.watch import listen
+    from jaxlens.listen import listen
 
     own = [watch for watch in listen._recorder._watches if not watch.entries]
     monkeypatch.setattr(listen._recorder, "_watches", own)  # other tests may leave some behind

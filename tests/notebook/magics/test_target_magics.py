@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from jaxlens import compat
-from jaxlens.stages.experiments import other_process
+from jaxlens.stages.child import child as other_process
 
 SETUP = """
 import jax, jax.numpy as jnp

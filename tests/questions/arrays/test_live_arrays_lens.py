@@ -1,6 +1,6 @@
 """Sentences and tables about live arrays that are written down here."""
 
-from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.questions.arrays.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.questions.arrays.report import facts, report
 
 ONE = {"CPU 0": 400}

@@ -15,9 +15,9 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.program.equations import written_out
+from jaxlens.questions.memory.measure import checkpoint_segments
+from jaxlens.questions.times import measure as rolled
 from jaxlens.stages import driver
-from jaxlens.stages.experiments import checkpoint_segments
-from jaxlens.stages.experiments import scan as rolled
 from tests.support import programs
 
 pytestmark = pytest.mark.backend

@@ -285,7 +285,7 @@ def test_cures_of_an_overflow_are_tried_and_change_nothing_that_is_finite(f, x, 
 
 
 def test_a_softmax_with_its_maximum_subtracted_is_the_softmax():
-    from jaxlens.taps.cures import guarded
+    from jaxlens.questions.nan.measure.cures import guarded
 
     closed = jax.jit(softmax_by_hand).trace(LARGE).jaxpr
     (exp,) = [f"e{n}" for n, eqn in enumerate(closed.jaxpr.eqns) if eqn.primitive.name == "exp"]

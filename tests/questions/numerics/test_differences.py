@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.questions.numerics.measure import difference
 from jaxlens.questions.numerics.report import report
-from jaxlens.taps.numerics import difference
 from tests.questions.numerics import lossy
 
 INF, NAN = float("inf"), float("nan")

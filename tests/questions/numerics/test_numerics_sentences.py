@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.ir.run.numerics import DotRounding
 from jaxlens.questions.numerics.facts import DigitLoss
 from jaxlens.questions.numerics.report import report, ulps
+from jaxlens.taps.equation_errors import DotRounding
 
 X = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
 

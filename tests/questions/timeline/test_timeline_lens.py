@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from jaxlens.ir.run.timeline import (
+from jaxlens.questions.timeline.events import (
     TO_DEVICE,
     Activity,
     CodeLine,

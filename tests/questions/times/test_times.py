@@ -16,8 +16,8 @@ import jaxlens
 from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.program.equations import written_out
+from jaxlens.questions.times import measure as scan
 from jaxlens.stages.compile.profile import Session
-from jaxlens.stages.experiments import scan
 from tests.support import programs
 from tests.support.jax_events import Compiles
 

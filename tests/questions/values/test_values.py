@@ -263,7 +263,7 @@ def test_in_a_loop_it_is_the_last_iteration_and_the_picture_says_so():
 
 
 def test_tiles_have_the_element_of_the_largest_magnitude():
-    from jaxlens.taps.arrays import tiles
+    from jaxlens.questions.values.measure.arrays import tiles
 
     plane = np.zeros((100, 81), F)
     plane[50, 80], plane[3, 4], plane[99, 0] = -7, np.nan, 2

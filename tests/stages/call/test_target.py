@@ -118,8 +118,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.driver import capture
-from jaxlens.stages.experiments.other_process import RecompileRequest, request_of
-from jaxlens.stages.programs.text import of_module
+from jaxlens.stages.child.child import RecompileRequest, request_of
+from jaxlens.stages.compile.program_text import of_module
 
 shape = jax.ShapeDtypeStruct
 x, w = shape((16, 128), "float32"), shape((128, 256), "float32")

@@ -12,7 +12,8 @@ import pytest
 import jaxlens
 from jaxlens import compat
 from jaxlens.errors import ReadError, why_unavailable
-from jaxlens.stages.experiments import first_in_child, other_process
+from jaxlens.stages.child import child as other_process
+from jaxlens.stages.child import first_in_child
 
 OUT_OF_RANGE = """\
 HloModule m

@@ -1,1 +1,0 @@
-"""What was recorded of runs, and of the process that runs them."""

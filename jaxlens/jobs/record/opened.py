@@ -1,0 +1,104 @@
+"""Opens the program of a record, and completes it with what follows from its stages.
+
+The job that recorded it spent no time on these: the list of kernels is read from the optimised
+program, and HLO before optimisation is converted from StableHLO.
+"""
+
+import os
+import re
+from functools import cached_property
+
+from jaxlens import compat
+from jaxlens.captures import Capture, load_with
+from jaxlens.compat.lowering import hlo_text
+from jaxlens.errors import LensError, UnavailableError, first_line
+from jaxlens.ir.facts import Kernel, Stage
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.saved.driver import SavedDriver
+from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stablehlo.types import type_of
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.stages.child.first_in_child import tried
+from jaxlens.stages.compile.dump_files import Dump
+from jaxlens.stages.compile.kernels import kernels, without_code
+
+_ELIDED = re.compile(r"dense_resource<__elided__> : (tensor<[^<>]*(?:<[^<>]*>)?>)")
+_LARGEST = 64 << 20  # bytes of constants that are made up
+
+
+def opened_program(path: str | os.PathLike[str]) -> Capture:
+    """Returns the capture in a file.
+
+    Raises:
+        CaptureFileError: The file is no saved capture.
+    """
+    return load_with(path, ProgramOfRecord)
+
+
+class ProgramOfRecord(SavedDriver):
+    """The driver of a saved capture whose file may lack what can be made of its stages."""
+
+    holder = "the record of a job"
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        try:
+            return super().kernels()
+        except UnavailableError:
+            if "optimized" not in self._numbers:
+                raise
+            return self._listed
+
+    @cached_property
+    def _listed(self) -> tuple[Kernel, ...]:
+        module = self.stage("optimized").module
+        rows = kernels(module, Dump(), self.program.target.platform)
+        return without_code(rows, f"{self.holder} does not hold its code")
+
+    def stage(self, name: str) -> Stage:
+        if name == "hlo" and "hlo" not in self._numbers and "stablehlo" in self._numbers:
+            return self._converted
+        return super().stage(name)
+
+    @cached_property
+    def _converted(self) -> Stage:
+        try:
+            written = _filled(super().stage("stablehlo").raw)
+            tried(written)
+            computation = compat.to_hlo(stablehlo.parse(written))
+        except (LensError, RuntimeError, ValueError) as error:
+            computation, why = None, f" ({first_line(error)})"
+        else:
+            why = ""
+        if computation is None:
+            raise UnavailableError(
+                f"{self.holder} holds no HLO before optimisation, and its StableHLO does not "
+                f"convert{why}; look at the call itself"
+            )
+        text = hlo_text(computation)
+        frames = self._origins
+        return Stage(
+            BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo", origins=frames)
+        )
+
+
+def _filled(text: str) -> str:
+    """Returns StableHLO with other values in the place of the constants that are left out.
+
+    HLO text leaves the values of such constants out as well, so it is the text of the program.
+
+    Raises:
+        ValueError: They are of a type that is not known, or too large.
+    """
+    left = [_LARGEST]
+
+    def values(match: re.Match[str]) -> str:
+        size = type_of(match[1]).bytes
+        if size is None:
+            raise ValueError(f"a constant of type {match[1]}")
+        left[0] -= size
+        if left[0] < 0:
+            raise ValueError(f"its constants have more than {_LARGEST >> 20} MiB")
+        # Not one number throughout, which would become a broadcast.
+        return f'dense<"0x01{"00" * (size - 1)}"> : {match[1]}'
+
+    return _ELIDED.sub(values, text)

@@ -1,0 +1,268 @@
+"""Writes a record in a thread of its own."""
+
+import os
+import platform
+import queue
+import socket
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jaxlib
+
+from jaxlens.compat import coordinator
+from jaxlens.ir.record import RecordedCompile, RecordedProcess
+from jaxlens.ir.saved.job_files import ProcessFolder
+from jaxlens.jobs.record.lowered_program import LoweredProgram
+
+if TYPE_CHECKING:
+    from jaxlens.jobs.record.compiled_program import CompiledProgram
+
+_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+_MOST = 10_000  # compiles that are recorded; of more, the number is
+_TICK = 1.0  # seconds
+_WAITING = 16 << 20  # characters of programs that wait to be written
+_ONE = 16 << 20  # characters of one program
+_SELDOM = 10.0  # seconds between two writes of what the process is
+_recordings: Counter[str] = Counter()  # of this process, by the folder's name
+
+
+class Writer:
+    """A queue of compiles, and the thread that writes them.
+
+    Args:
+        root: The folder of the record.
+        programs: The most programs that are written.
+        most_bytes: The most bytes of them.
+        parent: Process id of the recorded process that started this one; 0 for none.
+
+    Attributes:
+        files: Numbers of the compiles that have a file.
+    """
+
+    def __init__(self, root: Path, programs: int, most_bytes: int, parent: int) -> None:
+        self._root, self._programs, self._most_bytes = root, programs, most_bytes
+        self._zero = time.perf_counter()
+        _recordings[root.name] += 1
+        self._number = _recordings[root.name]
+        self._process = RecordedProcess(
+            0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
+        )
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
+        self._folder: ProcessFolder | None = None
+        self.files: set[int] = set()
+        self._end: dict[str, Any] = {}  # what the process's file says of its end
+        self._sizes: list[int] = []  # bytes of the programs that are written
+        self._left_out = 0  # compiles beyond `_MOST`
+        self._operations: Counter[str] = Counter()
+        self._troubles: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._waiting = 0  # characters of programs in the queue
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def settle(self, error: str, seconds: float) -> None:
+        """Waits until all is written, as of a process that ended, at most for so long."""
+        written = threading.Event()
+        self._end = {"ended": True, "error": error}
+        if error:  # the process may yet wait for others before it exits
+            self._end["seconds"] = time.perf_counter() - self._zero
+        for task in (self._write_process, written.set):
+            self._queue.put(task)
+        if not written.wait(seconds):
+            self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
+
+    def stop(self, seconds: float) -> None:
+        """Ends the thread once all is written, at most after so long."""
+        self._end = {"ended": True, **self._end}
+        self._queue.put(None)
+        self._thread.join(seconds)
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What went wrong, in sentences; what went wrong often, once."""
+        return tuple(f"{text} ({n} times)" if n > 1 else text for text, n in self._troubles.items())
+
+    # ---- from the threads that compile -------------------------------------------------------
+
+    def since(self, moment: float) -> float:
+        """Returns the seconds from the start of the record to a moment of `time.perf_counter`."""
+        return moment - self._zero
+
+    def refused(self) -> str:
+        """Returns why a program is not recorded; "" if it is."""
+        if len(self._sizes) >= self._programs:
+            return f"{self._programs} programs are in the record, its limit (raise --programs)"
+        if sum(self._sizes) >= self._most_bytes:
+            size = f"{self._most_bytes / 1e6:.0f} MB of programs"
+            return f"{size} are in the record, its limit (raise --megabytes)"
+        return "too many programs waited to be written" if self._waiting > _WAITING else ""
+
+    def begins(self) -> None:
+        """A compile begins: that the process has any is written while it goes on."""
+        self._queue.put(self._to_folder)
+
+    def ends(
+        self, compile: RecordedCompile, lowered: LoweredProgram | None, executable: Any
+    ) -> None:
+        """A compile has ended; the program is None if there is none to write."""
+        if compile.number > _MOST:
+            with self._lock:
+                self._left_out += 1
+            return
+        if lowered is None and compile.note:
+            self._trouble(f"a program is left out: {compile.note}")
+        self._count(len(lowered.text) if lowered else 0)
+        self._queue.put(lambda: self._write(compile, lowered, executable))
+
+    def operation(self, name: str) -> None:
+        """JAX compiled a function of its own."""
+        with self._lock:
+            self._operations[name] += 1
+
+    def _count(self, characters: int) -> None:
+        with self._lock:
+            self._waiting += characters
+
+    # ---- in the thread -----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        last = time.perf_counter()
+        while True:
+            with suppress(queue.Empty):
+                task = self._queue.get(timeout=_TICK)
+                if task is None:
+                    break
+                self._safely(task)
+            if time.perf_counter() - last >= _TICK:
+                self._safely(self._tell)
+                last = time.perf_counter()
+        self._safely(self._write_process)
+
+    def _safely(self, task: Callable[[], object]) -> None:
+        try:
+            task()
+        except Exception as error:  # of the disk, of JAX, of ours: the job goes on
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self._trouble(f"{type(error).__name__}: {reason or 'no reason given'}"[:200])
+
+    def _trouble(self, text: str) -> None:
+        with self._lock:
+            self._troubles[text] += 1
+
+    def _write(
+        self, data: RecordedCompile, lowered: LoweredProgram | None, executable: Any
+    ) -> None:
+        """Writes a compile, and its program if there is none of that text."""
+        try:
+            program = None if lowered is None else _program(data, lowered, executable)
+            data = _described(data, program) if program else data
+            try:
+                if program is not None and not data.note:
+                    self._write_program(program)
+            finally:
+                self._write_compile(data)
+        finally:
+            self._count(-len(lowered.text) if lowered else 0)
+
+    def _write_compile(self, data: RecordedCompile) -> None:
+        self._to_folder().write_compile(data)
+        self.files.add(data.number)
+
+    def _write_program(self, program: "CompiledProgram") -> None:
+        folder = self._to_folder()
+        if not folder.has_program(program.digest):
+            data = program.file()
+            folder.write_program(program.digest, data)
+            self._sizes.append(len(data))
+
+    def _tell(self) -> None:
+        """Writes the process now and then, to tell that it lives."""
+        now = time.perf_counter() - self._zero
+        if now - self._process.seconds > _SELDOM and "seconds" not in self._end:
+            self._write_process()
+
+    def _to_folder(self) -> ProcessFolder:
+        """Returns the process's folder, made when there is something to write into it."""
+        if self._folder is None:
+            # A backend exists by now: asking earlier would make one, before the script has
+            # called `jax.distributed.initialize`.
+            devices = jax.local_devices()
+            index, count = jax.process_index(), jax.process_count()
+            named = f"{len(devices)} x {devices[0].device_kind}"
+            self._process = process = replace(
+                self._process,
+                index=index,
+                count=count,
+                devices=named,
+                start=self._start(),
+                settings=_settings(),
+            )
+            self._folder = ProcessFolder(self._root, index, process.host, process.pid)
+            self._write_process()
+        return self._folder
+
+    def _start(self) -> str:
+        """Returns the identity of this recording in all processes of the job; "" without a store.
+
+        The first process that asks publishes it. It does not contain the folder's name, which may
+        differ between hosts that share no disk.
+        """
+        coordinator.publish("jaxlens/job", uuid.uuid4().hex[:12])
+        job = coordinator.published("jaxlens/job")
+        return f"{job}-{self._number}" if job else ""
+
+    def _write_process(self) -> None:
+        if self._folder is None:
+            return
+        with self._lock:
+            operations = dict(self._operations.most_common(50))
+        self._process = replace(
+            self._process,
+            **{"seconds": time.perf_counter() - self._zero, **self._end},
+            operations=operations,
+            left_out=self._left_out,
+            trouble=self.trouble,
+        )
+        self._folder.write_process(self._process)
+
+
+def _settings() -> dict[str, str]:
+    """Returns the versions and flags that make other programs of the same StableHLO."""
+    versions = {
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "Python": platform.python_version(),
+    }
+    return versions | {name: os.environ.get(name, "") for name in _FLAGS}
+
+
+def _program(data: RecordedCompile, lowered: LoweredProgram, executable: Any) -> "CompiledProgram":
+    """Returns what reads a program: imported here, while JAX compiles, and not as a job starts."""
+    from jaxlens.jobs.record.compiled_program import CompiledProgram
+
+    return CompiledProgram(data.call, lowered, executable)
+
+
+def _described(data: RecordedCompile, program: "CompiledProgram") -> RecordedCompile:
+    """Returns the data with XLA's sizes, and the program's name if it is to be written."""
+    data = replace(data, memory=program.memory())
+    try:
+        if program.size > _ONE:
+            note = f"its text has {program.size / 1e6:.0f} MB, more than the limit"
+            return replace(data, note=note)
+        constants = program.hashed_constants()
+        return replace(data, constants=constants, program=program.digest, note="")
+    except Exception as error:  # of XLA, or of a version of JAX that has other attributes
+        note = f"its program could not be read: {type(error).__name__}: {error}"
+        return replace(data, note=note[:200])

@@ -1,0 +1,522 @@
+"""Logs everything that JAX traces, lowers and compiles, in every thread.
+
+No function of JAX is patched. JAX reports each step to listeners (`compat/events.py`), and the call
+that the step belongs to is read from the Python stack. Both happen on a cache miss only, so a call
+that hits JAX's caches has no overhead. Listeners are registered during a watch only.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import sys
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from jaxlens import compat
+from jaxlens.compat import events as compat_events
+from jaxlens.compat.events import Caller, CompileResult, Stack
+from jaxlens.interrupts import deferred, undoing
+from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
+from jaxlens.ir.spans import describe
+from jaxlens.keys import disk_key_parts, explain
+from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
+from jaxlens.listen import listen_core
+from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
+from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.call import equinox_calls
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, is_jax_function
+from jaxlens.stages.call.traceable import function_name, transforms
+
+_recent: partial[deque[Any]] = partial(
+    deque, maxlen=64
+)  # of calls of one origin, that a call is compared with
+_KEPT = 20_000  # most calls in one log
+_LARGE = 64  # most elements of a constant that a fingerprint includes
+
+UNHEARD = "this version of JAX does not tell of calls that compile nothing; they are not in the log"
+
+
+class CompileWatch:
+    """The calls between `start` and `stop` that made JAX trace, lower or compile.
+
+    Attributes:
+        entries: Whether calls that only miss the fast path are logged. Programs with callbacks
+            have no fast path, and each of their calls is read.
+    """
+
+    entries = True
+
+    def __init__(self) -> None:
+        self._calls: list[PendingCall] = []
+        self._thread = threading.get_ident()
+        self._troubles: set[str] = set()
+        self._open = False
+        self._forgotten = 0
+
+    def start(self) -> None:
+        """Starts the watch; does nothing if it has started."""
+        with deferred(self.stop):
+            if not self._open:
+                self._open = True
+                self._thread = threading.get_ident()
+                _recorder.add(self)
+
+    @undoing
+    def stop(self) -> None:
+        """Ends the watch and keeps its log. The last watch to end unregisters the listeners."""
+        if self._open:
+            self._open = False
+            _recorder.remove(self)
+
+    def log(self) -> CompileLog:
+        """Returns the log so far, as frozen data."""
+        calls = tuple(call.frozen(n) for n, call in self._shown())
+        if self._forgotten:
+            self._troubles.add(f"{self._forgotten:,} more calls were not kept")
+        return CompileLog(calls, tuple(sorted(self._troubles)), self._open)
+
+    def keys(self) -> dict[int, JaxKey]:
+        """Returns the keys of the calls in the log, by number."""
+        return {n: call.key for n, call in self._shown() if call.key is not None}
+
+    def _shown(self) -> list[tuple[int, PendingCall]]:
+        """Returns the calls that the log shows, with their numbers."""
+        numbers = {"user": itertools.count(1), "op": itertools.count(1)}
+        shown = [call for call in list(self._calls) if call.layer and not call.hidden]
+        return [(next(numbers[call.role]), call) for call in shown]
+
+    def wants(self) -> bool:
+        """Whether the watch includes the current event of this thread."""
+        return True
+
+    def add(self, call: PendingCall) -> None:
+        """Adds a call to the log."""
+        if len(self._calls) < _KEPT:
+            self._calls.append(call)
+        else:
+            self._forgotten += 1
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call was logged."""
+        return not self._calls
+
+    def split(self) -> "CompileWatch":
+        """Returns a watch that has ended, with the calls so far, which this watch forgets.
+
+        A call that is lowered and not compiled stays here if it is the last.
+        """
+        ended = CompileWatch()
+        calls = self._calls
+        last = calls[-1:] if calls and calls[-1].begun - {"trace"} == {"lower"} else []
+        self._calls, ended._calls = last, calls[: len(calls) - len(last)]
+        ended._forgotten, self._forgotten = self._forgotten, 0
+        ended._troubles, self._troubles = self._troubles, self._troubles & {UNHEARD}
+        return ended
+
+    def trouble(self, text: str) -> None:
+        """Adds a sentence about something that could not be observed."""
+        self._troubles.add(text)
+
+    def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
+        """Hears that a step of a call begins; by default does nothing."""
+
+    def ended(
+        self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
+    ) -> None:
+        """Hears that a step of a call has ended; by default does nothing.
+
+        Args:
+            kind: The step, which is the last of `call.steps`.
+            call: The call.
+            compiled: What was compiled; None for another step, and where it failed.
+        """
+
+
+class _Local(threading.local):
+    """The open steps of a thread."""
+
+    def __init__(self) -> None:
+        # Steps that have begun and not ended, outermost first.
+        self.open: list[tuple[str, PendingCall | None]] = []
+        self.last: PendingCall | None = None
+
+
+class _Recorder:
+    """Receives the events of JAX and of the core, for all watches."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._watches: list[CompileWatch] = []
+        self._memory: defaultdict[FunctionOrigin, deque[PendingCall]] = defaultdict(_recent)
+        self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
+        # Functions that were called in earlier watches, to know one that JAX's caches have lost.
+        self._earlier: dict[int, Callable[[], Any]] = {}
+        self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_recent)
+        self._local = _Local()
+        self._ends: list[Callable[[], None]] = []
+        self._hears_notes = True
+        self._hears_parts = False
+
+    def add(self, watch: CompileWatch) -> None:
+        with self._lock:
+            if not self._watches:
+                stop, self._hears_notes = compat_events.listen(
+                    begin=self._safe(self._began),
+                    end=self._safe(self._ended),
+                    disk=self._safe(self._disk),
+                    note=self._safe(self._note),
+                )
+                self._ends += [stop, listen_core.listen(self._log, self._safe)]
+            self._watches.append(watch)
+            if not self._hears_notes:
+                watch.trouble(UNHEARD)
+
+    def remove(self, watch: CompileWatch) -> None:
+        with self._lock:
+            if watch in self._watches:
+                self._watches.remove(watch)
+            if not self._watches:
+                while self._ends:
+                    self._ends.pop()()
+                self._hears_parts = False
+                keys = (c.key for calls in self._memory.values() for c in calls if c.key)
+                known = [*self._earlier.values(), *(key.function for key in keys)]
+                self._earlier = {id(f()): f for f in known if f() is not None}
+                self._memory.clear()
+                self._programs.clear()
+                self._local = _Local()
+
+    def _safe(self, hear: Callable[..., None]) -> Callable[..., None]:
+        """Wraps a listener: its exceptions go to the log, not to the user's call."""
+
+        def listener(*about: Any) -> None:
+            try:
+                hear(*about)
+            except Exception as why:  # raised by JAX or by a user's __eq__
+                for watch in self._watches:
+                    watch.trouble(f"a call could not be read: {type(why).__name__}: {why}"[:200])
+
+        return listener
+
+    def _stack(self) -> Stack | None:
+        """Returns the Python stack at an event of JAX; None if no watch includes the event.
+
+        The first five frames are those of jaxlens, innermost first: this method, two methods of
+        this class, the wrapper that `_safe` returns, and the listener that JAX calls.
+        """
+        if not any(watch.wants() for watch in self._watches):
+            return None
+        stack = compat_events.stack(sys._getframe(5))
+        files = {outer.f_code.co_filename for outer in stack.outer}
+        return None if any(map(_is_own_stage, files)) else stack
+
+    # ---- events ----------------------------------------------------------------------------
+
+    def _began(self, kind: CompileStepKind, name: str) -> None:
+        call = None
+        try:
+            call = None if compat_events.looking() else self._step_call(kind, name)
+        finally:
+            self._local.open.append((kind, call))  # also for None: each end event pops one
+
+    def _step_call(self, kind: CompileStepKind, name: str) -> PendingCall | None:
+        stack = self._stack()
+        if stack is None:
+            return None
+        call = self._joined(kind, name, stack) or self._new(name, stack)
+        call.begun.add(kind)
+        call.layer = call.layer or kind
+        if kind == "trace":
+            self._explain_trace(call)
+        elif kind == "lower" and not call.changes:
+            changes, earlier = explain.lower_changes(stack, call.key)
+            if earlier:
+                call.changes, call.earlier = changes, earlier
+            elif call.under and stack.program is not None:
+                source = compat_events.program_source(stack.program)
+                parts = _program_parts(stack.program)
+                programs = self._programs[source, call.function, stack.transposes, len(parts)]
+                call.changes, call.earlier = explain.program_changes(parts, programs)
+                programs.append(parts)
+        if kind == "compile":
+            self._explain_compile(call)
+            self._hear_parts()
+            if call.role == "user" or call.function in LOOPS:
+                call.program = _fingerprint(stack.module)
+                call.others = compat_events.on_disk(name)
+        for watch in self._watching():
+            watch.began(kind, call, stack)
+        return call
+
+    def _ended(self, kind: CompileStepKind, seconds: float, name: str) -> None:
+        local = self._local
+        if not local.open or local.open[-1][0] != kind:
+            return  # the step began before the watch
+        _, call = local.open.pop()
+        if call is None:
+            return
+        failed = compat_events.failure(sys._getframe(3))
+        served = "memory" if kind == "trace" and self._hears_notes and not call.traced else ""
+        if kind == "compile" and call.disk:
+            served = "disk"
+        disk = self._disk_key(call, seconds) if kind == "compile" else None
+        missed = kind == "compile" and (call.disk is False or (disk is not None and not call.disk))
+        same_name = call.others if missed else None
+        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, disk))
+        if kind == "trace" and served and call.layer == "trace":
+            call.layer = ""  # the lowering or compile cache may still miss
+        is_made = kind == "compile" and not failed
+        compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
+        for watch in self._watching():
+            watch.ended(kind, call, compiled)
+
+    def _watching(self) -> list[CompileWatch]:
+        """Returns the watches that include the current event of this thread."""
+        return [watch for watch in self._watches if watch.wants()]
+
+    def _disk(self, hit: bool) -> None:
+        if (call := self._compiling()) is not None:
+            call.disk = hit
+
+    def _hear_parts(self) -> None:
+        """Hears of keys from the first compile on that has a persistent cache.
+
+        JAX hashes each program a second time for it, also without a cache.
+        """
+        with self._lock:
+            if self._watches and not self._hears_parts and disk_key_parts.is_used():
+                self._hears_parts = True
+                self._ends.append(compat.hear_key_parts(self._safe(self._part)))
+
+    def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
+        call = self._compiling() if disk_key_parts.is_used() else None
+        if call is not None and call.role == "user":
+            call.disk_parts[name] = disk_key_parts.part(name, digest, about)
+
+    def _compiling(self) -> PendingCall | None:
+        """Returns the call whose program this thread is compiling."""
+        steps = reversed(self._local.open)
+        return next((s for kind, s in steps if kind == "compile" and s is not None), None)
+
+    def _disk_key(self, call: PendingCall, seconds: float) -> DiskKey | None:
+        if not call.disk_parts:
+            return None
+        earlier = self._disk_keys[call.function]
+        key = disk_key_parts.key(call.disk_parts, earlier)
+        earlier.append(call.disk_parts)
+        is_known = call.disk is not None
+        return key if is_known else replace(key, unkept=disk_key_parts.unkept(seconds))
+
+    def _note(self, event: str) -> None:
+        steps = self._local.open
+        if event == "traced" and steps:
+            kind, call = steps[-1]
+            if call is not None and kind == "trace":
+                call.traced = True
+        elif compat_events.looking():
+            return
+        elif event == "traced":
+            self._traced_aside()
+        elif any(watch.entries for watch in self._watches):
+            self._entered()
+
+    def _traced_aside(self) -> None:
+        """Logs a trace under a transform that runs op by op, for which JAX reports no step."""
+        stack = self._stack()
+        if stack is None or stack.traces != 1 or (caller := stack.caller) is None:
+            return
+        if is_jax_function(function_origin(caller.fun), caller.fun):
+            return
+        call = self._new(function_name(caller.fun), stack)
+        call.begun.add("trace")
+        call.layer, call.traced, call.under = "trace", True, transform(stack)
+        self._explain_trace(call)
+        call.steps.append(CompileStep("trace", None))
+
+    def _entered(self) -> None:
+        """Logs a call that misses the fast path."""
+        stack = self._stack()
+        if stack is None or stack.under or (caller := stack.caller) is None:
+            return
+        last = self._local.last
+        if last is not None and last.token == caller.token and last.begun == {"trace"}:
+            return
+        origin = function_origin(caller.fun)
+        if is_jax_function(origin, caller.fun):
+            return  # single ops: too many, and irrelevant unless they compile
+        call = self._new(function_name(caller.fun), stack)
+        if call.key is not None:
+            keys = self._other_keys(call.key)
+            call.changes, call.earlier = explain.entry_changes(call.key, keys)
+            call.layer = "fast path"
+            call.hidden = bool(call.earlier) and not call.changes
+
+    # ---- the call of a step ------------------------------------------------------------------
+
+    def _joined(self, kind: CompileStepKind, name: str, stack: Stack) -> PendingCall | None:
+        """Returns the pending call that a step belongs to; None if the step starts a new call.
+
+        `f(x)` is one call with three steps, and all have the call's frame on the stack. The steps
+        of `f.lower(x).compile()` have different frames; they are matched by name and order.
+        """
+        last = self._local.last
+        if last is None or kind in last.begun or kind == "trace":
+            return None
+        caller = stack.caller
+        if caller is not None and not caller.staged and not stack.under:
+            if last.token != caller.token:
+                return None
+            last.hidden = False
+            if last.layer == "fast path":
+                last.layer, last.changes = "", ()
+            return last
+        if stack.under or last.under:
+            return last if last.under and last.function == _plain(name) and last.begun else None
+        # f.lower(x).compile(): a separate Python call for each step, in order
+        if last.function != _plain(name) or "compile" in last.begun:
+            return None
+        return last if last.begun and (kind == "compile" or "lower" not in last.begun) else None
+
+    def _new(self, name: str, stack: Stack) -> PendingCall:
+        caller = stack.caller if not stack.under else None
+        call = PendingCall(_plain(name), line=user_line(stack))
+        if caller is not None:
+            self._read_caller(call, caller)
+        elif stack.program is not None:
+            _read_program(call, stack)
+        if call.role == "op" and call.function in LOOPS:
+            line = calling_line(stack)
+            call.defined = line if line is not None and line.library else None
+        call.token = caller.token if caller is not None and not caller.staged else None
+        self._local.last = call
+        self._log(call)
+        return call
+
+    def _log(self, call: PendingCall) -> None:
+        """Adds a call to the watches that include this thread."""
+        own = threading.get_ident()
+        for watch in self._watching():
+            call.thread = "" if own == watch._thread else threading.current_thread().name
+            watch.add(call)
+
+    def _read_caller(self, call: PendingCall, caller: Caller) -> None:
+        fun = equinox_calls.user_function(caller.fun, caller.args[2:])
+        pmapped = compat.pmapped(caller.fun)
+        fun = fun or pmapped or caller.fun
+        origin = function_origin(fun)
+        call.role = "op" if is_jax_function(origin, fun) else "user"
+        if call.role == "op":
+            return
+        call.function, call.transforms = function_name(fun), tuple(transforms(fun))
+        if origin.span is not None and origin.span.library and call.line is not None:
+            # A library may create many functions from one def: the calling line identifies them.
+            place = f"{call.line.key or call.line.file}:{call.line.line}"
+            origin = replace(origin, site=f"{call.function} {place}")
+        else:
+            call.defined = origin.span
+        names = tuple(f"input {i}" for i in range(len(caller.args) if pmapped else 0))
+        signature = signature_of(caller.fun)
+        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature, names=names)
+        call.key = key_of(jit_call, caller.info, origin)
+        if call.key is not None:
+            call.parts = tuple(call.key.parts())
+            self._memory[origin].append(call)
+
+    def _explain_trace(self, call: PendingCall) -> None:
+        if call.key is not None:
+            keys = self._other_keys(call.key)
+            call.changes, call.earlier = explain.trace_changes(call.key, keys)
+            function = call.key.function()
+            earlier = self._earlier.get(id(function), lambda: None)()
+            if not call.earlier and function is not None and earlier is function:
+                call.changes = explain.lost(call.key)
+
+    def _other_keys(self, key: JaxKey) -> list[JaxKey]:
+        """Returns the keys of other calls of functions with the same origin."""
+        return [call.key for call in self._others(key) if call.key is not None]
+
+    def _others(self, key: JaxKey) -> list[PendingCall]:
+        return [call for call in self._memory[key.origin] if call.key is not key]
+
+    def _explain_compile(self, call: PendingCall) -> None:
+        """Compares a call with those that compiled: eval_shape and an outer jit only trace."""
+        if call.key is None:
+            return
+        others = self._others(call.key)
+        compiled = [o.key for o in others if o.key is not None and "compile" in o.begun]
+        traced = [o.key for o in others if o.key is not None and "compile" not in o.begun]
+        if "trace" in call.begun and traced:
+            call.changes, call.earlier = explain.trace_changes(call.key, compiled, traced)
+        elif call.layer == "lower" and not call.earlier:
+            call.changes, call.earlier = explain.compile_changes(call.key, compiled)
+
+
+_recorder = _Recorder()
+
+
+def _plain(name: str) -> str:
+    """Returns the function's name: events of lowering and compiling have "jit(f)" for "f"."""
+    return name[4:-1] if name.startswith("jit(") and name.endswith(")") else name
+
+
+@cache
+def _is_own_stage(file: str) -> bool:
+    """Whether jaxlens itself traces or compiles in a file."""
+    name = describe(file).name
+    is_listener = name.endswith(("watch/listen.py", "compat/events.py"))
+    return name.startswith("jaxlens/stages/") and not is_listener
+
+
+def _read_program(call: PendingCall, stack: Stack) -> None:
+    """Reads origin and inputs from a jaxpr, for a step without a jitted function on the stack."""
+    program = stack.program
+    source = compat_events.program_source(program)
+    file, _, line = source.rpartition(" at ")[2].rpartition(":")
+    if file and line.isdigit():
+        origin = FunctionOrigin((), file, int(line), call.function)
+        call.role = "op" if is_jax_function(origin, None) else "user"
+        call.defined = origin.span
+    call.parts = _program_parts(program)
+    call.under = transform(stack) if stack.under else ""
+
+
+def _program_parts(program: Any) -> tuple[KeyPart, ...]:
+    """Returns the inputs of a jaxpr, with names and avals."""
+    names = compat_events.program_names(program)
+    avals = getattr(program, "in_avals", ())
+    return tuple(KeyPart(n, "input", aval_text(a)) for n, a in zip(names, avals, strict=True))
+
+
+def transform(stack: Stack) -> str:
+    """Returns the name of the transform that runs a jitted function op by op."""
+    functions = {function.rpartition(".")[2] for *_, function in stack.frames}
+    return next((name for code, name in _TRANSFORMS.items() if code in functions), "a transform")
+
+
+_TRANSFORMS = {
+    "grad_f": "grad",
+    "value_and_grad_f": "value_and_grad",
+    "jacfun": "a Jacobian",
+    "vmap_f": "vmap",
+    "linearize": "linearize",
+    "vjp": "vjp",
+    "jvp": "jvp",
+}
+
+
+def _fingerprint(module: Any) -> str:
+    """Returns a hash of the StableHLO text, with large constants elided; "" if unavailable."""
+    if module is None:
+        return ""
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
+        text = module.operation.get_asm(
+            large_elements_limit=_LARGE, enable_debug_info=False, assume_verified=True
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return ""

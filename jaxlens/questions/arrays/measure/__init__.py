@@ -1,0 +1,1 @@
+"""Looks at the arrays that live on the devices of this process."""

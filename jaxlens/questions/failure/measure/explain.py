@@ -1,0 +1,308 @@
+"""Explains a tracing failure: the failing line, the traced value, the steps before, a rewrite.
+
+The exception keeps its type, message and traceback. The explanation is stored on it (`explanation`
+reads it), and a summary becomes its note, which Python and IPython print below the traceback. The
+explanation is computed after the failure, from the traceback and from a second trace under
+`line_trace.record.Recorder`, whose printed output is discarded.
+"""
+
+import contextlib
+import io
+import linecache
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxlens import compat
+from jaxlens.errors import LensError
+from jaxlens.ir.facts import TapeStep
+from jaxlens.ir.failure import Failure, Mistake, Ran, note
+from jaxlens.lines.record import Recorder
+from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, is_array
+from jaxlens.questions.failure.measure.failing_line import FailingLine, failing_line
+from jaxlens.questions.failure.measure.failing_value import is_tracer, operands, traced_value
+from jaxlens.questions.failure.measure.leaks import holder, leaked_value, reading_line
+from jaxlens.questions.failure.measure.remedies import LEAKED, hashable, opaque, remedies
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
+from jaxlens.stages.trace.trace import trace
+
+_KEPT = "_jaxlens_failure"
+_OWN = str(Path(__file__).parents[2]) + os.sep
+_CORE = os.path.join(_OWN, "core", "")
+_PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
+_STEPS = 12
+_LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
+_NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
+_OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
+_BY_TYPE: dict[str, Mistake] = {
+    "TracerBoolConversionError": "condition",
+    "TracerIntegerConversionError": "shape",
+    "TracerArrayConversionError": "numpy",
+    "NonConcreteBooleanIndexError": "mask",
+    "UnexpectedTracerError": "leak",
+}
+# Tried in order, for messages of jax 0.10.2 to 0.12.0.1 and of jaxlens.core.
+_BY_MESSAGE: tuple[tuple[str, Mistake], ...] = (
+    (r"\bsize argument\b", "size"),
+    (r"problem arose with the `(int|float|complex|bool)` function|\bitem\(\)", "number"),
+    (r"asks for (int|float|complex|\.item)\b", "number"),
+    (r"Shapes must be 1D sequences of concrete|must (have|be) static|integer that Python", "shape"),
+    (r"Abstract tracer value encountered", "shape"),
+    (r"immutable and do not support|has no item assignment", "in place"),
+    (r"unhashable type: '?\w*Trace", "hash"),
+    (r"unsupported format string passed to \w*Trace", "format"),
+    (r"carry input and carry output must have equal types|\bcarry must keep", "carry"),
+    (r"(cond|switch) branch(es| outputs)|the branches must return equal", "branches"),
+    (r"Non-hashable static arguments", "static"),
+    (r"as an abstract array\. The problematic value|^Argument .* not a valid JAX type", "argument"),
+    (r"invalid PRNG key data|PRNG key type|expected a (PRNG )?key", "data as key"),
+    (r"\bkey<\w+>|PRNGKeyArray", "key as data"),
+)
+_DETAIL = re.compile(
+    r"^(?:The (?:input carry|output of) .*|\w+ output is .* but .*)$|The problematic value .*$",
+    re.MULTILINE,
+)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def explanation(error: BaseException) -> Failure | None:
+    """Returns why JAX raised an exception; None where no more is known than it says itself."""
+    stored: Failure | None = getattr(error, _KEPT, None)
+    return stored or _explained(error, error)
+
+
+def explain(
+    error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float = inf
+) -> None:
+    """Stores the explanation of a failure on the exception, and adds the note.
+
+    Args:
+        error: The exception that tracing or lowering raised.
+        call: The call that was traced.
+        place: The target device.
+        seconds: Seconds from the start of the trace to the exception; infinite for a lowering,
+            which a second trace does not repeat.
+    """
+    if isinstance(error, LensError) or hasattr(error, _KEPT):
+        return
+    before = len(call.tracings)
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        # An error in the explanation must not replace the user's exception.
+        if seconds < _PATIENCE:
+            recorder = Recorder()
+            again = _again(call, place, recorder)
+            # The same failure; names of tracers in the messages may differ.
+            if type(again) is type(error) and mistake_of(again) == mistake_of(error):
+                failure = _explained(error, again, recorder, call, place)
+            else:
+                failure = _explained(error, error, None, call, place)
+        else:
+            failure = _explained(error, error, None, call)
+        _keep(error, failure, len(call.tracings) - before)
+
+
+def add_note(error: Exception) -> None:
+    """As `explain`, from the traceback alone, of an exception that has no explanation yet."""
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        _keep(error, explanation(error))
+
+
+def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
+    if failure is not None:
+        failure = replace(failure, again=again)
+        setattr(error, _KEPT, failure)
+        error.add_note(note(failure))
+
+
+def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Exception | None:
+    """Traces the call again under the recorder, and returns the exception.
+
+    Its traceback keeps JAX's own frames, whose variables include the traced value.
+    """
+    isolate.retire()
+    try:
+        with recorder.recording():
+            trace(call, place, _unfiltered())
+    except Exception as error:  # whatever the user's function raises
+        return error
+    finally:
+        isolate.retire()
+    return None
+
+
+@contextlib.contextmanager
+def _unfiltered() -> Iterator[None]:
+    """Turns off JAX's traceback filtering; `isolate` restores the setting."""
+    settings: Any = jax.config
+    settings.update("jax_traceback_filtering", "off")
+    yield
+
+
+def _explained(
+    error: BaseException,
+    again: BaseException,
+    recorder: Recorder | None = None,
+    call: TraceableCall | None = None,
+    place: ResolvedTarget | None = None,
+) -> Failure | None:
+    """Builds the explanation of an exception; None where no more is known than it says itself.
+
+    Args:
+        error: The exception that the user sees.
+        again: The same failure with an unfiltered traceback, from the second trace.
+        recorder: The recorder of the second trace; None if there was none.
+        call: The call that was traced; needed to try static arguments.
+        place: The target device.
+    """
+    cause = cause_of(error)
+    of_a_run = isinstance(error, jax.errors.JaxRuntimeError)
+    if isinstance(error, _NOT_OF_TRACING) or (of_a_run and cause is None):
+        return None
+    mistake = "other" if of_a_run else mistake_of(error)
+    failure = partial(Failure, type(error).__name__, _message_of(error), mistake)
+    line = failing_line(again.__traceback__)
+    name = call.name if call is not None else _traced_by(line)
+    listed = cause.remedies if cause is not None else ()
+    if mistake == "leak":
+        binding = holder(again.__traceback__, call.function, call.owner) if call else None
+        reads = reading_line(binding) if binding is not None else None
+        at, code = (line.place, line.code) if line is not None else ("", "")
+        at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
+        steps, skipped = _steps(recorder, at)
+        leaked = leaked_value(error, binding.name if binding is not None else "")
+        return failure(
+            name, at, code, value=leaked, remedies=(LEAKED,), steps=steps, skipped=skipped
+        )
+    if mistake == "static" and call is not None and place is not None:
+        cures = tuple(hashable(call, place))  # no line of it has run
+        return failure(name, remedies=cures if any(c.outcome for c in cures) else listed or cures)
+    if mistake == "argument" and line is not None:
+        cures = tuple(opaque(str(error)))
+        return failure(name, line.place, line.code, line.file.library, remedies=cures)
+    if mistake in ("other", "static"):
+        return _of_message(failure(name), again, line, cause, recorder)
+    if line is None or _is_own(again):
+        return None  # raised by the user's code or a library, with no frame of JAX below it
+    value = traced_value(line, mistake)
+    cures = tuple(remedies(line, mistake, value, call, place, str(error)))
+    return failure(
+        name,
+        line.place,
+        line.code,
+        line.file.library,
+        value,
+        operands(line, is_array) if mistake in _OPERANDS else (),
+        cures if call is not None or any(cure.outcome for cure in cures) else (*cures, *listed),
+        *_steps(recorder, line.place),
+    )
+
+
+def _of_message(
+    failure: Failure,
+    error: BaseException,
+    line: FailingLine | None,
+    cause: MessageCause | None,
+    recorder: Recorder | None,
+) -> Failure | None:
+    """Completes an explanation by the message's cause and by the arrays on the line.
+
+    Returns None where neither says more than the exception does.
+
+    Args:
+        failure: The explanation.
+        error: The exception.
+        line: The innermost line of the user's on the stack.
+        cause: The cause that the message names.
+        recorder: The recorder of the second trace; None if there was none.
+    """
+    before = failing_line(compat.stack_before_transform(error))
+    if before is not None and not before.file.library:
+        line = before
+    if cause is None and (line is None or not line.below or _is_own(error)):
+        return None  # raised by the user's code or a library, with no frame of JAX below it
+    if line is None:
+        return replace(failure, reason=cause.why, remedies=cause.remedies) if cause else None
+    shown = operands(line, cause.shows if cause is not None else is_array)
+    steps, skipped = _steps(recorder, line.place)
+    failure = replace(
+        failure,
+        place=line.place,
+        code=line.code,
+        library=line.file.library,
+        operands=shown,
+        steps=steps,
+        skipped=skipped,
+    )
+    if cause is not None:
+        return replace(failure, reason=cause.why, remedies=cause.remedies)
+    return failure if shown else None
+
+
+def _traced_by(line: FailingLine | None) -> str:
+    """Returns the name of the line's function, if a tracer among its variables shows a trace."""
+    if line is None or not any(map(is_tracer, line.frame.f_locals.values())):
+        return ""
+    return line.frame.f_code.co_qualname
+
+
+def mistake_of(error: BaseException) -> Mistake:
+    """Returns the kind of mistake; "other" if unrelated to tracing, such as a shape mismatch."""
+    for kind in type(error).__mro__:
+        if kind.__name__ in _BY_TYPE:
+            return _BY_TYPE[kind.__name__]
+    message = str(error)
+    return next((kind for pattern, kind in _BY_MESSAGE if re.search(pattern, message)), "other")
+
+
+def _message_of(error: BaseException) -> str:
+    """Returns the line of the message that names the types; without one, the first line."""
+    text = _ADDRESS.sub("", str(error).strip()[: 10 * _LONGEST_MESSAGE])
+    detail = _DETAIL.search(text)
+    line = detail[0] if detail else (text.splitlines() or [""])[0]
+    return line.rstrip(":") if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
+
+
+def _is_own(error: BaseException) -> bool:
+    """Whether the innermost frame is in jaxlens, but not in `jaxlens.core`."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    file = frames[-1].f_code.co_filename if frames else ""
+    return file.startswith(_OWN) and not file.startswith(_CORE)
+
+
+def _steps(recorder: Recorder | None, place: str) -> tuple[tuple[Ran, ...], int]:
+    """Returns the last lines that ran, the failing one last, and how many ran before them."""
+    steps = recorder.unfinished() if recorder is not None else ()
+    ran = [
+        Ran(
+            f"{step.file}:{step.line}",
+            _text(step),
+            step.depth,
+            tuple(f"{bound.name} = {bound.text}" for bound in step.bound),
+            recorded,
+            step.raised,
+        )
+        for step, recorded in steps
+        if step.event in ("call", "line", "resume")
+    ]
+    while ran and ran[-1].place != place:
+        ran.pop()  # lines of callers, recorded as the exception propagated
+    return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
+
+
+def _text(step: TapeStep) -> str:
+    """Returns the source line of a step; for a call, the `def` line below the decorators."""
+    line = linecache.getline(step.key, step.line).strip()[:_LONGEST_LINE]
+    if step.event != "call" or not line.startswith(("@", "#")):
+        return line
+    below = (linecache.getline(step.key, step.line + n).strip() for n in range(1, 20))
+    return next((text for text in below if text.startswith(("def ", "async def "))), "")

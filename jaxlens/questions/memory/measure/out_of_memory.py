@@ -1,0 +1,125 @@
+"""Finds the program that ran out of memory, from the exception that XLA raised.
+
+A program's first call fails within JAX's frames, which have the function and its arguments; on a
+GPU often while it is compiled, as autotuning runs kernels. Under a transform every call does: its
+frames have the jaxpr. A later call leaves no frame of JAX, and is read from its line. Where the
+result of an asynchronous call is waited for, nothing tells of it. No code of the user's is called.
+"""
+
+import ast
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from traceback import walk_tb
+from typing import Any
+
+import jax
+
+from jaxlens import compat
+from jaxlens.compat import events
+from jaxlens.listen.cell_calls import abstracted, call_text
+from jaxlens.listen.listen import transform
+from jaxlens.stages.call import isolate
+
+_OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
+_BYTES = re.compile(r"allocat\w+ (\d+(?:\.\d+)?)(?:([KMGTP])i?)?(?:B| bytes)?")
+_UNITS = ("", *"KMGTP")  # TPUs write "7.45G" for GiB
+_AUTOTUNING = "All configs failed during profiling"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A call that may have run out of memory.
+
+    Attributes:
+        function: The jitted function, or the `jax.stages.Traced` of what has none.
+        args: Its arguments, with a `jax.ShapeDtypeStruct` in place of each array.
+        kwargs: Its keyword arguments, likewise.
+        under: The transform that made it of a function, in words; "" where unknown.
+    """
+
+    function: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    under: str = ""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether XLA raised an exception for want of memory; a ValueError where C++ serves a call."""
+    kind, text = type(error).__name__, str(error)
+    if kind == "ValueError":
+        return text.startswith("RESOURCE_EXHAUSTED: ")
+    return kind in ("JaxRuntimeError", "XlaRuntimeError") and bool(_OUT.search(text))
+
+
+def wanted_bytes(error: BaseException) -> int | None:
+    """Returns the bytes that XLA could not get; None where it does not say."""
+    wanted = _BYTES.search(str(error))
+    return round(float(wanted[1]) * 1024 ** _UNITS.index(wanted[2] or "")) if wanted else None
+
+
+def room(platform: str) -> tuple[int, int] | None:
+    """Returns the bytes that JAX takes of a device at most, and those in use there now.
+
+    None where the backend does not say, as a CPU's.
+    """
+    with suppress(Exception):
+        stats = jax.local_devices(backend=platform)[0].memory_stats()
+        return int(stats["bytes_limit"]), int(stats["bytes_in_use"])
+    return None
+
+
+def is_autotuning(error: BaseException) -> bool:
+    """Whether XLA raised it when it ran a GPU's kernels to choose among them, while compiling."""
+    return _AUTOTUNING in str(error)
+
+
+def failed_to_compile(error: BaseException) -> bool:
+    """Whether JAX's frames show that `dispatched` is what did not compile."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    called = bool(frames) and events.stack(frames[-1]).caller is not None
+    return called and any(map(events.is_compiling, frames))
+
+
+def dispatched(error: BaseException) -> FailedCall | None:
+    """Returns the call that JAX was compiling or making; None where C++ made it."""
+    frames = list(walk_tb(error.__traceback__))
+    stack = events.stack(frames[-1][0]) if frames else events.Stack([])
+    if stack.under and stack.program is not None and stack.lowering is not None:
+        backward = ", backward pass" if stack.transposes else ""
+        return _lowered(stack.program, stack.lowering, f"under {transform(stack)}{backward}")
+    if (caller := stack.caller) is None:
+        return None
+    args, kwargs = abstracted(caller.args, caller.kwargs)
+    return FailedCall(compat.rejit(caller.fun, caller.info), args, kwargs)
+
+
+def _lowered(jaxpr: Any, lowering: Sequence[Any], under: str = "") -> FailedCall | None:
+    """Returns the call of a jaxpr that JAX lowers on its own."""
+    with isolate.untouched(isolate.context()):
+        traced = compat.as_traced(jaxpr, dict(zip(events.LOWERING, lowering, strict=True)))
+    return None if traced is None else FailedCall(traced, under=under)
+
+
+def named(error: BaseException) -> FailedCall | None:
+    """Returns the call of a jitted function that C++ made, if its line has names alone.
+
+    It is the last of the traceback; function and arguments are read from its source and variables.
+    """
+    for frame, _ in list(walk_tb(error.__traceback__))[-1:]:
+        values = {**frame.f_globals, **frame.f_locals}
+        with suppress(SyntaxError, KeyError):
+            match ast.parse(call_text(frame), mode="eval").body:
+                case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if (
+                    compat.jit_parts(values.get(name)) is not None
+                ):
+                    given = tuple(values[_name(arg)] for arg in args)
+                    options = {_name(part): values[_name(part.value)] for part in keywords}
+                    return FailedCall(values[name], *abstracted(given, options))
+    return None
+
+
+def _name(part: ast.expr | ast.keyword) -> str:
+    """Returns the name that an expression is, or that a keyword has; "" for others."""
+    return str(getattr(part, "id", None) or getattr(part, "arg", None) or "")

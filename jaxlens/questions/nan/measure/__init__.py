@@ -1,0 +1,1 @@
+"""Runs a program with a measurement of NaN and infinities beside its equations."""

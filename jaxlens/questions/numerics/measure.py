@@ -1,0 +1,161 @@
+"""Runs a program op by op, in float64 beside it, and compiled, and compares the results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens import compat
+from jaxlens.compat.arrays import content, fresh, is_ref
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.stages.call import isolate
+from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultDifference, ResultRounding
+from jaxlens.taps.executions import Path
+from jaxlens.taps.refs import bind
+from jaxlens.taps.shadow import Shadow, ShadowedValue, is_float, ulps, wide
+
+_EXCESS = {"xla_allow_excess_precision": False}
+_LITERAL = compat.extend("core", "Literal")
+
+
+def run(closed: Any, args: Sequence[Any]) -> NumericsRun:
+    """Runs a program op by op, in float64, and compiled.
+
+    Args:
+        closed: A closed jaxpr of JAX's.
+        args: Its arguments, none of which is donated.
+    """
+    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
+        return _run(closed, [np.asarray(x) if np.isscalar(x) else x for x in args])
+
+
+def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
+    known = bodies(opened(closed))
+    values = [ShadowedValue(x) for x in args]
+    shadow = Shadow(known)
+    results = shadow.run(closed, values)
+    floats = [n for n, x in enumerate(results) if is_float(x.own) and str(x.own.dtype) in BITS]
+    compiled = _compiled(closed, args)
+    differences = _differences(compiled, results)
+    strict: tuple[ResultDifference, ...] = ()
+    differs, compiles = None, 0
+    if any(one.unequal for one in differences):
+        strict = _differences(_compiled(closed, args, _EXCESS), results)
+        differs, compiles = _first_difference(closed, args, known)
+    rows = []
+    for n in floats:
+        result, dtype = results[n], str(results[n].own.dtype)
+        exact = result.shadow()
+        errors = (ulps(x, exact, dtype)[0] for x in (result.own, compiled[n]))
+        rows.append(ResultRounding(n, result.maker, dtype, *errors))
+    every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
+    return NumericsRun(*every, differs, compiles, differences, strict)
+
+
+def _differences(
+    compiled: Sequence[Any], results: Sequence[ShadowedValue]
+) -> tuple[ResultDifference, ...]:
+    """Compares all results as compiled with those op by op."""
+    pairs = zip(compiled, results, strict=True)
+    return tuple(difference(n, a, b.own) for n, (a, b) in enumerate(pairs))
+
+
+def difference(index: int, compiled: Any, own: Any) -> ResultDifference:
+    """Compares two arrays of one type, element by element."""
+    dtype = str(own.dtype)
+    if not is_float(own):
+        a, b = map(_plain, (compiled, own))
+        return ResultDifference(index, dtype, own.size, int(np.count_nonzero(a != b)), None)
+    a, b = (np.asarray(x).ravel() for x in (compiled, own))
+    parts = 2 if np.iscomplexobj(a) else 1
+    reals = [x.view(x.real.dtype) for x in (a, b)] if parts == 2 else [a, b]
+    (x, y), (mine, its) = map(wide, reals), (x.view(f"u{x.dtype.itemsize}") for x in reals)
+    unequal = (mine != its) & ~(np.isnan(x) & np.isnan(y))
+    # The numbers of a type have consecutive integers as bits, but for the sign.
+    sign = np.array(1 << (8 * mine.itemsize - 1), mine.dtype)
+    sizes = [
+        np.where(np.signbit(v), n & ~sign, n).astype(np.int64) for v, n in ((x, mine), (y, its))
+    ]
+    apart = np.abs(sizes[0] - sizes[1]).astype(np.float64)
+    sums = sizes[0].astype(np.float64) + sizes[1]
+    away = np.where(np.signbit(x) == np.signbit(y), apart, sums)
+    away = np.where(np.isfinite(x) & np.isfinite(y), away, np.inf)
+    return ResultDifference(
+        index,
+        dtype,
+        own.size,
+        int(np.count_nonzero(unequal.reshape(-1, parts).any(1))),
+        float(np.max(away, where=unequal, initial=0.0)),
+        _largest(compiled, own),
+        _largest(own),
+    )
+
+
+def _plain(x: Any) -> Any:
+    """Returns an array without floats as NumPy has it; of keys their integers."""
+    return np.asarray(jax.random.key_data(x) if _is_key(x) else x)
+
+
+def _is_key(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
+
+
+def _largest(x: Any, less: Any = 0.0) -> float:
+    """Returns the largest finite absolute element, of a difference."""
+    with np.errstate(invalid="ignore"):
+        values = wide(x) - wide(np.asarray(less))
+    return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
+
+
+def _compiled(
+    closed: Any, args: Sequence[Any], options: Any = None, stop: int | None = None
+) -> Any:
+    """Compiles and runs a program; with `stop` up to that equation, whose results it returns.
+
+    What refs among its constants and arguments hold at the end counts as results.
+    """
+    jaxpr, consts, args = opened(closed), [*map(fresh, closed.consts)], [*map(fresh, args)]
+
+    def function(*args: Any) -> list[Any]:
+        values = dict(zip(map(id, jaxpr.constvars), consts, strict=True))
+        values.update(zip(map(id, jaxpr.invars), args, strict=True))
+
+        def value(atom: Any) -> Any:
+            return atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
+
+        for eqn in jaxpr.eqns[:stop]:
+            results = bind(eqn, [value(atom) for atom in eqn.invars])
+            values.update(zip(map(id, eqn.outvars), results, strict=True))
+        atoms = jaxpr.outvars if stop is None else jaxpr.eqns[stop - 1].outvars
+        return [value(atom) for atom in atoms if not is_ref(atom.aval)]
+
+    lowered = jax.jit(function).trace(*args).lower()
+    results = lowered.compile(options)(*args)
+    held = [content(x) for x in (*consts, *args) if is_ref(x) and stop is None]
+    return jax.block_until_ready([*results, *held])  # type: ignore[no-untyped-call]
+
+
+def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Path | None, int]:
+    """Halves the program until one equation is left up to which compiling changes the result."""
+    made: list[tuple[Path, Sequence[ShadowedValue]]] = []
+    Shadow(known, follow=False).body(
+        closed, [ShadowedValue(x) for x in args], each=lambda *one: made.append(one)
+    )
+    low, high, compiles = 0, len(made), 0  # the first `low` equations agree, the first `high` not
+
+    def same(stop: int) -> bool:
+        compiled = _compiled(closed, args, stop=stop)
+        results = [one for one in made[stop - 1][1] if not is_ref(one.own)]
+        return not any(one.unequal for one in _differences(compiled, results))
+
+    # Alone, the last equation may agree: what else the program returns changes how it is compiled.
+    jaxpr = opened(closed)
+    if not made or ([*jaxpr.outvars] != [*jaxpr.eqns[-1].outvars] and same(high)):
+        return None, bool(made)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if same(middle) else (low, middle)
+        compiles += 1
+    return made[high - 1][0], compiles

@@ -1,0 +1,1 @@
+"""Traces recompiled calls again with a change that would have avoided it."""

@@ -1,0 +1,384 @@
+"""Proposes a cure for each recompile, and tests it if possible.
+
+There are three kinds of test, none of which compiles or runs anything:
+
+- The key without the change is compared with the nearest earlier key. If nothing else differs, the
+  call would have been a hit (settings, containers, devices, options, types).
+- The call is traced with the cure applied (`retrace.py`): static or closed-over numbers as data,
+  padded shapes.
+- The programs are compared: of new function objects, of static objects with identity equality, of
+  bodies of loops.
+
+A cure without a test says so. That is the case if the function was garbage-collected, if other
+differences remain (they are named), if a static value that is not a number should take fewer
+values, and if a line of ops should be jitted, as the test would run the user's program.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jaxlens.ir.compile_log import (
+    CallEvent,
+    CompileLog,
+    Cure,
+    KeyChange,
+    container,
+    field_name,
+    recreated_objects,
+    root,
+)
+from jaxlens.keys.jax_key import JaxKey
+from jaxlens.questions.recompiles.measure import retrace
+from jaxlens.questions.recompiles.measure.recompile_cause import RecompileCause, every, few
+
+_FEW = 2  # up to so many sizes, padding to the largest is always proposed
+_HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
+
+
+def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog:
+    """Returns the log with a cure at the last recompile of each cause.
+
+    Args:
+        log: The log of a watch that has ended.
+        keys: The keys of its calls, by number. With None nothing is traced for a trial, and there
+            is no cure where the key or a trial decides which.
+    """
+    causes: dict[Any, list[CallEvent]] = {}
+    for call in log.recompiles:
+        if not call.main.name.startswith("input "):  # the recompile of a backward pass
+            cause = (call.identity, call.cause)
+            causes.setdefault(cause, []).append(call)
+    cures = {}
+    for calls in causes.values():
+        propose, number = _PROPOSALS.get(calls[-1].main.kind), calls[-1].number
+        recompile = RecompileCause(calls, log, (keys or {}).get(number))
+        if propose is not None and not (keys is None and _needs_key(recompile)):
+            cures[number] = propose(recompile)
+    calls = [
+        replace(call, cure=cures.get(call.number)) if call.role == "user" else call
+        for call in log.calls
+    ]
+    return replace(log, calls=tuple(calls))
+
+
+def _needs_key(cause: RecompileCause) -> bool:
+    """Whether the key, or a trial, decides which cure there is."""
+    kind = cause.last.main.kind
+    is_new_field = kind == "field" and cause.is_new_object
+    return is_new_field or kind == "static" or (kind == "function" and not cause.equal_programs())
+
+
+# ---- functions ----------------------------------------------------------------------------------
+
+
+def _function_once(cause: RecompileCause) -> Cure:
+    """Cure for a new function object at each call: create it once."""
+    line = cause.last.line
+    each = f", not for each call at {line.file}:{line.line}" if line else ""
+    text = f"make the jitted function only once{each}"
+    if equal := cause.equal_programs():
+        return Cure(f"{text}, and call that object", equal)
+    changes = [change for call in cause.calls for change in call.changes]
+    names = list(dict.fromkeys(change.name for change in changes if change.kind == "closed"))
+    plain = [name for name in names if name.isidentifier()]
+    if plain and cause.key is not None:
+        return _as_arguments(text, plain, cause, cause.key)
+    count, different = cause.programs()
+    if not count:
+        tried = cause.alone(lambda change: change.kind == "closed")
+        is_hit = len(cause.last.changes) == 1
+        return Cure(f"{text}, and call that object", "" if is_hit else tried)
+    tried = f"of {count} programs {different} differ: each object closes over other values"
+    if names:
+        roots = few([re.split(r"[\[.]", name)[0] for name in names])
+        return Cure(f"keep one jitted function for each {roots}, or pass what differs in it", tried)
+    return Cure(f"{text}, and call that object, with what it closes over as arguments", tried)
+
+
+def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: JaxKey) -> Cure:
+    """Cure for a function that closes over different values: pass them as arguments."""
+    closed = few(names)
+    failure = retrace.closed_as_data(key, names)
+    if failure is None:
+        return Cure(f"{text}, with {closed} as an argument")
+    if failure:
+        return Cure(
+            f"make one jitted function for each value of {closed}, and keep them",
+            f"with {closed} as data tracing fails ({failure}): it is part of the program",
+            traced=True,
+        )
+    values = {tuple(c.new for c in call.changes if c.kind == "closed") for call in cause.calls}
+    return _traced(f"{text}, with {closed} as an argument", len(values) + 1)
+
+
+def _traced(text: str, values: int) -> Cure:
+    tried = f"traced so: it works, and one program serves {every(values)} values"
+    return Cure(text, tried, traced=True)
+
+
+# ---- static values ------------------------------------------------------------------------------
+
+
+def _static_as_data(cause: RecompileCause) -> Cure:
+    """Cure for a static value that changes: pass it as data."""
+    last, name, key = cause.last, cause.name, cause.key
+    old, new = last.main.old, last.main.new
+    is_default = old == f"not given (so {new})" or new == f"not given (so {old})"
+    if len(last.changes) == 1 and is_default:
+        return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
+    keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
+    if key is None:
+        return keep
+    place = retrace.locate(key.statics, name)
+    value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
+    if cause.is_new_object and (at := cause.argument_origin()):
+        return Cure(f"make {name} once, and pass that object{at}", cause.equal_programs())
+    if cause.is_new_object and cause.of_library:
+        return Cure(
+            f"a library calls {last.function}, with another {name} each time: make one jitted "
+            "function of your call into it, and call that",
+            cause.equal_programs(),
+        )
+    # The `__eq__` of `object` compares by identity.
+    by_identity = getattr(type(value), "__eq__", None) is object.__eq__
+    if (by_identity and not isinstance(value, type)) or (value is None and cause.is_new_object):
+        return _equal_objects(cause, value)
+    failure = retrace.as_data(key, name)
+    if failure is None:
+        is_no_data = value is None or isinstance(value, str | bytes | type)
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        return replace(keep, tried=f"{kind} is no array") if is_no_data else keep
+    if failure:
+        tried = f"with {name} as data tracing fails ({failure}): it must stay static"
+        return replace(keep, tried=tried, traced=True)
+    is_argument = name in key.statics
+    how = "take it out of static_argnames" if is_argument else "in an argument that is not static"
+    if "_filter_jit" in getattr(getattr(key.inner(), "__code__", None), "co_qualname", ""):
+        how = "as a jax.Array"
+    return _traced(f"pass {name} as data: {how}", len(cause.values))
+
+
+def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
+    """Cure for static objects that compare by identity, each of which has its own program."""
+    name, equal = cause.name, cause.equal_programs()
+    if value is None:
+        return Cure(
+            f"pass an object as {name} that equals the earlier one: the same function object, or "
+            "one of a class with __eq__ and __hash__",
+            equal,
+        )
+    if callable(value) and hasattr(value, "__name__"):
+        text = f"pass the same function object as {name} each time: functions equal no other"
+        return Cure(text, equal)
+    kind = type(value).__name__
+    reason = f"{kind} has Python's own __eq__, by which each object differs from all others"
+    return Cure(
+        f"give {kind} an __eq__ and a __hash__ over what it holds (a frozen dataclass has them), "
+        f"so that values of {name} that are alike share a program",
+        f"{reason}; {equal}" if equal else reason,
+    )
+
+
+# ---- avals: pad, cast, or pass one kind of number -----------------------------------------------
+
+
+def _one_type(cause: RecompileCause) -> Cure:
+    """Returns the cure for an argument whose aval changed."""
+    main, name, alone = cause.last.main, cause.name, cause.alone()
+    new, old = _split(main.new), _split(main.old)
+    if "key<" in main.new + main.old:
+        return Cure(
+            f"make {name} the same way each time, jax.random.key or jax.random.PRNGKey", alone
+        )
+    if new is None or old is None:
+        return Cure(f"pass {name} as an array at every call, or never", alone)
+    if new[:1] == old[:1] and len(new[1]) == len(old[1]) and new[1] != old[1]:
+        return _pad(cause)
+    names = few(cause.names("type"))
+    if new[1] == old[1] and new[0].removeprefix("weak ") == old[0].removeprefix("weak "):
+        kind = old[0].removeprefix("weak ")
+        return Cure(
+            f"pass {names} always as an array of {kind}, or always as a Python number", alone
+        )
+    if new[1] == old[1]:
+        kinds = f"{new[0]} or {old[0]}".replace("weak ", "")
+        return Cure(f"give {names} one type at every call, {kinds}: from the start, or cast", alone)
+    return Cure(f"give {names} one rank: reshape it before the call", alone)
+
+
+def _split(text: str) -> tuple[str, list[str]] | None:
+    """Splits "weak f32[3,4]" into dtype and dimensions; None for text of another form."""
+    dtype, bracket, rest = text.partition("[")
+    return (dtype, rest.partition("]")[0].split(",")) if bracket else None
+
+
+def _pad(cause: RecompileCause) -> Cure:
+    """Cure for a dimension that changes: pad it to the largest size or to powers of two."""
+    types = [(parts[1], text) for text in cause.values if (parts := _split(text))]
+    shapes = [shape for shape, _ in types]
+    axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
+    changes = (change for call in cause.calls for change in call.changes)
+    names = list(dict.fromkeys(change.name for change in changes if change.kind == "type"))
+    is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
+    if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
+        return _padded(cause, f"pad {few(names)} to a few common shapes")
+    by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
+    sizes, axis = sorted(by_size), f"axis {axes[0]}"
+    powers = {_power(size) for size in sizes}
+    if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
+        text = f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded"
+        if len(cause.last.changes) > 1:
+            return Cure(text, cause.alone())
+        return Cure(
+            text, f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it"
+        )
+    gain = f": {len(powers)} programs instead of {len(sizes)}"
+    return _padded(cause, f"pad {cause.name} along {axis} to powers of two", gain)
+
+
+def _padded(cause: RecompileCause, text: str, gain: str = "") -> Cure:
+    """Returns a padding cure, with the outcome of a trace at padded shapes."""
+    text = f"{text}, and mask what was padded{gain}"
+    failure = retrace.at_sizes(cause.key, _padded_shapes(cause, cause.key)) if cause.key else None
+    if failure is None:
+        return Cure(text)
+    if failure:
+        return Cure(text, f"but tracing at the padded shape fails: {failure}", traced=True)
+    return Cure(text, "traced at a padded shape: it works", traced=True)
+
+
+def _power(size: int) -> int:
+    """Returns the smallest power of two that is not less than a size."""
+    return 1 << max(size - 1, 0).bit_length()
+
+
+def _padded_shapes(cause: RecompileCause, key: JaxKey) -> Mapping[int, tuple[int, ...]]:
+    """Returns the padded shapes of the arrays whose dimensions changed, by position."""
+    shapes = {}
+    names = list(key.inputs)
+    for change in cause.last.changes:
+        new, old = _split(change.new), _split(change.old)
+        if change.kind != "type" or not new or not old or change.name not in names:
+            continue
+        if len(new[1]) == len(old[1]) and all(size.isdigit() for size in new[1]):
+            shapes[names.index(change.name)] = tuple(
+                _power(int(size)) if size != before else int(size)
+                for size, before in zip(new[1], old[1], strict=True)
+            )
+    return shapes
+
+
+# ---- arguments ----------------------------------------------------------------------------------
+
+
+def _one_device(cause: RecompileCause) -> Cure:
+    """Cure for arrays on different devices: put them in one place."""
+    moved = cause.names("place")
+    names = (container(moved) if len(moved) > 1 else "") or few([*map(root, moved)])
+    text = f"put {names} in one place with jax.device_put before the first call"
+    return Cure(text, cause.alone())
+
+
+def _same_containers(cause: RecompileCause) -> Cure:
+    return Cure(f"build {cause.name} of the same containers each time", cause.alone())
+
+
+def _constant_field(cause: RecompileCause) -> Cure:
+    """Cure for a changed static field of a pytree."""
+    tried = cause.equal_programs() or cause.alone()
+    if cause.is_new_object:
+        objects = few([*recreated_objects(cause.last.changes).values()])
+        text = f"make {objects} once, and use the same object each time{cause.argument_origin()}"
+        return Cure(text, tried)
+    names = few([*map(field_name, cause.names("field"))])
+    return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
+
+
+def _same_arrays(cause: RecompileCause) -> Cure:
+    """Cure for containers with a varying number of arrays."""
+    if len({call.main.name for call in cause.calls}) > 1:
+        argument = cause.last.cause[1]
+        return Cure(
+            f"give {argument} one number of arrays: one array with room for all, and a mask"
+        )
+    names = cause.names("new", "gone")
+    tried = cause.alone(lambda change: change.kind in ("new", "gone"))
+    arguments = [*map(root, names)]
+    if set(names) <= set(arguments):
+        return Cure(f"pass {few(names)} at every call, or at none", tried)
+    inside = container(names) if len(names) > 1 else names[0]
+    parts = f"{inside} in it" if inside not in ("", *arguments) else "all of them"
+    return Cure(
+        f"give {few(arguments)} the same arrays at every call: {parts} from the first on, or never",
+        tried,
+    )
+
+
+def _same_passing(cause: RecompileCause) -> Cure:
+    names = few(cause.names("calling"))
+    return Cure(f"pass {names} always by position, or always by keyword", cause.alone())
+
+
+# ---- settings and options -----------------------------------------------------------------------
+
+
+def _same_settings(cause: RecompileCause) -> Cure:
+    if not cause.name.isidentifier():
+        return Cure("import all modules before the first call", cause.alone())
+    is_x64 = cause.name == "jax_enable_x64"
+    tried = cause.alone(lambda change: is_x64 and _follows_x64(change, cause.last))
+    return Cure(f"set {cause.name} once, before the first call", tried)
+
+
+def _follows_x64(change: KeyChange, call: CallEvent) -> bool:
+    """Whether `jax_enable_x64` alone explains a changed dtype; never for a jax.Array."""
+    new, old = _split(change.new), _split(change.old)
+    if change.kind != "type" or new is None or old is None or new[1] != old[1]:
+        return False
+    holders = {part.name: part.holder for part in call.parts}
+    return _narrow(new[0]) == _narrow(old[0]) and holders.get(change.name) != "jax.Array"
+
+
+def _narrow(dtype: str) -> str:
+    weak, _, kind = dtype.rpartition(" ")
+    return f"{weak} {_HALVES.get(kind, kind)}"
+
+
+def _same_options(cause: RecompileCause) -> Cure:
+    tried = cause.alone(lambda change: change.kind in ("donated", "option"))
+    return Cure("jit the function once, and call that object everywhere", tried)
+
+
+def _same_mesh(cause: RecompileCause) -> Cure:
+    return Cure("set the mesh once, round all of the calls", cause.alone())
+
+
+def _kept_caches(cause: RecompileCause) -> Cure:
+    """Cure for a key that JAX had before: if no trace failed, its entry was cleared or evicted."""
+    own = [call for call in cause.log.calls if call.function == cause.last.function]
+    if any(step.failed for call in own for step in call.steps):
+        return Cure("")
+    return Cure(
+        "leave out jax.clear_caches() or clear_cache() between the calls, where it is called",
+        "the key equals an earlier one, which would have been a hit",
+    )
+
+
+_PROPOSALS: Mapping[str, Callable[[RecompileCause], Cure]] = {
+    "function": _function_once,
+    "static": _static_as_data,
+    "type": _one_type,
+    "place": _one_device,
+    "field": _constant_field,
+    "structure": _same_containers,
+    "new": _same_arrays,
+    "gone": _same_arrays,
+    "calling": _same_passing,
+    "lost": _kept_caches,
+    "setting": _same_settings,
+    "donated": _same_options,
+    "option": _same_options,
+    "mesh": _same_mesh,
+}

@@ -1,0 +1,232 @@
+"""Measures indices that are out of bounds in a run, where nobody asked for what JAX does then.
+
+JAX clamps, drops or fills by default, and on request (`mode="drop"`). A jaxpr does not tell one
+from the other, so calls with a `mode` in their text are left out, and so is what JAX's other
+functions index. A negative index is counted from the end also where `mode` asks to drop or to fill.
+`jax.nn.one_hot` and `lax.switch` index without a gather: by a comparison, and by `clamp`.
+`jnp.bincount` makes 0 of negative numbers by `max`, and what has a `size` scatters to the running
+number of each element that it finds, whose last is how many there are.
+"""
+
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxlens.ir.jaxpr.arguments import function
+from jaxlens.ir.jaxpr.bodies import opened
+from jaxlens.ir.spans import describe
+from jaxlens.questions.silent.index_outside import IndexOutside
+from jaxlens.taps.evaluate import Probe, Site, deepest, equations
+from jaxlens.taps.execute import execute
+from jaxlens.taps.executions import CALLS, LOOPS, Path
+
+_HEAD = 3  # elements of a row before the iterations
+_SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
+_AT = frozenset("get set add subtract multiply mul divide power min max apply".split())  # of x.at
+_CALLED = _AT | frozenset(
+    "op dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice "
+    "dynamic_update_slice_in_dim dynamic_update_index_in_dim take _take take_along_axis "
+    "put_along_axis segment_sum segment_prod segment_min segment_max bincount one_hot _one_hot "
+    "switch".split()
+)
+_SIZED = frozenset(
+    "nonzero flatnonzero argwhere where unique unique_values union1d setdiff1d setxor1d".split()
+)
+# What indexes in them.
+_ALONE = {"eq": ("one_hot", "_one_hot"), "clamp": ("switch",), "max": ("bincount",)}
+_KEEPS = re.compile(r"""\bmode\s*=\s*(["'](fill|drop)["']|[\w.]*FILL_OR_DROP)""")
+_FROM_END = re.compile(r"\.at\[\s*-\s*(\d+)\s*\]")
+_WRAPPER = "reraise_with_filtered_traceback"  # a frame of JAX around that of its function
+_ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*=")
+
+
+class _Outside(Probe):
+    """Measures the number of indices out of bounds, and the first of them.
+
+    A row: their number, the index, which axis of `_axes` it is of, and the iterations.
+    """
+
+    dtype = jnp.int32
+
+    def __init__(self, closed: Any) -> None:
+        self.eqns = equations(closed)
+        self._unasked = cache(self._is_unasked)
+        self.width = _HEAD + deepest(closed)
+        self.key = "bounds"
+
+    def wants(self, path: Path, eqn: Any) -> bool:
+        """Whether it indexes, called by the user without a mode."""
+        is_max = eqn.primitive.name == "max" and eqn.outvars[0].aval.dtype.kind == "i"
+        return (is_max or _indexes(eqn)) and self._unasked(path)
+
+    def called(self, path: Path) -> tuple[str, str]:
+        """Returns the indexing function that the user called, and its lines; "" for none."""
+        if any("transpose(" in str(self.eqns[step].source_info.name_stack) for step in path):
+            return "", ""  # the forward pass has the same indices
+        for n, step in enumerate(path):
+            eqn = self.eqns[step]
+            body = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+            own = body is not None and not function(opened(body))
+            if own or n == len(path) - 1:
+                break
+        called, text = _called(eqn)
+        if own and called not in _CALLED:
+            called = str(eqn.params.get("name", ""))
+        return (called, text) if called in _CALLED | _SIZED else ("", "")
+
+    def _is_unasked(self, path: Path) -> bool:
+        """Whether the user's call indexes, and nothing in its lines asks for what JAX does."""
+        called, text = self.called(path)
+        eqn = self.eqns[path[-1]]
+        if eqn.primitive.name == "add":  # the size of the axis, to a negative index
+            return called in _AT and _KEEPS.search(text) is not None
+        if called not in _ALONE.get(eqn.primitive.name, (called,)):
+            return False
+        if called in _SIZED:
+            return _sized(eqn)
+        # Without source, a mode that can be asked for may have been.
+        may_ask = _mode(eqn) in ("CLIP", "FILL_OR_DROP")
+        return bool(called) and not (_ASKED.search(text) if text else may_ask)
+
+    def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
+        """Returns the first elements of the row of one execution."""
+        limits = jnp.array([size - window for size, window in _axes(site.eqn)], jnp.int32)
+        name = site.eqn.primitive.name
+        if name in _SLICES:
+            given = operands[_SLICES[name] :]
+        else:
+            given = operands[:1] if name in ("eq", "add") else operands[1:2]
+        indices = jnp.stack([_int32(x) for x in given])
+        wrong = indices < 0 if name in ("add", "max") else (indices < 0) | (indices > limits)
+        bad = wrong.ravel()
+        if not bad.size:
+            return jnp.zeros(_HEAD, jnp.int32)
+        first = jnp.argmax(indices.ravel() * bad if _sized(site.eqn) else bad)
+        row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
+        return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
+
+    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+        """Returns the rows of a body's equations."""
+        (figures,) = gathered
+        steps = [*site.iterations, *[0] * (self.width - _HEAD - len(site.iterations))]
+        parts = [figures, *(jnp.full((len(figures), 1), n, jnp.int32) for n in steps)]
+        return jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0)
+
+    def merge(self, before: Any, now: Any) -> Any:
+        """Keeps the earlier execution, and adds the numbers."""
+        kept = super().merge(before, now)
+        return kept.at[..., 0].set(before[..., 0] + now[..., 0])
+
+
+def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:
+    """Runs a program once, and returns the indices that were out of bounds, in program order.
+
+    Args:
+        closed: A closed jaxpr of JAX's; it is not run if the user's code indexes nothing.
+        args: Its arguments; none is donated.
+    """
+    probe = _Outside(closed)
+    if not any(map(_indexes, probe.eqns.values())):
+        return ()
+    _, rows = execute(closed, probe, args)
+    return (
+        *(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0]),
+        *_written(probe, closed),
+    )
+
+
+def _written(probe: _Outside, closed: Any) -> Iterator[IndexOutside]:
+    """Yields the negative numbers written as indices beside a mode: JAX adds the size itself."""
+    for ident, eqn in probe.eqns.items():
+        text = probe.called((ident,))[1] if _mode(eqn) == "FILL_OR_DROP" else ""
+        number = _FROM_END.search(text)
+        if number and _KEEPS.search(text):
+            size, _ = _axes(eqn)[0]
+            yield IndexOutside((ident,), "wrapped", -int(number[1]), 1, size, 1, ())
+
+
+def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
+    count, index, which, *iterations = map(int, row)
+    eqn = probe.eqns[path[-1]]
+    size, window = _axes(eqn)[which]
+    name = eqn.primitive.name
+    loops = sum(probe.eqns[step].primitive.name in LOOPS for step in path[:-1])
+    effect = "filled" if name == "gather" else "dropped"
+    effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
+    effect = "cut" if _sized(eqn) else {"eq": "zeros", "add": "wrapped"}.get(name, effect)
+    plain = name in ("eq", "add", "clamp", "max") or probe.called(path)[0].startswith("segment_")
+    written = index if plain or index >= 0 else index - size  # before JAX added the size
+    return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
+
+
+def _indexes(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    if name in ("add", "eq", "clamp"):
+        kinds = "iu" if name == "add" else "iuf"
+        alone = name != "add" or _number(eqn.invars[1]) is not None
+        return alone and eqn.invars[0].aval.dtype.kind in kinds
+    return name in _SLICES or name == "gather" or name.startswith("scatter")
+
+
+def _mode(eqn: Any) -> str:
+    return getattr(eqn.params.get("mode"), "name", "")
+
+
+def _axes(eqn: Any) -> list[tuple[int, int]]:
+    """Returns the size of the axis that each index is of, and the number of elements from there."""
+    name, params, shape = eqn.primitive.name, eqn.params, eqn.invars[0].aval.shape
+    if name == "eq":
+        return [(eqn.invars[1].aval.size, 1)]
+    if name in ("add", "clamp", "max"):
+        return [((_number(eqn.invars[-1]) or 0) + (name == "clamp"), 1)]
+    if name == "dynamic_slice":
+        return list(zip(shape, params["slice_sizes"], strict=True))
+    if name == "dynamic_update_slice":
+        return list(zip(shape, eqn.invars[1].aval.shape, strict=True))
+    numbers = params["dimension_numbers"]
+    if name == "gather":
+        return [(shape[axis], params["slice_sizes"][axis]) for axis in numbers.start_index_map]
+    alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    sizes = iter([eqn.invars[2].aval.shape[n] for n in numbers.update_window_dims])
+    windows = [1 if axis in alone else next(sizes) for axis in range(len(shape))]
+    if _sized(eqn):
+        windows = [0] * len(shape)  # the last element found has the number of all of them
+    return [(shape[axis], windows[axis]) for axis in numbers.scatter_dims_to_operand_dims]
+
+
+def _sized(eqn: Any) -> bool:
+    """Whether it scatters what a function of JAX's with a `size` finds."""
+    return eqn.primitive.name == "scatter-add" and _called(eqn)[0] in _SIZED
+
+
+def _number(atom: Any) -> int | None:
+    """Returns the integer that is written as an operand; None for anything else."""
+    value = getattr(atom, "val", None)
+    return int(value) if value is not None and getattr(value, "ndim", 0) == 0 else None
+
+
+def _int32(x: Any) -> Any:
+    """Converts indices, with those that do not fit at the end of the range."""
+    value, end = jnp.asarray(x), 2**31 - 1
+    if value.dtype.itemsize < 4 or value.dtype == jnp.int32:
+        return value.astype(jnp.int32)
+    low = 0 if jnp.issubdtype(value.dtype, jnp.unsignedinteger) else -end
+    return jnp.clip(value, low, end).astype(jnp.int32)
+
+
+def _called(eqn: Any) -> tuple[str, str]:
+    """Returns the function of JAX that a user or a library called, and the lines of the call."""
+    traceback, called = eqn.source_info.traceback, ""
+    for code, offset in zip(*traceback.raw_frames(), strict=True) if traceback else ():
+        if describe(code.co_filename).own:
+            called = called if code.co_name == _WRAPPER else code.co_name
+            continue
+        line, end, *_ = next(islice(code.co_positions(), offset // 2, None), (None, None))
+        numbers = range(line or 0, (end or line or 0) + 1)
+        return called, "".join(linecache.getline(code.co_filename, n) for n in numbers)
+    return "", ""

@@ -1,0 +1,395 @@
+"""Reads dispatches, waits and executions from a profile of JAX's.
+
+The names are those that XLA's runtime gives its events (jax 0.10.2 and 0.12.0.1): `PjitFunction(f)`
+is a call of a compiled function, with `...Execute...` inside where it gives a program to a device;
+`...Buffer::Await` is a pair of events around a wait for an array that is not ready, and none is
+recorded for one that is; events with `hlo_op` are instructions that a device executes. On a GPU
+(0.11.2) they have the `correlation_id` of the event that launched them, within the event of a
+program's execution, which has a `run_id`; the kernels of a CUDA graph share one, and have the name
+of the graph as their `hlo_op`. What a later version names otherwise is missing from the answer.
+Other waits have events of ours (`WAIT`).
+"""
+
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxlens.questions.timeline.events import (
+    FLATTENS,
+    FROM_DEVICE,
+    TO_DEVICE,
+    Activity,
+    Dispatch,
+    Execution,
+    Wait,
+)
+from jaxlens.stages.compile.profile import GRAPH
+
+MARK = "jaxlens timeline"
+"""Name of the events by which the recorded thread and its clock are found."""
+WAIT = "jaxlens wait"
+"""Name of the events around reads of arrays that are not ready."""
+SKIPPED = ("ThreadpoolListener", "end: ")
+"""What the names of events begin with that are left out."""
+
+_CALL = re.compile(r"PjitFunction\((.*)\)$", re.DOTALL)
+_EXECUTE = re.compile(r"Executable::Execute|^Execute(Replicated|Sharded)")
+_AWAIT = re.compile(r"Buffer::Await$")
+_COMPILE = "backend_compile_and_load"
+_HOST = (
+    (re.compile(r"ParseArguments$"), FLATTENS),
+    (re.compile(r"DevicePut|BufferFromHost|MemcpyH2D"), TO_DEVICE),
+    (re.compile(r"np\.asarray\(jax|MemcpyD2H"), FROM_DEVICE),
+)
+_COLLECTIVE = re.compile(
+    r"(all|ragged-all|reduce|collective)-(reduce|gather|to-all|scatter|permute|broadcast)"
+    r"|ncclDevKernel|^(send|recv)\b",
+)
+_MOST = 100_000  # activities
+_SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
+
+
+class LaunchedBy(NamedTuple):
+    """The launch of kernels by a thread of the host, by the number that both have."""
+
+    correlation: Any
+
+
+class ProfileEvent(NamedTuple):
+    """One event of a profile, in nanoseconds."""
+
+    name: str
+    start: float
+    end: float
+    stats: Mapping[str, Any]
+
+
+Lines = Iterable[tuple[str, str, list[ProfileEvent]]]
+"""Name of the plane (a device, or the host), name of the line (a thread, a stream), events."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadEvents:
+    """What a profile holds, in nanoseconds of the profile's clock.
+
+    Attributes:
+        marks: Start of each mark, in order.
+        dispatches: Calls that gave a program to a device, without lines.
+        waits: Waits of the same thread, without lines and programs.
+        executions: Executions on all devices, without lines.
+        activities: What else is known of that thread and of the devices, without lines.
+    """
+
+    marks: tuple[float, ...] = ()
+    dispatches: tuple[Dispatch, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    executions: tuple[Execution, ...] = ()
+    activities: tuple[Activity, ...] = ()
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of a compiled function that is being read."""
+
+    name: str
+    start: float
+    end: float
+    executes: bool = False
+    at_once: bool = False
+    compiling: float = 0.0
+
+
+@dataclass(slots=True)
+class _Thread:
+    """The events of the recorded thread."""
+
+    marks: list[float] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    activities: list[Activity] = field(default_factory=list)
+
+
+def read(data: bytes) -> ThreadEvents:
+    """Reads a serialized profile; what it lacks is empty."""
+    if not data:
+        return ThreadEvents()
+    return read_lines(lines_of(data), lambda events: any(e.name == MARK for e in events))
+
+
+def lines_of(data: bytes) -> Lines:
+    """Yields the lines of a serialized profile."""
+    profiler: Any = jax.profiler
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of a class of the bindings
+        for plane in profiler.ProfileData.from_serialized_xspace(data).planes:
+            for line in plane.lines:
+                events = [_event(e) for e in line.events if not e.name.startswith(SKIPPED)]
+                yield plane.name, line.name, events
+
+
+def _event(event: Any) -> ProfileEvent:
+    start = float(event.start_ns)
+    return ProfileEvent(event.name, start, start + float(event.duration_ns), dict(event.stats))
+
+
+def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> ThreadEvents:
+    """Reads the lines of a profile.
+
+    Args:
+        lines: Threads and streams.
+        is_main: Whether events are those of the thread to read.
+    """
+    thread = _Thread()
+    runs: dict[tuple[str, str, Any], tuple[float, float]] = {}
+    launches: dict[LaunchedBy, Any] = {}
+    activities: list[Activity] = []
+    for plane, name, events in lines:
+        if is_main(events):
+            thread = _thread(events)
+        for key, event in _instructions(plane, name, events):
+            _extend(runs, key, event.start, event.end)
+        if not plane.startswith("/device:"):
+            launches.update(_launches(events))
+        activities += _on_devices(plane, name, events)
+    runs = _by_run(runs, launches)
+    dispatches = (
+        Dispatch(c.name, c.start, c.end - c.start, None, c.compiling, c.at_once)
+        for c in thread.calls
+        if c.executes
+    )
+    executions = (
+        Execution(device, program, low, high - low)
+        for (device, program, _), (low, high) in runs.items()
+    )
+    ordered = tuple(sorted(executions, key=lambda e: e.start))
+    ends = sorted(e.end for e in ordered if not e.device.startswith("CPU"))
+    waits, copies = _waits_of_copies(thread.activities, ends)
+    return ThreadEvents(
+        tuple(thread.marks),
+        tuple(sorted(dispatches, key=lambda d: d.start)),
+        tuple(_outermost((*thread.waits, *waits))),
+        ordered,
+        tuple(sorted((*copies, *activities), key=lambda a: a.start)[:_MOST]),
+    )
+
+
+def _extend(
+    runs: dict[tuple[str, str, Any], tuple[float, float]],
+    key: tuple[str, str, Any],
+    start: float,
+    end: float,
+) -> None:
+    low, high = runs.get(key, (start, end))
+    runs[key] = min(low, start), max(high, end)
+
+
+def _launches(events: Iterable[ProfileEvent]) -> Iterator[tuple[LaunchedBy, Any]]:
+    """Yields the launches of a thread, each with the number of the execution that it is part of."""
+    run, end = None, 0.0
+    for event in sorted(events, key=lambda e: (e.start, -e.end)):
+        if "run_id" in event.stats and "hlo_op" not in event.stats:
+            run, end = event.stats["run_id"], event.end
+        elif "correlation_id" in event.stats and event.start < end:
+            yield LaunchedBy(event.stats["correlation_id"]), run
+
+
+def _by_run(
+    runs: Mapping[tuple[str, str, Any], tuple[float, float]], launches: Mapping[LaunchedBy, Any]
+) -> dict[tuple[str, str, Any], tuple[float, float]]:
+    """Joins what was launched by one execution; drops launches of unknown ones."""
+    joined: dict[tuple[str, str, Any], tuple[float, float]] = {}
+    for (device, program, run), (start, end) in runs.items():
+        number = launches.get(run) if isinstance(run, LaunchedBy) else run
+        if number is not None:
+            _extend(joined, (device, program, number), start, end)
+    return joined
+
+
+def _waits_of_copies(
+    activities: Iterable[Activity], ends: Sequence[float]
+) -> tuple[list[Wait], list[Activity]]:
+    """Splits reads of arrays into the wait for a device and the copy after it.
+
+    A read in which executions end has waited for the last of them, since a device executes in
+    order. A CPU's profile has the wait itself.
+
+    Args:
+        activities: Those of Python's thread.
+        ends: The ends of all executions on devices other than the CPU, in order.
+    """
+    waits: list[Wait] = []
+    copies: list[Activity] = []
+    for activity in activities:
+        place = bisect_right(ends, activity.end) - 1
+        if activity.lane == FROM_DEVICE and place >= 0 and ends[place] > activity.start:
+            waits.append(Wait(activity.start, ends[place] - activity.start, None))
+            activity = replace(activity, start=ends[place], seconds=activity.end - ends[place])
+        copies.append(activity)
+    return waits, copies
+
+
+def _thread(events: Iterable[ProfileEvent]) -> _Thread:
+    """Reads the events of one thread, enclosing events before the enclosed."""
+    thread = _Thread()
+    begun: dict[Any, float] = {}  # waits, by the number that both events of a pair have
+    current = _Call("", 0.0, 0.0)
+    copied = 0.0
+    for name, start, end, stats in sorted(events, key=lambda e: (e.start, -e.end)):
+        inside = start < current.end
+        if name == MARK:
+            thread.marks.append(start)
+        elif (call := _CALL.match(name)) and not inside:
+            current = _Call(call[1], start, end)
+            thread.calls.append(current)
+        elif _AWAIT.search(name):
+            if "_p" in stats:
+                begun[stats["_p"]] = start
+            elif stats.get("_c") in begun:
+                first = begun.pop(stats["_c"])
+                thread.waits.append(Wait(first, end - first, None))
+                if thread.activities:
+                    thread.activities[-1] = _without_wait(thread.activities[-1], first, end)
+        elif name == WAIT:
+            thread.waits.append(Wait(start, end - start, None))
+        elif inside and _EXECUTE.search(name):
+            current.executes = True
+        elif inside and name == _COMPILE:
+            current.compiling += end - start
+        elif inside and "hlo_op" in stats:
+            current.at_once = True
+        else:
+            lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
+            if lane and start >= copied:  # a copy's event may enclose others of its kind
+                copied = end
+                thread.activities.append(Activity(lane, name, start, end - start))
+    return thread
+
+
+def _without_wait(activity: Activity, start: float, end: float) -> Activity:
+    """Returns a read without a wait in it, which comes first."""
+    if activity.lane != FROM_DEVICE or not activity.start <= start <= end <= activity.end:
+        return activity
+    return replace(activity, start=end, seconds=activity.end - end)
+
+
+def _outermost(waits: Iterable[Wait]) -> Iterator[Wait]:
+    """Yields waits in order, without those within others: a read may be recorded twice."""
+    end = 0.0
+    for wait in sorted(waits, key=lambda w: (w.start, -w.seconds)):
+        if wait.start >= end:
+            yield wait
+            end = wait.end
+
+
+def _instructions(
+    plane: str, line: str, events: Iterable[ProfileEvent]
+) -> Iterator[tuple[tuple[str, str, Any], ProfileEvent]]:
+    """Yields a key of the execution with each instruction on a device.
+
+    A device with a plane of its own (a GPU, a TPU) may have a line of whole programs.
+    """
+    whole = plane.startswith("/device:") and line == "XLA Modules"
+    for event in events:
+        if whole:
+            name, run = event.name.partition("(")[0], (event.start, event.name)
+            yield (_device(plane, event), name, run), event
+        elif "hlo_op" in event.stats:
+            number = event.stats.get("run_id")
+            if number is None and "correlation_id" in event.stats:
+                number = LaunchedBy(event.stats["correlation_id"])
+            program = str(event.stats.get("hlo_module", "")).partition("(")[0]
+            if number is not None:
+                yield (_device(plane, event), program, number), event
+
+
+def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterator[Activity]:
+    """Yields the instructions and copies of devices."""
+    for event in events:
+        name, own = event.name, plane.startswith("/device:")
+        if "hlo_op" in event.stats:
+            instruction = str(event.stats["hlo_op"])
+            name = name if instruction.startswith(GRAPH) or not instruction else instruction
+            kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
+            lane = f"{_device(plane, event)} {kind}"
+        elif own and "Memcpy" in name:
+            lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
+        else:
+            own = own and (line.startswith("Stream") or line.endswith("XLA Ops"))
+            kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
+            lane = f"{_device(plane, event)} {kind}" if own else ""
+        if lane:
+            yield Activity(lane, name, event.start, event.end - event.start)
+
+
+def _device(plane: str, event: ProfileEvent) -> str:
+    if plane.startswith("/device:"):
+        return plane.removeprefix("/device:").replace(":", " ", 1)
+    return f"CPU {event.stats.get('device_ordinal', 0)}"
+
+
+def owned(activities: Iterable[Activity], executions: Sequence[Execution]) -> tuple[Activity, ...]:
+    """Gives instructions the line of the execution that they are part of."""
+    by_device: dict[str, list[Execution]] = {}
+    for execution in executions:
+        by_device.setdefault(execution.device, []).append(execution)
+    starts = {device: [e.start for e in known] for device, known in by_device.items()}
+    result = []
+    for activity in activities:
+        device = activity.lane.rpartition(" ")[0]
+        place = bisect_right(starts.get(device, ()), activity.start) - 1
+        if place >= 0 and activity.start <= by_device[device][place].end:
+            activity = replace(activity, line=by_device[device][place].line)
+        result.append(activity)
+    return tuple(result)
+
+
+def linked(
+    dispatches: Sequence[Dispatch], waits: Sequence[Wait], executions: Sequence[Execution]
+) -> tuple[tuple[Wait, ...], tuple[Execution, ...]]:
+    """Gives executions the name and line of their dispatch, and waits the program they waited for.
+
+    On each device the executions of a program follow its dispatches in order. A wait was for the
+    program whose execution ended last before it did.
+    """
+    taken: dict[tuple[str, str], int] = {}
+    by_name: dict[str, list[Dispatch]] = {}
+    for dispatch in dispatches:
+        by_name.setdefault(_plain(dispatch.program), []).append(dispatch)
+    named = [_of_dispatch(execution, by_name, taken) for execution in executions]
+    ends = sorted(named, key=lambda e: e.end)
+    return tuple(replace(w, program=_waited_for(w, ends)) for w in waits), tuple(named)
+
+
+def _of_dispatch(
+    execution: Execution,
+    by_name: Mapping[str, Sequence[Dispatch]],
+    taken: dict[tuple[str, str], int],
+) -> Execution:
+    plain = _plain(execution.program)
+    queue = by_name.get(plain, ())
+    index = taken.get((execution.device, plain), 0)
+    if index >= len(queue) or queue[index].start > execution.start:
+        name = re.sub(r"^jit_", "", execution.program)
+        return replace(execution, program=name)  # dispatched elsewhere: another thread, before
+    taken[execution.device, plain] = index + 1
+    return replace(execution, program=queue[index].program, line=queue[index].line)
+
+
+def _plain(name: str) -> str:
+    """Returns what the names of a function and of its module share: "jit__lambda", "<lambda>"."""
+    return re.sub(r"[\W_]", "", re.sub(r"^jit[_(]", "", name))
+
+
+def _waited_for(wait: Wait, ends: Iterable[Execution]) -> str:
+    program = ""
+    for execution in ends:
+        if execution.end > wait.end + _SLACK:
+            break
+        if execution.end >= wait.start:
+            program = execution.program
+    return program

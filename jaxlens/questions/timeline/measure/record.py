@@ -1,0 +1,200 @@
+"""Runs code under JAX's profiler, and says what it dispatched and where it waited.
+
+Times, waits and executions come from the profiler; the line of each comes from a log of the lines
+that Python ran, by the same clock. Nothing of JAX runs otherwise than it would; the profiler and
+the log make it a little slower.
+"""
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from traceback import walk_stack
+from types import FrameType
+from typing import Any
+
+import jax
+
+from jaxlens import compat
+from jaxlens.interrupts import deferred, undoing
+from jaxlens.ir.spans import describe
+from jaxlens.questions.timeline.events import (
+    FLATTENS,
+    FROM_DEVICE,
+    TO_DEVICE,
+    CodeLine,
+    Dispatch,
+    RunTimeline,
+    Wait,
+)
+from jaxlens.questions.timeline.measure import read_profile
+from jaxlens.questions.timeline.measure.line_log import LineLog
+from jaxlens.stages.compile.profile import Session
+
+_MARKS = 5
+_OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
+_READS = 100_000  # reads that are noted
+
+
+class TimelineRecording:
+    """A context manager that records one run; `timeline` is known once it is left.
+
+    An error in the recording is never raised in the run: what is missing says why.
+
+    Args:
+        caller: The frame whose line counts until a line of the user's begins; None for none.
+    """
+
+    def __init__(self, caller: FrameType | None = None) -> None:
+        self._session = Session(host_level=2)
+        self._log = LineLog(caller)
+        self._marks: list[tuple[int, int]] = []
+        self._begun: list[int] = []  # when waits began, and the lines of libraries that wait
+        self._libraries: list[str] = []
+        self._ready: list[int] = []  # when Python read what was ready
+        self._stack = ExitStack()
+        self._start = self._seconds = 0
+        self._data = b""
+        self._timeline: RunTimeline | None = None
+
+    def __enter__(self) -> "TimelineRecording":
+        with deferred(self.__exit__):
+            self._session.start()
+            if not self._session.note:
+                self._stack.callback(
+                    compat.mark_waits(read_profile.WAIT, self._wait_begins, self._is_ready)
+                )
+                self._mark()
+                self._stack.enter_context(self._log.logging())
+            self._start = time.perf_counter_ns()
+            return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._timeline is None:
+                self._seconds = time.perf_counter_ns() - self._start
+                self._pause()
+                if not self._session.note:
+                    _drain()
+            self._stop()
+        except BaseException:  # an interrupt, which may come at the line above too
+            self._stop()
+            raise
+        if self._timeline is None:
+            self._timeline = self._read(self._data)
+
+    @undoing
+    def _pause(self) -> None:
+        self._stack.close()
+
+    @undoing
+    def _stop(self) -> None:
+        self._stack.close()
+        self._log.forget()
+        self._data += self._session.stop()
+
+    @property
+    def timeline(self) -> RunTimeline:
+        """What happened in the block."""
+        return self._timeline or RunTimeline(0.0, unknown="it is still running")
+
+    def _mark(self) -> None:
+        """Puts events into the profile at times that are known by Python's clock too."""
+        for _ in range(_MARKS):
+            before = time.perf_counter_ns()
+            with jax.profiler.TraceAnnotation(read_profile.MARK):
+                self._marks.append((before, time.perf_counter_ns()))
+
+    def _read(self, data: bytes) -> RunTimeline:
+        whole = RunTimeline(self._seconds * 1e-9, unknown=self._session.note)
+        if not data:
+            return whole
+        try:
+            events = read_profile.read(data)
+        except Exception as error:  # a profile of a later version
+            return replace(whole, unknown=f"the profile cannot be read: {error}")
+        if len(events.marks) != len(self._marks):
+            return replace(whole, unknown="the profiler recorded nothing of Python's thread")
+        # A mark lies between two times of Python's clock. The largest of the lower bounds lets
+        # lines begin early rather than late, so that a line owns what it starts with.
+        pairs = zip(events.marks, self._marks, strict=True)
+        shift = max(event - after for event, (_, after) in pairs)
+        origin = self._start + shift
+        dispatches = tuple(replace(d, line=self._line(d.start - shift)) for d in events.dispatches)
+        waits = tuple(self._with_lines(events.waits, shift))
+        waits, executions = read_profile.linked(dispatches, waits, events.executions)
+        activities = (
+            replace(a, line=self._line(a.start - shift)) if a.lane in _OF_PYTHON else a
+            for a in read_profile.owned(events.activities, executions)
+        )
+        end = origin + self._seconds
+        return replace(
+            whole,
+            dispatches=tuple(in_seconds(d, origin) for d in dispatches if origin <= d.start < end),
+            waits=tuple(in_seconds(w, origin) for w in waits if origin <= w.start < end),
+            executions=tuple(in_seconds(e, origin) for e in executions if e.end > origin),
+            unknown="the lines of what came late: too many lines ran" * self._log.full,
+            activities=tuple(in_seconds(a, origin) for a in activities if a.start >= origin),
+            ready=tuple(self._lines_of_ready(dispatches, shift)),
+        )
+
+    def _is_ready(self) -> None:
+        if len(self._ready) < _READS:
+            self._ready.append(time.perf_counter_ns())
+
+    def _lines_of_ready(self, dispatches: Sequence[Dispatch], shift: float) -> Iterator[CodeLine]:
+        """Yields the lines that read what was ready, each once; JAX's own reads are left out."""
+        starts = [dispatch.start for dispatch in dispatches]
+        seen = set[CodeLine]()
+        for moment in self._ready:
+            index = bisect_right(starts, moment + shift) - 1
+            within = (
+                index >= 0 and moment + shift < dispatches[index].start + dispatches[index].seconds
+            )
+            line = None if within else self._line(moment)
+            if line is not None and line not in seen:
+                seen.add(line)
+                yield line
+
+    def _wait_begins(self) -> None:
+        """Notes that a wait begins, and the line of the library that waits, if a library does."""
+        frames = ((frame, describe(frame.f_code.co_filename)) for frame, _ in walk_stack(None))
+        frame, file = next((pair for pair in frames if not pair[1].own), (None, None))
+        library = ""
+        if frame is not None and file is not None and file.library:
+            library = f"{file.name}:{frame.f_lineno}"
+        self._libraries.append(library)
+        self._begun.append(time.perf_counter_ns())
+
+    def _with_lines(self, waits: Sequence[Wait], shift: float) -> Iterator[Wait]:
+        """Yields waits with the user's line and the library's, which is noted before each wait."""
+        end = 0.0
+        for wait in waits:
+            index = bisect_right(self._begun, wait.start - shift) - 1
+            noted = index >= 0 and self._begun[index] + shift >= end
+            within = self._libraries[index] if noted else ""
+            yield replace(wait, line=self._line(wait.start - shift), within=within)
+            end = wait.end
+
+    def _line(self, nanoseconds: float) -> CodeLine | None:
+        return self._log.at(int(nanoseconds))
+
+
+def in_seconds(event: Any, origin: float) -> Any:
+    """Returns an event in seconds after the start of the run."""
+    times: dict[str, float] = {
+        "start": (event.start - origin) * 1e-9,
+        "seconds": event.seconds * 1e-9,
+    }
+    if isinstance(event, Dispatch):
+        times["compiling"] = event.compiling * 1e-9
+    return replace(event, **times)
+
+
+def _drain() -> None:
+    """Waits until the devices have done what was dispatched, so that the profile has all of it."""
+    arrays = jax.live_arrays()  # type: ignore[no-untyped-call]
+    for array in arrays:
+        with suppress(Exception):  # an error of a program is raised where the user reads it
+            array.block_until_ready()

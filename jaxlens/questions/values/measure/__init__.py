@@ -1,0 +1,1 @@
+"""Runs a program with measurements of its float values."""

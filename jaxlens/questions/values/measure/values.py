@@ -1,0 +1,302 @@
+"""Measures what every float value of a run held: range, mean, zeros, NaN, the worst iteration.
+
+Values are cut into tiles of one length, so that those of a body are measured by one kernel, however
+many there are: what a measurement costs is its compile. One pass over the bits of a tile counts and
+compares integers, which XLA vectorises, and one more sums deviations. Tiles are joined by NumPy
+after the run.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxlens.compat.arrays import is_ref
+from jaxlens.questions.values.statistics import ValuesRun, ValueStatistics
+from jaxlens.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
+from jaxlens.taps.execute import execute
+from jaxlens.taps.executions import LOOPS, Path
+
+_TILE = 1024
+_LARGE = 64  # tiles of results that are not copied
+_WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
+_MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".split())
+# The columns of a row. Floats are stored by their bits; LEAST and MOST in the order of integers.
+_COLUMNS = range(13)
+(_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE,
+ _MEAN, _STD) = _COLUMNS  # fmt: skip
+_DEVICE = len(_COLUMNS)  # before the iterations
+
+
+class Statistics(Probe):
+    """Measures every execution of every equation with float results.
+
+    A row for each tile.
+
+    Args:
+        depth: The most loops around an equation.
+        wide: Whether the program has float64.
+    """
+
+    def __init__(self, depth: int, wide: bool = False) -> None:
+        self.width = _DEVICE + 1 + depth
+        self.key = "statistics", depth, wide
+        self.dtype = np.dtype(np.int64 if wide else np.int32)
+        self.float: Any = np.dtype(np.float64 if wide else np.float32)
+        self._most = int(np.iinfo(self.dtype).max)
+        self._infinity = int(np.array(np.inf, self.float).view(self.dtype))
+        self._pad = self._word(self._most).view(self.float)
+        self._part = self.float.type(1 / _TILE)  # a sum of so many of these cannot overflow
+
+    def wants(self, path: Path, eqn: Any) -> bool:
+        """Whether an equation has float results of its own, and is measured as a whole."""
+        if eqn.primitive.name in _MOVES or evaluated_bodies(eqn):
+            return False
+        return any(True for _ in float_results(eqn))
+
+    def rows(self, eqn: Any) -> int:
+        """Number of tiles of its float results."""
+        return sum(_tiles(aval) for _, aval in float_results(eqn))
+
+    def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
+        """Returns the float results, and the smallest normal number of each tile of theirs."""
+        values = []
+        for index, _ in float_results(site.eqn):
+            value = unsharded(results[index])
+            # The barrier keeps the equations apart from the copy, which would compute them again.
+            value = lax.optimization_barrier(value)  # type: ignore[no-untyped-call]
+            values.append((lax.abs(value) if jnp.iscomplexobj(value) else value).ravel())
+        tiny = [
+            np.full((_tiles(aval), 1), _tiny(aval.dtype), self.float)
+            for _, aval in float_results(site.eqn)
+        ]
+        return values, np.concatenate(tiny).view(self.dtype)
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """Each large one by itself, which is not copied; all small ones together."""
+        large = [n for n, eqn in enumerate(eqns) if self.rows(eqn) >= _LARGE]
+        small = [n for n in range(len(eqns)) if n not in set(large)]
+        return [*([n] for n in large), *([small] if small else [])]
+
+    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+        """Returns the values, and the smallest normal number of each tile.
+
+        Small values are copied into tiles.
+        """
+        values = [value for values, _ in figures for value in values]
+        tiny = np.concatenate([tiny for _, tiny in figures])
+        if apart and len(figures) == 1 and len(tiny) >= _LARGE:
+            return (*values, jnp.asarray(tiny))
+        more = added(len(tiny)) if apart else 0
+        tiles = [self._tiles(value) for value in values]
+        tiles.append(jnp.full((more, _TILE), self._pad, self.float))
+        return jnp.concatenate(tiles), jnp.asarray(np.pad(tiny, ((0, more), (0, 0))))
+
+    def _tiles(self, value: Any) -> Any:
+        """Returns a value's elements in tiles; their bits are taken where they are read."""
+        if value.ndim == 2:
+            return value  # tiles already
+        short = -value.size % _TILE
+        return lax.pad(value.astype(self.float), self._pad, [(0, short, 0)]).reshape(-1, _TILE)
+
+    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+        """Returns the rows of a body's equations."""
+        *values, tiny = gathered
+        tiles = jnp.concatenate([self._tiles(value) for value in values])
+        bits = lax.bitcast_convert_type(tiles, self.dtype)
+        columns = self._columns(bits, tiny)
+        device = 0 if site.device is None else site.device + 1
+        when = [device, *site.iterations]
+        when += [0] * (self.width - _DEVICE - len(when))
+        columns += [jnp.broadcast_to(jnp.asarray(n, self.dtype), len(bits)) for n in when]
+        return jnp.stack(columns, axis=1)
+
+    def _columns(self, bits: Any, tiny: Any) -> list[Any]:
+        most, infinity = self._word(self._most), self._word(self._infinity)
+        least = self._word(-self._most - 1)
+        size = bits & most
+        finite, zero = size < infinity, size == 0
+        pad = bits == most  # the bits of a NaN that no operation makes
+        nan = (size > infinity) & ~pad
+        ordered = jnp.where(bits < 0, bits ^ most, bits)
+        counts = (zero, nan, size == infinity, (size > 0) & (size < tiny), finite)
+        none = size > infinity
+        numbers = lax.bitcast_convert_type(jnp.where(finite, bits, 0), self.float)
+        columns = (
+            jnp.where(none, most, ordered),
+            jnp.where(none, least, ordered),
+            jnp.where(zero | none, most, size),
+            jnp.where(finite, size, 0),
+            *(count.astype(self.dtype) for count in counts),
+            numbers * self._part,
+        )
+        nothing = self.float.type(0)
+        starts = (most, least, most, *[self._word(0)] * 6, nothing)
+        low, high, smallest, largest, *sums, total = lax.reduce(columns, starts, _joined, (1,))
+        n = lax.max(sums[-1], self._word(1)).astype(self.float)
+        # Deviations are of numbers scaled to 1 by a power of 2, whose squares cannot overflow. They
+        # are from a mean that may lack digits, for parts of tiny numbers do; their sum corrects it.
+        unit = self._word(1 << np.finfo(self.float).nmant)
+        inverse = lax.max(infinity - unit - (largest & infinity), unit)
+        scale = lax.bitcast_convert_type(inverse, self.float)
+        near = total / (n * self._part) * scale
+        apart = jnp.where(finite, numbers * scale[:, None] - near[:, None], 0)
+        squares = (apart, apart * apart)
+        rest, square = lax.reduce(squares, (nothing, nothing), _added, (1,))
+        rest = rest / n
+        std = jnp.sqrt(lax.max(square / n - rest * rest, nothing))
+        mean_std = [lax.bitcast_convert_type(x / scale, self.dtype) for x in (near + rest, std)]
+        rank = jnp.where(sums[1] + sums[2] > 0, most, largest)
+        return [jnp.ones_like(rank), rank, low, high, smallest, largest, *sums, *mean_std]
+
+    def merge(self, before: Any, now: Any) -> Any:
+        """Joins the statistics; keeps the place of the earlier execution unless it is worse."""
+        a, b = ([rows[..., n] for n in _COLUMNS] for rows in (before, now))
+        counts = (_RUNS, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE)
+        joined = dict(zip(counts, (_saturated(a[n], b[n]) for n in counts), strict=True))
+        joined |= {n: lax.min(a[n], b[n]) for n in (_LEAST, _SMALLEST)}
+        joined |= {n: lax.max(a[n], b[n]) for n in (_RANK, _MOST, _LARGEST)}
+        mean, std = self._mean_std(a, b)
+        joined |= {n: lax.bitcast_convert_type(x, self.dtype)
+                   for n, x in ((_MEAN, mean), (_STD, std))}  # fmt: skip
+        when = jnp.where(
+            (b[_RANK] > a[_RANK])[..., None], now[..., _DEVICE:], before[..., _DEVICE:]
+        )
+        both = jnp.concatenate([jnp.stack([joined[n] for n in _COLUMNS], -1), when], -1)
+        runs = before[..., :1], now[..., :1]
+        return jnp.where(runs[1] == 0, before, jnp.where(runs[0] == 0, now, both))
+
+    def _mean_std(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, Any]:
+        one, other = (x[_FINITE].astype(self.float) for x in (a, b))
+        both = lax.max(one + other, jnp.ones_like(one))
+        one, other = one / both, other / both
+        means, stds = (
+            [lax.bitcast_convert_type(x[n], self.float) for x in (a, b)] for n in (_MEAN, _STD)
+        )
+        apart = means[1] - means[0]
+        size = lax.max(
+            lax.max(jnp.abs(apart), stds[0]), lax.max(stds[1], jnp.full_like(one, 1e-37))
+        )
+        parts = one * (stds[0] / size) ** 2 + other * (stds[1] / size) ** 2
+        std = size * jnp.sqrt(parts + one * other * (apart / size) ** 2)
+        return means[0] + apart * other, std
+
+    def _word(self, n: int) -> Any:
+        return self.dtype.type(n)
+
+    def statistics(self, eqn: Any, rows: Any) -> Iterator[ValueStatistics]:
+        """Joins the tiles of each float result."""
+        start = 0
+        for index, aval in float_results(eqn):
+            tiles = rows[start : start + _tiles(aval)]
+            start += len(tiles)
+            yield self._statistics(index, aval, tiles)
+
+    def _statistics(self, index: int, aval: Any, tiles: Any) -> ValueStatistics:
+        def number(bits: int, ordered: bool = False) -> float:
+            bits = bits ^ self._most if ordered and bits < 0 else bits
+            return float(self._word(bits).view(self.float))
+
+        sums = tiles.sum(0, dtype=np.int64).tolist()
+        low, high = tiles.min(0).tolist(), tiles.max(0).tolist()
+        runs = high[_RUNS]
+        weights = tiles[:, _FINITE] / max(sums[_FINITE], 1)
+        means, stds = (
+            tiles[:, n].copy().view(self.float).astype(np.float64) for n in (_MEAN, _STD)
+        )
+        mean = float(weights @ means)
+        std = math.hypot(*(np.sqrt(weights) * stds), *(np.sqrt(weights) * (means - mean)))
+        worst = tiles[tiles[:, _RANK] == high[_RANK]].tolist()
+        _, device, *iterations = min([row[_DEVICE + 1 :], *row[_DEVICE:]] for row in worst)
+        held = sums[_FINITE] + sums[_INF]
+        return ValueStatistics(
+            index,
+            str(aval.dtype),
+            runs,
+            runs * math.prod(aval.shape),
+            number(low[_LEAST], True) if held else math.nan,
+            number(high[_MOST], True) if held else math.nan,
+            number(low[_SMALLEST]) if low[_SMALLEST] != self._most else math.nan,
+            number(high[_LARGEST]) if sums[_FINITE] else math.nan,
+            mean if sums[_FINITE] else math.nan,
+            std if sums[_FINITE] else math.nan,
+            sums[_ZEROS],
+            sums[_NAN],
+            sums[_INF],
+            sums[_SUBNORMAL],
+            tuple(iterations),
+            device - 1 if device else None,
+        )
+
+
+def float_results(eqn: Any) -> Iterator[tuple[int, Any]]:
+    """Yields the index and type of each float result that has elements; a ref has none."""
+    for index, var in enumerate(eqn.outvars):
+        aval = var.aval
+        if is_ref(aval):
+            continue
+        dtype = getattr(aval, "dtype", np.int32)  # a token has none
+        if jnp.issubdtype(dtype, jnp.inexact) and math.prod(aval.shape):
+            yield index, aval
+
+
+def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
+    """Runs a program once, and returns the statistics of each float value.
+
+    Args:
+        closed: A closed jaxpr of JAX's.
+        args: Its arguments; none is donated.
+    """
+    every = equations(closed)
+    floats = [real_type(aval.dtype) for eqn in every.values() for _, aval in float_results(eqn)]
+    probe = Statistics(deepest(closed), any(dtype.itemsize > 4 for dtype in floats))
+    _, rows = execute(closed, probe, args)
+    measured, unmeasured = {}, []
+    for path, tiles in rows.items():
+        if not tiles[0, _RUNS]:
+            unmeasured.append(path)
+        else:
+            depth = sum(every[step].primitive.name in LOOPS for step in path)
+            own = tiles[:, : _DEVICE + 1 + depth]
+            measured[path] = tuple(probe.statistics(every[path[-1]], own))
+    return ValuesRun(measured, tuple(unmeasured))
+
+
+def _tiny(dtype: Any) -> float:
+    """The smallest normal number."""
+    return float(jnp.finfo(real_type(dtype)).tiny)  # type: ignore[no-untyped-call]
+
+
+def _tiles(aval: Any) -> int:
+    count: int = math.prod(aval.shape)
+    return -(-count // _TILE)
+
+
+def unsharded(value: Any) -> Any:
+    """Gathers a value whose sharding is part of its type, so that it can be cut into tiles."""
+    sharding = jax.typeof(value).sharding
+    if all(axis is None for axis in sharding.spec):
+        return value
+    whole = jax.sharding.NamedSharding(sharding.mesh, _WHOLE)
+    return jax.sharding.reshard(value, whole)  # type: ignore[no-untyped-call]
+
+
+def real_type(dtype: Any) -> Any:
+    return np.zeros(0, dtype).real.dtype if jnp.issubdtype(dtype, jnp.complexfloating) else dtype
+
+
+def _joined(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+    joins = (lax.min, lax.max, lax.min, lax.max, *[lax.add] * 6)
+    return tuple(join(x, y) for join, x, y in zip(joins, a, b, strict=True))
+
+
+def _added(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(map(lax.add, a, b))
+
+
+def _saturated(a: Any, b: Any) -> Any:
+    return lax.min(a, np.iinfo(a.dtype).max - b) + b

@@ -1,0 +1,113 @@
+"""What the values of one run held, by equation."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.taps.executions import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStatistics:
+    """What a float result of an equation held, over all its executions.
+
+    Of complex numbers it is their magnitude.
+
+    Attributes:
+        result: The index of the result.
+        dtype: Its element type.
+        executions: Number of executions; several devices of a `shard_map` each count.
+        elements: Number of elements in all executions.
+        least: The smallest element that is no NaN; NaN if there is none.
+        most: The largest, likewise.
+        smallest: The smallest magnitude that is not 0; NaN if there is none.
+        largest: The largest finite magnitude; NaN if there is none.
+        mean: The mean of the finite elements; NaN if there is none.
+        std: Their standard deviation, likewise.
+        zeros: Number of zeros.
+        nan: Number of NaN.
+        inf: Number of infinities.
+        subnormals: Number of elements below the smallest normal number of the type.
+        iterations: Where it was worst: the first execution with a NaN or an infinity, else the
+            first with the largest magnitude. Iterations of the loops around it, outermost first.
+        device: The index of the device in the mesh of a `shard_map` there; None outside of one.
+    """
+
+    result: int
+    dtype: str
+    executions: int
+    elements: int
+    least: float
+    most: float
+    smallest: float
+    largest: float
+    mean: float
+    std: float
+    zeros: int
+    nan: int
+    inf: int
+    subnormals: int
+    iterations: tuple[int, ...] = ()
+    device: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesRun:
+    """The values of one run.
+
+    Attributes:
+        equations: By equation, its float results. Equations that only move elements, calls and
+            loops are left out.
+        unmeasured: Equations that were not executed, or are in the test of a `while`, which
+            nothing leaves.
+    """
+
+    equations: Mapping[Path, tuple[ValueStatistics, ...]]
+    unmeasured: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionArray:
+    """The array that one execution of an equation made.
+
+    Attributes:
+        path: The equation.
+        array: Its first result, a NumPy array.
+        dtype: The element type.
+        tiles: Rows and columns of at most 40 tiles, each with its element of largest magnitude.
+        tile: The rows and columns of elements of a tile.
+        text: The elements in lines, those of the corners where there are many.
+        iterations: The execution: the last one, of the loops around it, outermost first.
+        device: The index of the device in the mesh of a `shard_map`; None outside of one.
+    """
+
+    path: Path
+    array: Any
+    dtype: str
+    tiles: tuple[tuple[float, ...], ...]
+    tile: tuple[int, int]
+    text: tuple[str, ...]
+    iterations: tuple[int, ...] = ()
+    device: int | None = None
+
+
+EXPONENTS = {
+    "float16": (-14, 15),
+    "bfloat16": (-126, 127),
+    "float32": (-126, 127),
+    "complex64": (-126, 127),
+    "float64": (-1022, 1023),
+    "complex128": (-1022, 1023),
+    "float8_e4m3fn": (-6, 8),
+    "float8_e5m2": (-14, 15),
+}
+"""The exponents of the smallest normal number and of the largest number, to base 2."""
+
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 2.0**128 - 2.0**120,
+    "float32": 2.0**128 - 2.0**104,
+    "float64": sys.float_info.max,
+}
+"""The largest finite number, by dtype."""

@@ -1,0 +1,210 @@
+"""Writes a program as one file of Python that needs jax alone: for the report of a bug."""
+
+import base64
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pprint import pformat
+from string import Template
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens import compat
+from jaxlens.errors import OptionError
+from jaxlens.ir.facts import Target
+from jaxlens.questions.variants.runs import Reproducer
+from jaxlens.stages.compile.program_text import of_module
+from jaxlens.stages.compile.xla_options import xla_flags
+
+_PLAIN = 20_000  # characters of StableHLO up to which it is written as text
+_WIDTH = 100
+# The settings that change what XLA makes of a module.
+_SETTINGS = (
+    "jax_disable_most_optimizations",
+    "jax_exec_time_optimization_effort",
+    "jax_memory_fitting_effort",
+    "jax_memory_fitting_level",
+    "jax_optimization_level",
+    "jax_use_shardy_partitioner",
+)
+_FILE = Template('''\
+"""Compiles and runs the program "$name" by itself. Needs jax, and neither the code that the
+program was traced from nor any other package.
+
+Made with jax $jax and jaxlib $jaxlib for $device. $data
+"""
+
+import base64
+import os
+import zlib
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = $flags  # XLA reads them once, when jax is imported
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+from jax.extend.mlir import ir
+
+PLATFORM = $platform
+SETTINGS = $settings
+COMPILER_OPTIONS = $options
+ARGUMENTS = $arguments
+DONATED = $donated
+RESULTS = $results
+MODULE = $module
+
+for name, value in SETTINGS.items():
+    try:
+        jax.config.update(name, value)
+    except AttributeError:
+        print(f"this jax has no setting {name}, which was {value!r}")
+if PLATFORM == "cpu":
+    jax.config.update("jax_platforms", "cpu")
+made_with = ($jax_text, $jaxlib_text)
+print("made with jax {}, jaxlib {}".format(*made_with))
+print(f"this is jax {jax.__version__}, jaxlib {jaxlib.__version__}")
+if jax.default_backend() != PLATFORM:
+    print(f"this runs on {jax.default_backend()}; the program was made for {PLATFORM}")
+
+
+def zeros(*_):
+    return [jnp.zeros(shape, dtype) for shape, dtype in RESULTS]
+
+
+$libraries# A function of the same arguments and results, whose module is replaced by the program.
+shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in ARGUMENTS]
+lowered = jax.jit(zeros, keep_unused=True, donate_argnums=DONATED).lower(*shapes)
+module = lowered.compiler_ir("stablehlo")
+with module.context:
+    sent = ir.Module.parse(MODULE)
+    for op in list(module.body.operations):
+        op.erase()
+    for op in list(sent.body.operations):
+        op.detach_from_parent()
+        module.body.append(op)
+    for attribute in sent.operation.attributes:
+        key = getattr(attribute, "name", attribute)
+        module.operation.attributes[key] = sent.operation.attributes[key]
+compiled = lowered.compile(compiler_options=COMPILER_OPTIONS)
+print("compiled")
+
+$values
+arguments = [jnp.asarray(v, dtype) for v, (_, dtype) in zip(arguments, ARGUMENTS)]
+outputs = jax.block_until_ready(compiled(*arguments))
+for number, output in enumerate(outputs):
+    print(f"ran: output {number} is {output.dtype}{list(output.shape)}")
+''')
+_DRAWN = """\
+random = np.random.default_rng(0)
+arguments = [
+    # Integers are 0: one may be an index or a length.
+    (random.standard_normal(shape) if jnp.issubdtype(dtype, jnp.inexact) else np.zeros(shape))
+    for shape, dtype in ARGUMENTS
+]
+"""
+_SAVED = """\
+saved = np.load(Path(__file__).with_suffix(".npz"))
+arguments = [
+    saved[f"argument{number}"].view(jnp.dtype(dtype)).reshape(shape)
+    for number, (shape, dtype) in enumerate(ARGUMENTS)
+]
+"""
+_LAPACK = """\
+for make in (jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.qr):
+    jax.jit(make).lower(jnp.eye(2))  # registers the LAPACK functions that the program calls
+"""
+
+
+def source(lowered: Any, name: str, target: Target, has_data: bool) -> str:
+    """Returns the file that compiles and runs a lowered program.
+
+    Args:
+        lowered: The `jax.stages.Lowered`, for one device.
+        name: The program's name.
+        target: The target.
+        has_data: Whether it reads its arguments from a file beside it; else it draws them.
+
+    Raises:
+        UnsuitedError: An argument or result is no array.
+    """
+    operation = lowered.compiler_ir("stablehlo").operation
+    text = operation.get_asm(enable_debug_info=False)
+    sent = of_module(text)
+    settings: Any = jax.config
+    known = {key: settings.values[key] for key in _SETTINGS if key in settings.values}
+    # These two may have another value in the block where the call is made.
+    known["jax_enable_x64"] = bool(settings.jax_enable_x64)
+    known["jax_default_matmul_precision"] = settings.jax_default_matmul_precision
+    donated = [n for n, leaf in enumerate(jax.tree.leaves(sent.lowered.args_info)) if leaf.donated]
+    libraries = _LAPACK if "lapack_" in text else ""
+    return _FILE.substitute(
+        name=name.replace("\\", "").replace('"', ""),
+        jax=target.jax,
+        jaxlib=target.jaxlib,
+        jax_text=repr(target.jax),
+        jaxlib_text=repr(target.jaxlib),
+        device=target.kind or target.platform,
+        data="Its arguments are in the .npz file beside it."
+        if has_data
+        else "Its arguments are drawn with a fixed seed; integers are 0.",
+        flags=repr(" ".join(f"--{flag}" for flag in xla_flags())),
+        platform=repr(target.platform),
+        settings=_written(known),
+        options=_written(dict(compat.options_of(lowered) or ())),
+        arguments=_written([_pair(shape) for _, shape in sent.arguments]),
+        donated=repr(tuple(donated)),
+        results=_written([_pair(shape) for shape in sent.results]),
+        module=_embedded(text),
+        libraries=f"{libraries}\n" if libraries else "",
+        values=_SAVED if has_data else _DRAWN,
+    )
+
+
+def data(values: Sequence[Any]) -> Mapping[str, np.ndarray]:
+    """Returns a program's arguments as arrays that NumPy can save; bfloat16 is saved as bytes."""
+    arrays = [np.asarray(value) for value in values]
+    plain = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
+    return {f"argument{number}": array for number, array in enumerate(plain)}
+
+
+def written(
+    path: str | os.PathLike[str], text: str, arrays: Mapping[str, np.ndarray] | None
+) -> Reproducer:
+    """Writes the file, and its arguments beside it.
+
+    Raises:
+        OptionError: The file cannot be written.
+    """
+    beside = os.path.splitext(path)[0] + ".npz" if arrays is not None else ""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        if arrays is not None:
+            np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        raise OptionError(
+            f"expected the name of a file that can be written, got {os.fspath(path)!r} "
+            f"({error.strerror}): cap.reproducer('repro.py')"
+        ) from None
+    return Reproducer(os.fspath(path), text, beside)
+
+
+def _pair(shape: Any) -> tuple[tuple[int, ...], str]:
+    return tuple(shape.shape), shape.dtype.name
+
+
+def _written(value: Any) -> str:
+    return pformat(value, width=_WIDTH)
+
+
+def _embedded(text: str) -> str:
+    """Returns an expression for the text: itself if it is short, else compressed."""
+    if len(text) <= _PLAIN and '"""' not in text and not text.endswith(("\\", '"')):
+        return f'r"""\n{text.strip()}\n"""'
+    code = base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+    lines = "\n".join(f'    "{code[i : i + _WIDTH - 6]}"' for i in range(0, len(code), _WIDTH - 6))
+    return f"zlib.decompress(base64.b85decode(\n{lines}\n)).decode()"

@@ -1,0 +1,1 @@
+"""Compiles programs in a child process, which they may end."""

@@ -1,1 +1,0 @@
-"""Traces or compiles variants of a program, to compare them with the original."""

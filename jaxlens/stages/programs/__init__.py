@@ -1,1 +1,0 @@
-"""Programs as text: compiled, edited, extracted and written to a file."""

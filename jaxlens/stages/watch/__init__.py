@@ -1,1 +1,0 @@
-"""Logs what JAX traces, lowers and compiles in a block, and how to avoid recompiles."""

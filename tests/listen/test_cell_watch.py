@@ -1,0 +1,118 @@
+"""What a watch of cells reads of each compile, beside JAX's own figures."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlens.listen import cell_watch
+from jaxlens.listen.cell_watch import ArrayGrowth, CellWatch
+from jaxlens.listen.listen import UNHEARD
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.fixture
+def watch():
+    watch = CellWatch(lambda: "")
+    watch.start()
+    yield watch
+    watch.stop()
+
+
+def compiled(watch):
+    return watch.split().log().compiles
+
+
+def analysed(f, *args):
+    stats = f.lower(*args).compile().memory_analysis()
+    sizes = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    return sizes - stats.alias_size_in_bytes
+
+
+def test_the_bytes_are_those_of_jax(watch):
+    def step(w, x):
+        return w - jnp.tanh(x @ w).sum() * jnp.cos(x.T @ x) @ w
+
+    w, x = np.ones((64, 32), np.float32), np.ones((128, 64), np.float32)
+    for donated in ((), (0,)):
+        f = jax.jit(step, donate_argnums=donated)
+        f(jnp.asarray(w), x)
+        (call,) = compiled(watch)
+        assert call.bytes == analysed(f, w, x)
+        assert call.bytes >= w.nbytes + x.nbytes
+        compiled(watch)
+
+
+def test_captured_arrays_that_are_large_together(watch):
+    large, small = jnp.ones((1500, 2000)), jnp.ones((10, 10))
+
+    @jax.jit
+    def f(x):
+        return jax.lax.scan(lambda c, _: (c @ large.T @ large, small.sum()), x, length=2)
+
+    x = np.ones((2, 2000), np.float32)
+    f(x)
+    (call,) = compiled(watch)
+    assert [(a.name, a.bytes) for a in call.captured] == [("large", 12_000_000), ("small", 400)]
+    # XLA does not count what is in the executable
+    assert call.bytes == analysed(f, x) + large.nbytes + small.nbytes
+
+
+def test_a_split_takes_what_has_ended(watch):
+    f = jax.jit(lambda x: x * 3)
+    low = f.lower(np.ones(3))
+    assert compiled(watch) == ()
+    low.compile()
+    (call,) = compiled(watch)
+    assert [step.kind for step in call.steps] == ["trace", "lower", "compile"]
+    assert compiled(watch) == ()
+
+
+def test_a_note_belongs_to_the_cell_in_which_it_was_made(watch):
+    watch.trouble("a call could not be read")
+    assert watch.split().log().trouble == ("a call could not be read",)
+    watch.trouble(UNHEARD)
+    assert [watch.split().log().trouble for _ in range(2)] == [(UNHEARD,), (UNHEARD,)]
+
+
+def test_growth_needs_five_looks_and_bytes(monkeypatch):
+    monkeypatch.setattr(cell_watch, "_SHARE", 0)
+    sizes = iter(
+        [0, 1, 2, 3, 4, 5, 6 * 10**7, 7 * 10**7, 6 * 10**7, *range(10**8, 8 * 10**8, 10**8)]
+    )
+    monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: next(sizes))
+    jnp.ones(3)  # starts the backend
+    growth = ArrayGrowth({})
+    found = [growth.look() for _ in range(16)]
+    assert [n for n, one in enumerate(found) if one] == [6, 13]
+    assert found[6] == (1, 6 * 10**7)
+    assert found[13] == (6 * 10**7, 5 * 10**8)
+
+
+def test_a_look_waits_for_five_hundred_times_its_cost(monkeypatch):
+    times = iter([0.0, 1.0, 450.0, 501.5, 501.6])
+    monkeypatch.setattr(cell_watch.time, "perf_counter", lambda: next(times))
+    looks = []
+    monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: looks.append(1) or 0)
+    growth = ArrayGrowth({})
+    for _ in range(3):
+        growth.look()
+    assert len(looks) == 2
+
+
+def test_arrays_of_new_names_and_cells_without_arrays_are_no_growth(monkeypatch):
+    monkeypatch.setattr(cell_watch, "_SHARE", 0)
+    size = 3_000_000 // 4
+    names = {}
+    growth = ArrayGrowth(names)
+    for n in range(8):  # the data of a notebook, a cell each
+        names[f"x{n}"] = jnp.ones(size)
+        assert growth.look() is None
+    names["kept"] = []
+    looks = []
+    for _ in range(6):
+        names["kept"].append(jnp.ones(size))
+        looks += [growth.look(), growth.look()]  # the second cell makes no array
+    before, now = next(look for look in looks if look)
+    assert now - before >= 5 * 3_000_000
