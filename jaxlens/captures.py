@@ -4,13 +4,13 @@ It can be saved to one file, and loaded where JAX has no device or is not instal
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from jaxlens.errors import CaptureFileError, UnavailableError, first_line, nearest
-from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
+from jaxlens.errors import CaptureFileError, UnavailableError, nearest
+from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -25,16 +25,17 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
-from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
 from jaxlens.ir.stage import BY_NAME, STAGES, StageInfo
 from jaxlens.links.links import Links
-from jaxlens.questions.variants.edited import Edited, changes
-from jaxlens.questions.variants.extracted import Extracted
-from jaxlens.questions.variants.runs import Reproducer
+
+if TYPE_CHECKING:
+    from jaxlens.questions.variants.edited import Edited
+    from jaxlens.questions.variants.extracted import Extracted
+    from jaxlens.questions.variants.runs import Reproducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,25 +275,9 @@ class Capture:
         Raises:
             UnavailableError: The function has no transform, or this is not a live call.
         """
-        rungs = tuple(Capture(*rung) for rung in self.driver.rungs())
-        same = rungs[-1].program.transforms == self.program.transforms  # else its rung shows a jit
-        return (*rungs[:-1], self) if same else rungs
+        from jaxlens.questions.trace.measure import rungs_of
 
-    def checkpointed(self) -> Iterator[Attempt["Capture"]]:
-        """Yields ways to apply `jax.checkpoint` to what the program differentiates.
-
-        Raises:
-            UnavailableError: This is not a live call, or a way cannot be traced.
-        """
-        return (_attempt(way) for way in self.driver.checkpointed())
-
-    def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt["Capture"]:
-        """Returns a way to replace loops by scans with checkpointed bodies.
-
-        Args:
-            loops: Returns the loops of a jaxpr to replace.
-        """
-        return _attempt(self.driver.scan_checkpointed(loops))
+        return rungs_of(self)
 
     def save(self, path: str | os.PathLike[str], *, stages: Collection[str] | None = None) -> None:
         """Writes the capture to one file, which `jaxlens.load` reads without JAX.
@@ -308,7 +293,7 @@ class Capture:
         """
         save(self.program, self.driver, path, stages=stages)
 
-    def reproducer(self, path: str | os.PathLike[str], *, data: bool = False) -> Reproducer:
+    def reproducer(self, path: str | os.PathLike[str], *, data: bool = False) -> "Reproducer":
         """Writes one file of Python that compiles and runs the program with jax alone.
 
             jaxlens.capture(step, params, x).reproducer("repro.py")
@@ -331,15 +316,17 @@ class Capture:
                 functions, or is not live.
             OptionError: The file cannot be written, or an argument has no data to save.
         """
-        return self.driver.reproducer(path, data)
+        from jaxlens.questions.variants.measure.reproducer import reproducer
+
+        return reproducer(self, path, data)
 
     @overload
     def edit(self, stage: str) -> str: ...
 
     @overload
-    def edit(self, stage: str, text: str, *, run: int = 10) -> Edited: ...
+    def edit(self, stage: str, text: str, *, run: int = 10) -> "Edited": ...
 
-    def edit(self, stage: str, text: str | None = None, *, run: int = 10) -> str | Edited:
+    def edit(self, stage: str, text: str | None = None, *, run: int = 10) -> "str | Edited":
         """Returns a text to change; given a changed one, compiles and runs it and compares.
 
             text = cap.edit("stablehlo")
@@ -363,24 +350,9 @@ class Capture:
             OptionError: It has other parameters, or an argument has no data.
             UnavailableError: The program is not live, for several devices, or calls Python.
         """
-        if text is None:
-            return self.driver.editable(stage)
-        other = Capture(*self.driver.edited(stage, text))
-        named = self.program.name, other.driver.holder.removeprefix("edited ")
-        # HLO is converted to StableHLO to be compiled: so is the original, as its unchanged text.
-        again = stage == "hlo"
-        first = Capture(*self.driver.edited(stage, self.driver.editable(stage))) if again else self
-        try:
-            kernels = _numbers_of_kernels(first, other)
-            if not run:
-                return Edited(*named, other, kernels=kernels)
-            before, after = first.driver.flat_run(run), other.driver.flat_run(run)
-        except RuntimeError as error:  # XLA's
-            raise UnavailableError(
-                f"XLA does not compile or run this {named[1]}: {first_line(error, 200)}"
-            ) from None
-        outputs = changes([leaf.name for leaf in self.outputs], before, after)
-        return Edited(*named, other, outputs, before.seconds, after.seconds, kernels, before.how)
+        from jaxlens.questions.variants.measure.edit import edit, editable
+
+        return editable(self, stage) if text is None else edit(self, stage, text, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +367,7 @@ class ProgramPart:
     capture: Capture
     name: str
 
-    def extract(self, *, run: int = 10) -> Extracted:
+    def extract(self, *, run: int = 10) -> "Extracted":
         """Runs the instruction as a program of its own, on the values that it has in the program.
 
             cap.kernel("fusion.3").extract()
@@ -416,22 +388,11 @@ class ProgramPart:
             UnavailableError: It is inside of a fusion or a branch, or this jaxlib does not
                 compile optimised HLO.
         """
+        from jaxlens.questions.variants.measure.extraction import extract
+
         found = [k.instruction for k in self.capture.kernels if k.name == self.name]
         name = next(filter(None, found), self.name)
-        done, variant = self.capture.driver.extracted(name, run)
-        return Extracted(self.capture.program.name, done, Capture(*variant))
-
-
-def _numbers_of_kernels(before: Capture, after: Capture) -> tuple[int, int] | None:
-    try:
-        return len(before.kernels), len(after.kernels)
-    except UnavailableError:
-        return None
-
-
-def _attempt(way: Attempt[Variant]) -> Attempt[Capture]:
-    name, code, make = way
-    return name, code, lambda: Capture(*make())
+        return extract(self.capture, name, run)
 
 
 def load(path: str | os.PathLike[str]) -> Capture:

@@ -6,10 +6,9 @@ says what is missing and what to do; a driver overrides what its source has. The
 of `stages/existing/` hold one compiled program, a module's text or a folder of dumps.
 """
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import (
@@ -25,16 +24,9 @@ from jaxlens.ir.facts import (
     Source,
     Stage,
     Timing,
-    Trial,
     Verdict,
 )
-from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.silent.index_outside import IndexOutside
-from jaxlens.questions.values.statistics import ExecutionArray, ValuesRun
-from jaxlens.questions.variants.runs import ExtractedRun, ProgramRun, Reproducer
-from jaxlens.taps.equation_errors import NumericsRun
-from jaxlens.taps.executions import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
@@ -46,9 +38,7 @@ UNCHECKPOINTED = "nothing (those there removed)"
 """The name of the attempt without `jax.checkpoint`, where the program has it."""
 Variant = tuple[Program, "Driver"]
 """Another program made from the same call, with where its facts come from."""
-T = TypeVar("T")
-Attempt = tuple[str, str, Callable[[], T]]
-"""A way to rewrite a program: in words, in Python, and what traces it."""
+RUNNING = "program that could run with arguments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,99 +210,25 @@ class Driver:
         """Executes the program `n` times and measures it."""
         self.lacks("program that could run with arguments")
 
+    def live(self, noun: str = RUNNING, traces: bool = False) -> Any:
+        """The live driver of the program, which a question asks for what it measures.
+
+        Args:
+            noun: What is missing where there is none, for the message.
+            traces: Whether its Python function is to be traced again.
+
+        Raises:
+            UnavailableError: The program is not live, or has no function.
+        """
+        self.lacks(noun)
+
     def run_watched(self, n: int) -> Run:
         """`run` with the seconds of each instruction, from the profiler, which slows it."""
         return self.run(n)
 
-    def nonfinite(self) -> NonFiniteRun:
-        """Runs the program once, and returns which equations had NaN and infinities."""
-        self.lacks("program that could run with arguments")
-
-    def numerics(self) -> NumericsRun:
-        """Runs the program op by op, in float64 and compiled, and returns the error of each."""
-        self.lacks("program that could run with arguments")
-
-    def bounds(self) -> tuple[IndexOutside, ...]:
-        """Runs the program once, and returns the indices that were out of bounds."""
-        self.lacks("program that could run with arguments")
-
-    def values(self) -> ValuesRun:
-        """Runs the program once, and returns what each float value held."""
-        self.lacks("program that could run with arguments")
-
-    def array_at(self, ident: str) -> ExecutionArray | None:
-        """Runs the program once, and returns what the last execution of an equation made."""
-        self.lacks("program that could run with arguments")
-
-    def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:
-        """Runs the program once, and returns what one execution of an equation read and made."""
-        self.lacks("program that could run with arguments")
-
-    def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
-        """Runs the program with equations changed as `GUARDS` says.
-
-        Returns which have NaN then, and the largest change of results that are finite as it is.
-        """
-        self.lacks("program that could run with arguments")
-
-    def widened(self) -> tuple[NonFiniteRun, float] | None:
-        """Runs the program with every float in float64, and returns what `guarded` does.
-
-        None if some equation cannot be.
-        """
-        self.lacks("program that could run with arguments")
-
-    def reproducer(self, path: str | os.PathLike[str], data: bool) -> Reproducer:
-        """Writes a file that compiles and runs the program by itself; compiles nothing here."""
-        self.lacks("program that could be written to a file")
-
-    def editable(self, stage: str) -> str:
-        """A stage's text with constants in full, which can be changed and compiled."""
-        self.lacks("program that could be changed")
-
-    def edited(self, stage: str, text: str) -> Variant:
-        """The program of a changed text, with this one's arguments."""
-        self.lacks("program that could be changed")
-
-    def extracted(self, name: str, n: int) -> tuple[ExtractedRun, Variant]:
-        """Runs one instruction of the optimised program alone; with its program."""
-        self.lacks("program that could run with arguments")
-
-    def module_arguments(self) -> list[Any]:
-        """The arrays that the program's module is called with, as NumPy arrays."""
-        self.lacks("arguments to run it with")
-
-    def flat_run(self, n: int) -> ProgramRun:
-        """Executes the program `n` times, with its results as NumPy arrays."""
-        self.lacks("program that could run with arguments")
-
     def limits(self, dtypes: Iterable[str]) -> Limits | None:
         """What a device of this kind does at most; None where no device could be measured."""
         self.lacks("device that could be measured: name one, as in --roofline h100")
-
-    def rungs(self) -> tuple[Variant, ...]:
-        """The function with ever more of its transforms, itself first."""
-        self.lacks("function, of whose transforms a ladder could be made")
-
-    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
-        """Compares the program with one that has scans in the place of a body's unrolled loops."""
-        self.lacks("function that could be traced with a scan")
-
-    def checkpointed(self) -> Iterator[Attempt[Variant]]:
-        """The ways to put `jax.checkpoint` round what the program differentiates."""
-        yield self.lacks("function that could be traced under jax.checkpoint")
-
-    def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt[Variant]:
-        """Scans with checkpointed bodies in the place of the loops that `loops` gives."""
-        self.lacks("function that could be traced under jax.checkpoint")
-
-    def donating(self, names: Collection[str]) -> Variant:
-        """The program with more inputs donated, which are given by their names."""
-        self.lacks("program that could be compiled with donated inputs")
-
-    def under_policy(self, name: str, policy: Callable[..., Any]) -> Variant:
-        """The program with what it differentiates under `jax.checkpoint` with a policy."""
-        self.lacks("function that could be traced under jax.checkpoint")
 
 
 class RecordedDriver(Driver):
@@ -320,21 +236,8 @@ class RecordedDriver(Driver):
 
     holder = "a capture loaded from a file"
 
-    def rungs(self) -> tuple[Variant, ...]:
-        raise UnavailableError(
-            f"{self.holder} is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
-        )
-
     def run(self, n: int) -> Run:
         raise UnavailableError(f"{self.holder} holds no program that could run")
 
     def limits(self, dtypes: Iterable[str]) -> Limits | None:
         return None
-
-    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
-        raise UnavailableError(f"{self.holder} holds no program to try")
-
-    def checkpointed(self) -> Iterator[Attempt[Variant]]:
-        raise UnavailableError(
-            "what jax.checkpoint would change is tried on live calls: this capture was saved"
-        )

@@ -4,17 +4,16 @@ A capture traces, lowers and compiles at most once (`session/tracing.py`, `sessi
 It compiles again only for pass dumps or a profile that an earlier compile did not record.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
 
-from jaxlens import compat
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import REMAT, Attempt, Extra, Loop, Variant
+from jaxlens.ir.driver import RUNNING, Extra, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -29,23 +28,14 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
-from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import origins
-from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.needs import Needs, Passes
 from jaxlens.ir.spans import describe
-from jaxlens.questions.memory.measure.checkpoint import WAYS, WITHOUT, Way, over_loops, traced
-from jaxlens.questions.variants.measure import edited_text
-from jaxlens.questions.variants.measure.edited_text import EditedText
-from jaxlens.questions.variants.runs import ExtractedRun
 from jaxlens.stages.call.abstract_call import shaped
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.target import resolve
+from jaxlens.stages.call.target import ResolvedTarget, resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
-from jaxlens.stages.call.transform_stack import rungs, traceable
-from jaxlens.stages.child.first_in_child import tried, vouch
-from jaxlens.stages.compile.program_text import mark_donated
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace
@@ -53,6 +43,7 @@ from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stable
 from jaxlens.stages.session.running import Running
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.trace import sources
+from jaxlens.stages.trace.trace import Trace
 
 _NO_JIT = (
     "jax_disable_jit is on here, so the call runs op by op: this is the one program that jit makes "
@@ -85,10 +76,10 @@ def capture(
         OptionError: `f` cannot be called.
         TargetError: There is no such target.
     """
-    return Capture(*_prepared(prepare(f, args, dict(kwargs or {}), name), target, transforms))
+    return Capture(*prepared(prepare(f, args, dict(kwargs or {}), name), target, transforms))
 
 
-def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]) -> Variant:
+def prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]) -> Variant:
     """Returns the program and the driver of a prepared call."""
     staging = TracedCall(call, resolve(target, call.leaves, call.settings))
     if staging.place.target.devices == 1 < jax.device_count():
@@ -115,29 +106,14 @@ def _jit_of(span: Span | None) -> str:
     return "" if span is not None and describe(span.key).own else "jax.jit"
 
 
-def ladder_of(opened: Call, of: TraceableCall) -> tuple[Variant, ...]:
-    """Returns a program per rung of a call's ladder of transforms, the plain function first.
-
-    A rung whose outermost transform is jit is traced through a caller, so that its jaxpr shows
-    the jit eqn.
-
-    Args:
-        opened: The call.
-        of: The same, prepared: with its name, how often it was traced, and whether
-            `jaxlens.core` traces it, which cannot be detected from shapes.
-    """
-    variants = []
-    transforms: tuple[str, ...] = ()
-    for rung in rungs(opened.function, opened.args, opened.kwargs):
-        transforms = (rung.transform, *transforms) if rung.transform else transforms
-        call = prepare(traceable(rung), rung.args, rung.kwargs, of.name, of.core is not None)
-        call = replace(call, tracings=of.tracings)
-        variants.append(_prepared(call, None, transforms))
-    return tuple(variants)
-
-
 class LiveDriver(Running):
-    """Drives JAX for one call."""
+    """Drives JAX for one call.
+
+    Attributes:
+        own_text: Whether all its texts were made by this process, none by a user.
+    """
+
+    own_text = True
 
     def __init__(self, staging: TracedCall, target: str = "") -> None:
         frames = origins(lambda: self.stage("stablehlo").module)
@@ -285,153 +261,22 @@ class LiveDriver(Running):
     def _sources(self) -> Mapping[str, Source]:
         return sources.sources(self.stage("jaxpr").module, self.staging.call.span)
 
-    def rungs(self) -> tuple[Variant, ...]:
-        """Returns the ladder of transforms: the plain function, then one more transform each.
-
-        Raises:
-            UnavailableError: The function has no transform, or was made for a trial.
-        """
-        with self.staging.as_called():
-            return ladder_of(self.staging.opened, self.staging.call)
-
-    def checkpointed(self) -> Iterator[Attempt[Variant]]:
-        """Yields each way to apply `jax.checkpoint`: in words, in Python, and a function.
-
-        The function traces the call again with each differentiated function wrapped, and raises
-        UnavailableError if that is impossible.
-        """
-        if self.staging.by_core:
-            raise UnavailableError(
-                "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
-            )
-        with_checkpoint = any(n.opcode in REMAT for n in self.stage("jaxpr").module.nodes())
-        for way in (WITHOUT, *WAYS) if with_checkpoint else WAYS:
-            yield way.name, way.code, partial(self._under, way)
-
-    def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt[Variant]:
-        """Returns the attempt to replace unrolled loops by scans with checkpointed bodies.
-
-        Its function raises UnavailableError if that is impossible.
+    def retraced(self, trace: Callable[[TraceableCall, ResolvedTarget], Trace]) -> Variant:
+        """Returns the program of the call as another function traces it.
 
         Args:
-            loops: Returns the loops of a jaxpr's entry, as `ir.driver.Loop`.
+            trace: Traces the call, of which it gets the shapes, for a target.
         """
-        way = over_loops(loops)
-        return "", way.code, partial(self._under, way)
-
-    def under_policy(self, name: str, policy: Callable[..., Any]) -> Variant:
-        """Returns the program with what it differentiates under `jax.checkpoint` with a policy.
-
-        Args:
-            name: The policy's name.
-            policy: A policy, as `jax.checkpoint_policies` has them.
-
-        Raises:
-            UnavailableError: The call cannot be traced so.
-        """
-        wrap = partial(jax.checkpoint, policy=policy)
-        return self._under(Way("the whole function", f"jax.checkpoint(f, policy={name})", wrap))
-
-    def donating(self, names: Collection[str]) -> Variant:
-        """Returns the program with more inputs donated, made of a copy of the lowered one.
-
-        Args:
-            names: The inputs' names.
-
-        Raises:
-            UnavailableError: The lowered program cannot be copied.
-        """
-        # The jits of libraries name the inputs of the lowered program in their own way.
-        users = {leaf.path: leaf.name for leaf in self.staging.call.inputs if leaf.path}
-        inputs = tuple(
-            replace(leaf, name=users.get(leaf.name, leaf.name)) for leaf in self._entry_inputs()
-        )
-        lowered = compat.own_copy(self.staging.lowered)
-        if lowered is None:
-            raise UnavailableError("this version of JAX copies no lowered program")
-        places = [n for n, leaf in enumerate(inputs) if leaf.name in names]
-        mark_donated(lowered.compiler_ir("stablehlo"), places)
-        name, target = self.staging.call.name, self.staging.place.target
-        inputs = tuple(replace(leaf, donated=leaf.donated or leaf.name in names) for leaf in inputs)
-        cure = f"look at the capture of {name}"
-        staging = ExistingTrace(
-            name, inputs, target, "a trial", cure, outputs=self.outputs, make=lambda: lowered
-        )
-        program = Program(name, inputs, (), target, origin="with donated inputs")
-        return program, ExistingDriver(staging, {}, {"jaxpr": "jaxpr"})
-
-    def editable(self, stage: str) -> str:
-        return vouch(super().editable(stage))
-
-    def edited(self, stage: str, text: str) -> Variant:
-        """Returns the program of a changed text, with this one's arguments; compiles nothing.
-
-        Args:
-            stage: What the text is: "stablehlo", "hlo" or "optimized".
-            text: The text.
-
-        Raises:
-            ReadError: The text cannot be parsed.
-            OptionError: It takes other arguments.
-            UnavailableError: See `reproducer`.
-        """
-        inputs = self._entry_inputs()
-        self._check_refs(edited=True)
-        with self._taken("an edited program") as lowered:
-            options = compat.options_of(lowered) or ()
-            outputs = self.outputs()
-            tried(text, self.staging.place.target, options=options)
-            sent = edited_text.parsed(stage, text, inputs, outputs, options)
-        given = partial(self._passed, lowered)
-        return self._of_text(f"edited {sent.language}", sent, inputs, given)
-
-    def extracted(self, name: str, n: int) -> tuple[ExtractedRun, Variant]:
-        """Runs one instruction of the optimised program alone, and the whole, `n` times each.
-
-        Raises:
-            OptionError: There is no such instruction, or an argument has no data.
-            UnavailableError: See `reproducer`; or this jaxlib cannot compile it alone.
-        """
-        run = self._extraction(name, n)
-        inputs = tuple(Input(f"input {i}", type_of(x)) for i, x in enumerate(run.inputs))
-        outputs = tuple(Input(f"result[{i}]", type_of(x)) for i, x in enumerate(run.outputs))
-        options = compat.options_of(self.staging.lowered) or ()
-        sent = edited_text.parsed("optimized", run.text, inputs, outputs, options)
-        return run, self._of_text(f"{name} by itself", sent, inputs, partial(list, run.inputs))
-
-    def _entry_inputs(self) -> tuple[Input, ...]:
-        """Returns the inputs that the lowered program has."""
-        return entry_inputs(self.stage("stablehlo").module)
-
-    def _of_text(
-        self,
-        holder: str,
-        sent: EditedText,
-        inputs: tuple[Input, ...],
-        given: Callable[[], list[Any]],
-    ) -> Variant:
-        """Returns the program of a text, with the arguments to run it with."""
-        name, target = self.staging.call.name, self.staging.place.target
-        staging = ExistingTrace(
-            name,
-            inputs,
-            target,
-            holder,
-            f"look at the capture of {name}",
-            outputs=lambda: sent.outputs,
-            make=lambda: sent.lowered,
-            given=given,
-        )
-        driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **sent.missing})
-        return Program(name, inputs, (), target, origin=holder), driver
-
-    def _under(self, way: Way) -> Variant:
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
         with self.staging.as_called():
-            again = TracedCall.traced_before(call, place, traced(call, place, way))
+            again = TracedCall.traced_before(call, place, trace(call, place))
         own = call.name, call.inputs, call.statics, place.target, call.span
         return Program(*own, unjitted=call.unjitted), LiveDriver(again)
+
+    def entry_inputs(self) -> tuple[Input, ...]:
+        """Returns the inputs that the lowered program has."""
+        return entry_inputs(self.stage("stablehlo").module)
 
 
 class ExistingDriver(LiveDriver):
@@ -442,6 +287,8 @@ class ExistingDriver(LiveDriver):
         stages: Stages that exist as text, used instead of making them.
         missing: Names of the earlier stages that do not exist, with their noun for the message.
     """
+
+    own_text = False
 
     def __init__(
         self, staging: ExistingTrace, stages: Mapping[str, Stage], missing: Mapping[str, str]
@@ -462,10 +309,10 @@ class ExistingDriver(LiveDriver):
     def waits_for(self, name: str) -> str | None:
         return None if name in self._missing else super().waits_for(name)
 
-    def editable(self, stage: str) -> str:
-        return Running.editable(self, stage)  # a user may have written it
+    def live(self, noun: str = RUNNING, traces: bool = False) -> Any:
+        return self.lacks(noun) if traces else self
 
-    def _entry_inputs(self) -> tuple[Input, ...]:
+    def entry_inputs(self) -> tuple[Input, ...]:
         return self.staging.call.inputs
 
     @cached_property
@@ -474,9 +321,3 @@ class ExistingDriver(LiveDriver):
             n for n in ("jaxpr", "stablehlo", "hlo", "optimized") if n not in self._missing
         )
         return sources.sources(self.stage(first).module)
-
-    def rungs(self) -> tuple[Variant, ...]:
-        self.lacks("Python function, of whose transforms a ladder could be made")
-
-    def checkpointed(self) -> Iterator[Attempt[Variant]]:
-        yield self.lacks("Python function, which could be traced under jax.checkpoint")

@@ -213,7 +213,7 @@ RUNS = {
     "run": lambda cap: cap.driver.run(2).outputs,
     "cost": lambda cap: jaxlens.cost(cap, run=1).run().outputs,
     "extract": lambda cap: cap.kernel(cap.kernels[0].name).extract(run=1) and None,
-    "arguments": lambda cap: cap.driver.module_arguments() and None,
+    "arguments": lambda cap: cap.driver.live().module_arguments() and None,
 }
 
 

@@ -59,7 +59,10 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     Raises:
         UnavailableError: It holds no function (a file, a Lowered), or has no backward pass.
     """
-    ways = list(capture.checkpointed())  # raises where there is no function to trace again
+    capture.driver.live("function that could be traced under jax.checkpoint", traces=True)
+    from jaxlens.questions.memory.measure.checkpoint import attempts
+
+    ways = list(attempts(capture))
     jit = capture.program.jit
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
@@ -150,7 +153,9 @@ def _over_loops(capture: Capture) -> Iterator[Tried]:
         within.extend(loops)
         return sorted((loop.first, loop.size, loop.count) for loop in loops)
 
-    trial = _trial(*capture.scan_checkpointed(spans))
+    from jaxlens.questions.memory.measure.checkpoint import scan_attempt
+
+    trial = _trial(*scan_attempt(capture, spans))
     if not within:
         why = "what is differentiated calls the function it stands in"
         trial = replace(trial, peak=None, why=why)

@@ -118,7 +118,10 @@ def facts(capture: Capture) -> FirstNan:
     """
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
-    run = capture.driver.nonfinite()
+    capture.driver.live()  # else JAX need not be here
+    from jaxlens.questions.nan.measure.runs import nonfinite
+
+    run = nonfinite(capture)
     walker = Walker(module)
     look = Look(capture, walker, owners(module), run)
     names = _inputs(capture, len(module.body().parameters))

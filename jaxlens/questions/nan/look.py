@@ -79,12 +79,16 @@ class Look:
             way: The equations that its elements went through to the results.
             nan: Whether it made a NaN.
         """
+        from jaxlens.questions.nan.measure.runs import equation_values
+
         node = self.walker.nodes[path[-1]]
         at = (self.run.nan if nan else self.run.inf).get(path, NonFiniteExecution())
-        values = self.capture.driver.equation_values(path, at)
+        values = equation_values(self.capture, path, at)
         if not nan:  # where its results have both, the NaN are another question
             values = replace(values, results=tuple(map(_without_nan, values.results)))
         backward, derived = self.scoped(path, _BACKWARD), self.derivative_of(path)
+        from jaxlens.questions.nan.measure.runs import equation_values
+
         ends = [n for n, step in enumerate(path[:-1]) if self.walker.nodes[step].opcode in LOOPS]
         kind = self.kind(nan=nan)
         literal = any(self.walker.has(spot, kind) for spot in self.walker.before(path, kind))
@@ -259,13 +263,15 @@ class Look:
         read = values.operands[index] if index is not None else None
         if index is None or read is None or not read.zeros or read.least < 0:
             return None
+        from jaxlens.questions.nan.measure import runs
+
         spots = self.walker.operands(path, (index,))
         for _ in range(_RUNS):
             found = self.computed(spots)
             if found is None:
                 return None
             here, opcode = found
-            inner = self.capture.driver.equation_values(here, at)
+            inner = runs.equation_values(self.capture, here, at)
             if not any(v is not None and v.zeros for v in inner.results):
                 return None
             zeros = [n for n, v in enumerate(inner.operands) if v is not None and v.zeros]
@@ -292,6 +298,8 @@ class Look:
             nan: Whether that is a NaN.
             infinity: Whether the infinities that they read are to be cured instead.
         """
+        from jaxlens.questions.nan.measure.runs import guarded as guarded_run
+
         paths: list[Path] = []
         look, change = self, 0.0
         made = partial(CureTrial, cured=False, infinite=False)
@@ -300,7 +308,7 @@ class Look:
             if not guarded or any(self.opcode(path) not in GUARDS for path in guarded):
                 return made(tuple(paths), self.changes(paths), change=change) if paths else None
             paths += [path for path in guarded if path not in paths]
-            run, change = self.capture.driver.guarded(paths)
+            run, change = guarded_run(self.capture, paths)
             left = run.nan_results or (() if nan else run.inf_results)
             if not left:
                 infinite = bool(run.inf_results)
@@ -314,7 +322,9 @@ class Look:
 
     def wider(self, *, nan: bool) -> CureTrial | None:
         """Runs the program in float64; None where some equation cannot be."""
-        widened = self.capture.driver.widened()
+        from jaxlens.questions.nan.measure import runs
+
+        widened = runs.widened(self.capture)
         if widened is None:
             return None
         run, change = widened

@@ -131,7 +131,10 @@ def facts(capture: Capture) -> Numerics:
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
-    run = capture.driver.numerics()
+    capture.driver.live()  # else JAX need not be here
+    from jaxlens.questions.numerics.measure import errors
+
+    run = errors(capture)
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
     return Numerics(

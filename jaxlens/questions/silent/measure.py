@@ -17,10 +17,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from jaxlens.captures import Capture
 from jaxlens.ir.jaxpr.arguments import function
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.spans import describe
 from jaxlens.questions.silent.index_outside import IndexOutside
+from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.taps.execute import execute
 from jaxlens.taps.executions import CALLS, LOOPS, Path
@@ -121,6 +123,18 @@ class _Outside(Probe):
         """Keeps the earlier execution, and adds the numbers."""
         kept = super().merge(before, now)
         return kept.at[..., 0].set(before[..., 0] + now[..., 0])
+
+
+def indices_outside(capture: Capture) -> tuple[IndexOutside, ...]:
+    """Runs a program once, and returns the indices that were out of bounds, in program order.
+
+    Raises:
+        OptionError: An argument is a shape without data.
+        UnavailableError: The program cannot run here.
+    """
+    runs: Running = capture.driver.live()
+    with runs.measuring("looks at its indices", "--silent") as (closed, leaves):
+        return run(closed, leaves)
 
 
 def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:

@@ -120,8 +120,12 @@ def facts(capture: Capture, at: str = "") -> Values:
     nodes = {node.id: node for node in module.nodes()}
     if at and at not in nodes:
         raise OptionError(f"at takes the id of an equation, e0 to e{len(nodes) - 1}, got {at!r}")
-    run = capture.driver.values()
-    array = capture.driver.array_at(at) if at else None
+    capture.driver.live()  # else JAX need not be here
+    from jaxlens.questions.values.measure.arrays import array_of
+    from jaxlens.questions.values.measure.values import statistics
+
+    run = statistics(capture)
+    array = array_of(capture, at) if at else None
     if at and array is None:
         raise OptionError(
             f"at={at} ({nodes[at].opcode}) has no array: it was not executed, is a call, or makes "

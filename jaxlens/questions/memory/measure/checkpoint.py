@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import REMAT, UNCHECKPOINTED, Loop
@@ -22,6 +23,7 @@ from jaxlens.questions.times import measure as scan
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
+from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 
 _LITERAL = compat.extend("core", "Literal")
@@ -212,3 +214,66 @@ def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:
         raise UnavailableError(f"{type(error).__name__}: {first_line(error)}") from None
     finally:
         isolate.retire()
+
+
+Attempt = tuple[str, str, Callable[[], Capture]]
+"""A way to rewrite a program: in words, in Python, and what traces it."""
+
+
+def attempts(capture: Capture) -> Iterator[Attempt]:
+    """Yields the ways to apply `jax.checkpoint` to what a program differentiates.
+
+    What traces the call again raises UnavailableError where it cannot be.
+
+    Raises:
+        UnavailableError: This is not a live call of JAX.
+    """
+    live = _function(capture)
+    if live.staging.by_core:
+        raise UnavailableError(
+            "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
+        )
+    with_checkpoint = any(n.opcode in REMAT for n in capture.jaxpr.module.nodes())
+    for way in (WITHOUT, *WAYS) if with_checkpoint else WAYS:
+        yield way.name, way.code, functools.partial(_under, live, way)
+
+
+def scan_attempt(capture: Capture, loops: Callable[[Module], Sequence[Loop]]) -> Attempt:
+    """Returns the way to replace unrolled loops by scans with checkpointed bodies.
+
+    Args:
+        capture: The program.
+        loops: Returns the loops of a jaxpr's entry, as `ir.driver.Loop`.
+
+    Raises:
+        UnavailableError: This is not a live call.
+    """
+    way = over_loops(loops)
+    return "", way.code, functools.partial(_under, _function(capture), way)
+
+
+def under_policy(capture: Capture, name: str, policy: Callable[..., Any]) -> Capture:
+    """Returns the program with what it differentiates under `jax.checkpoint` with a policy.
+
+    Args:
+        capture: The program.
+        name: The policy's name.
+        policy: A policy, as `jax.checkpoint_policies` has them.
+
+    Raises:
+        UnavailableError: The call cannot be traced so.
+    """
+    wrap = functools.partial(jax.checkpoint, policy=policy)
+    way = Way("the whole function", f"jax.checkpoint(f, policy={name})", wrap)
+    return _under(_function(capture), way)
+
+
+def _function(capture: Capture) -> LiveDriver:
+    live: LiveDriver = capture.driver.live(
+        "function that could be traced under jax.checkpoint", traces=True
+    )
+    return live
+
+
+def _under(live: LiveDriver, way: Way) -> Capture:
+    return Capture(*live.retraced(lambda call, place: traced(call, place, way)))

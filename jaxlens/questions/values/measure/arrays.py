@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxlens.captures import Capture
 from jaxlens.compat.arrays import is_ref
 from jaxlens.questions.values.measure.values import real_type, unsharded
 from jaxlens.questions.values.statistics import ExecutionArray
+from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.taps.execute import execute
 from jaxlens.taps.executions import LOOPS, Path
@@ -70,6 +72,18 @@ class _LastArray(Probe):
         found, tile = tiles(array)
         grid = tuple(tuple(row) for row in found.tolist())
         return ExecutionArray(path, array, str(aval.dtype), grid, tile, _text(array), when, device)
+
+
+def array_of(capture: Capture, ident: str) -> ExecutionArray | None:
+    """Runs a program once, and returns what the last execution of an equation made.
+
+    Raises:
+        OptionError: An argument is a shape without data.
+        UnavailableError: The program cannot run here.
+    """
+    runs: Running = capture.driver.live()
+    with runs.measuring("takes an array along", "--values") as (closed, leaves):
+        return array_at(closed, leaves, ident)
 
 
 def array_at(closed: Any, args: Sequence[Any], ident: str) -> ExecutionArray | None:

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxlens.captures import Capture
 from jaxlens.compat.arrays import is_ref
 from jaxlens.questions.values.statistics import ValuesRun, ValueStatistics
+from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
 from jaxlens.taps.execute import execute
 from jaxlens.taps.executions import LOOPS, Path
@@ -242,6 +244,18 @@ def float_results(eqn: Any) -> Iterator[tuple[int, Any]]:
         dtype = getattr(aval, "dtype", np.int32)  # a token has none
         if jnp.issubdtype(dtype, jnp.inexact) and math.prod(aval.shape):
             yield index, aval
+
+
+def statistics(capture: Capture) -> ValuesRun:
+    """Runs a program once, and returns the statistics of each float value.
+
+    Raises:
+        OptionError: An argument is a shape without data.
+        UnavailableError: The program cannot run here.
+    """
+    runs: Running = capture.driver.live()
+    with runs.measuring("measures its values", "--values") as (closed, leaves):
+        return run(closed, leaves)
 
 
 def run(closed: Any, args: Sequence[Any]) -> ValuesRun:

@@ -47,7 +47,7 @@ class _Trials:
         options: dict[str, Any] = {name: flag_value(text) for name, text in flags.items()} | own
         self._disabled = tuple(filter(None, str(options.pop(_DISABLED, "")).split(",")))
         self._options = options
-        arguments = capture.driver.module_arguments() if run else None
+        arguments = capture.driver.live().module_arguments() if run else None
         self._request |= {"own": (), "arguments": arguments, "runs": run}
         self._done: dict[frozenset[TrialChange], TrialOutcome] = {}
         self.answer: Mapping[str, Any] = {}

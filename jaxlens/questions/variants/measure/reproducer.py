@@ -12,11 +12,13 @@ import jax
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.questions.variants.runs import Reproducer
 from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.compile.xla_options import xla_flags
+from jaxlens.stages.driver import LiveDriver
 
 _PLAIN = 20_000  # characters of StableHLO up to which it is written as text
 _WIDTH = 100
@@ -208,3 +210,19 @@ def _embedded(text: str) -> str:
     code = base64.b85encode(zlib.compress(text.encode(), 9)).decode()
     lines = "\n".join(f'    "{code[i : i + _WIDTH - 6]}"' for i in range(0, len(code), _WIDTH - 6))
     return f"zlib.decompress(base64.b85decode(\n{lines}\n)).decode()"
+
+
+def reproducer(capture: Capture, path: str | os.PathLike[str], with_data: bool) -> Reproducer:
+    """Writes a file that compiles and runs a program by itself; see `Capture.reproducer`.
+
+    Raises:
+        UnavailableError: The program is not live, for several devices or an absent one, or calls
+            Python.
+        OptionError: The file cannot be written, or an argument has no data.
+    """
+    live: LiveDriver = capture.driver.live("program that could be written to a file")
+    live.stage("stablehlo")  # raises if this program has none
+    with live.taken("a reproducer") as lowered:
+        place = live.staging.place.target
+        text = source(lowered, capture.program.name, place, with_data)
+        return written(path, text, data(live.passed(lowered)) if with_data else None)
