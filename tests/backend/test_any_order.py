@@ -12,6 +12,7 @@ import pytest
 import jaxlens
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
+from jaxlens.questions.memory.measure.checkpoint import attempts
 
 X = jnp.arange(3.0)
 
@@ -90,7 +91,7 @@ def ladder(cap):
 
 def trials(cap):
     try:
-        return [name for name, _, _ in cap.checkpointed()]
+        return [name for name, _, _ in attempts(cap)]
     except UnavailableError as error:
         return str(error)
 
@@ -159,6 +160,6 @@ def test_a_trial_is_no_call_of_its_own():
         return jnp.sin(jnp.sin(x)).sum()
 
     cap = jaxlens.capture(jax.grad(loss), X)
-    trial = next(iter(cap.checkpointed()))[2]()
+    trial = next(iter(attempts(cap)))[2]()
     with pytest.raises(UnavailableError, match="traced for a trial only"):
         str(jaxlens.tape(trial))

@@ -84,7 +84,7 @@ def test_it_finds_the_pass_that_is_at_fault():
 # As XLA does with some flags: the process ends.
 CRASH = """
 import os, sys
-from jaxlens.stages.experiments import other_process_main as main
+from jaxlens.stages.child import main
 real = main.compile_lowered
 def crashing(lowered, **options):
     if options["flags"].get("xla_cpu_enable_fast_math"):
