@@ -16,8 +16,8 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.program.equations import written_out
 from jaxlens.questions.memory.measure import checkpoint_segments
-from jaxlens.questions.times import measure as rolled
 from jaxlens.stages import driver
+from jaxlens.stages.trace import rolled_loops as rolled
 from tests.support import programs
 
 pytestmark = pytest.mark.backend

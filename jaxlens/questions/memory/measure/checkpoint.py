@@ -19,11 +19,11 @@ from jaxlens.ir.driver import REMAT, UNCHECKPOINTED, Loop
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.questions.memory.measure import checkpoint_segments
-from jaxlens.questions.times import measure as scan
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.driver import LiveDriver
+from jaxlens.stages.trace import rolled_loops
 from jaxlens.stages.trace.trace import Trace, trace
 
 _LITERAL = compat.extend("core", "Literal")
@@ -98,7 +98,7 @@ def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
 
     def evaluate(closed: Any, args: list[Any]) -> list[Any]:
         inner, inner_args = _unjitted(closed, args)
-        return scan.checkpointed(inner, inner_args, loops(jaxpr.read(inner)))
+        return rolled_loops.checkpointed(inner, inner_args, loops(jaxpr.read(inner)))
 
     code = "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), x, layers)"
     return Way("the body of a scan in place of the loop", code, _by_jaxpr(evaluate))
