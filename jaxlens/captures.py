@@ -275,7 +275,7 @@ class Capture:
         Raises:
             UnavailableError: The function has no transform, or this is not a live call.
         """
-        from jaxlens.questions.trace.measure import rungs_of
+        from jaxlens.questions.trace.measure.rungs import rungs_of
 
         return rungs_of(self)
 

@@ -24,13 +24,13 @@ from typing import Any
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CompileLog, Cure
-from jaxlens.listen.cell_watch import ArrayGrowth, CellWatch
 from jaxlens.listen.listen import CompileWatch
 from jaxlens.questions.recompiles.after_cell import AfterCell
 from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.report import Recompiles, facts, one_line
 from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
+from jaxlens.questions.session.cell_watch import ArrayGrowth, CellWatch
 from jaxlens.questions.sharding.measure import way_around
 from jaxlens.viewer.answer import Answer
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlens.listen import cell_watch
-from jaxlens.listen.cell_watch import ArrayGrowth, CellWatch
 from jaxlens.listen.listen import UNHEARD
+from jaxlens.questions.session import cell_watch
+from jaxlens.questions.session.cell_watch import ArrayGrowth, CellWatch
 
 pytestmark = pytest.mark.backend
 

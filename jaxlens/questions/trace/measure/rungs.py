@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from jaxlens.captures import Capture
+from jaxlens.questions.trace.measure.transform_stack import rungs, traceable
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.traceable import TraceableCall, prepare
-from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.driver import LiveDriver, prepared
 
 

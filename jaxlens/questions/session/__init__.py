@@ -1,0 +1,1 @@
+"""What `%jaxlens on` watches in the cells of a session."""

@@ -1,0 +1,8 @@
+"""What the cells of a session compiled: asked by no magic, shown below each cell (`watches.py`)."""
+
+from typing import Any
+
+from jaxlens.question import Question
+
+USES = ("arrays", "sharding")
+ROWS: tuple[Question[Any], ...] = ()

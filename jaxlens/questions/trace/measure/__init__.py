@@ -1,0 +1,1 @@
+"""Traces a function with ever more of its transforms."""
