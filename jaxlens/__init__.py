@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.lens_widget import Lenses
+    from jaxlens.questions.variants.verbs import edit, extract, reproducer
     from jaxlens.recorded import runs
     from jaxlens.recording import record
     from jaxlens.running import arrays, timeline
@@ -71,8 +72,10 @@ __all__ = [
     "compile",
     "cost",
     "course",
+    "edit",
     "explain",
     "explore",
+    "extract",
     "first_nan",
     "fits",
     "fusion",
@@ -87,6 +90,7 @@ __all__ = [
     "receipt",
     "recompiles",
     "record",
+    "reproducer",
     "runs",
     "sharding",
     "side_by_side",
@@ -124,6 +128,7 @@ _HOMES = (
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
+    | dict.fromkeys(("edit", "extract", "reproducer"), "jaxlens.questions.variants.verbs")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 

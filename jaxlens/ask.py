@@ -35,7 +35,7 @@ from jaxlens.questions.sharding.row import SHARDING
 from jaxlens.questions.silent.row import SILENT
 from jaxlens.questions.times.row import TIMES
 from jaxlens.questions.trace.ladder import Ladder
-from jaxlens.questions.trace.row import BYTECODE, LADDER, TAPE, TREE
+from jaxlens.questions.trace.row import BYTECODE, LADDER, TAPE, TREE, rungs
 from jaxlens.questions.values.row import VALUES
 from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.report import Report
@@ -217,10 +217,10 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder
     from jaxlens.viewer import show
 
     if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
-        rungs: tuple[Capture, ...] = (f, *args)
+        captures: tuple[Capture, ...] = (f, *args)
     else:
-        rungs = _captured("ladder", f, args, kwargs).rungs()
-    return show.ask(LADDER, rungs[-1], rungs=rungs)
+        captures = rungs(_captured("ladder", f, args, kwargs))
+    return show.ask(LADDER, captures[-1], rungs=captures)
 
 
 def compare(

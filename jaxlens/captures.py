@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver
@@ -31,11 +31,6 @@ from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
 from jaxlens.ir.stage import BY_NAME, STAGES, StageInfo
 from jaxlens.links.links import Links
-
-if TYPE_CHECKING:
-    from jaxlens.questions.variants.edited import Edited
-    from jaxlens.questions.variants.extracted import Extracted
-    from jaxlens.questions.variants.runs import Reproducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,27 +253,6 @@ class Capture:
         """Text of the files and cells that the jaxpr's source locations name, by `Span.key`."""
         return self.driver.sources()
 
-    def kernel(self, name: str) -> "ProgramPart":
-        """Returns one instruction of the optimised program; `.extract()` runs it alone.
-
-        Args:
-            name: The name of an instruction, such as "fusion.3" or "while.2", of a kernel, or of
-                the computation that is a loop's body.
-        """
-        return ProgramPart(self, name)
-
-    def rungs(self) -> tuple["Capture", ...]:
-        """Returns captures of the function under more and more of its transforms, itself first.
-
-        `vmap(grad(loss))` gives captures of `loss`, `grad(loss)` and `vmap(grad(loss))`.
-
-        Raises:
-            UnavailableError: The function has no transform, or this is not a live call.
-        """
-        from jaxlens.questions.trace.measure.rungs import rungs_of
-
-        return rungs_of(self)
-
     def save(self, path: str | os.PathLike[str], *, stages: Collection[str] | None = None) -> None:
         """Writes the capture to one file, which `jaxlens.load` reads without JAX.
 
@@ -292,107 +266,6 @@ class Capture:
             CaptureFileError: The file cannot be written.
         """
         save(self.program, self.driver, path, stages=stages)
-
-    def reproducer(self, path: str | os.PathLike[str], *, data: bool = False) -> "Reproducer":
-        """Writes one file of Python that compiles and runs the program with jax alone.
-
-            jaxlens.capture(step, params, x).reproducer("repro.py")
-
-        For the report of a bug: the file has the StableHLO, shapes, versions, compiler options,
-        XLA_FLAGS and settings, and neither your code nor its paths. Nothing is compiled or run
-        here, so it works for a program that crashes XLA.
-
-        Args:
-            path: Path of the file; an existing file is replaced.
-            data: Whether the arguments' values, and those of arrays that it closes over, are
-                saved in a .npz file beside it. Else the file draws them with a fixed seed. Arrays
-                that are constants of the program are in its text either way.
-
-        Returns:
-            The file, with `.path`, `.text` and `.data`.
-
-        Raises:
-            UnavailableError: The program is for several devices or an absent one, calls Python
-                functions, or is not live.
-            OptionError: The file cannot be written, or an argument has no data to save.
-        """
-        from jaxlens.questions.variants.measure.reproducer import reproducer
-
-        return reproducer(self, path, data)
-
-    @overload
-    def edit(self, stage: str) -> str: ...
-
-    @overload
-    def edit(self, stage: str, text: str, *, run: int = 10) -> "Edited": ...
-
-    def edit(self, stage: str, text: str | None = None, *, run: int = 10) -> "str | Edited":
-        """Returns a text to change; given a changed one, compiles and runs it and compares.
-
-            text = cap.edit("stablehlo")
-            cap.edit("stablehlo", text.replace("stablehlo.tanh", "stablehlo.logistic"))
-
-        The text has every value of its constants, and neither your lines nor names of scopes.
-        Both programs run on the same arguments; donated ones are copied. Optimised HLO is compiled
-        as it is written, without a pass of XLA's.
-
-        Args:
-            stage: "stablehlo", "hlo" (before optimisation) or "optimized".
-            text: The changed text, with the parameters of the original.
-            run: How often each is run; 0 compiles the changed program, and runs neither.
-
-        Returns:
-            Without `text` the text; with it the comparison, with `.outputs`, `.equal`, `.seconds`,
-            `.edited_seconds`, `.kernels` and `.capture`, the Capture of the changed program.
-
-        Raises:
-            ReadError: The text cannot be parsed; the message has the line and column.
-            OptionError: It has other parameters, or an argument has no data.
-            UnavailableError: The program is not live, for several devices, or calls Python.
-        """
-        from jaxlens.questions.variants.measure.edit import edit, editable
-
-        return editable(self, stage) if text is None else edit(self, stage, text, run)
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramPart:
-    """One instruction of an optimised program.
-
-    Attributes:
-        capture: The program.
-        name: The name of the instruction or kernel, or of a loop's body.
-    """
-
-    capture: Capture
-    name: str
-
-    def extract(self, *, run: int = 10) -> "Extracted":
-        """Runs the instruction as a program of its own, on the values that it has in the program.
-
-            cap.kernel("fusion.3").extract()
-
-        The program runs up to the instruction for its inputs, and with it for its outputs; in a
-        loop these are of the first iteration. Nothing is optimised again. Donated arguments are
-        copied.
-
-        Args:
-            run: How often it and the whole program are run for the times.
-
-        Returns:
-            The result, with `.inputs`, `.outputs`, `.equal`, `.seconds`, `.share`, `.hlo` and
-            `.capture`, whose text can be edited: `.capture.edit("optimized")`.
-
-        Raises:
-            OptionError: There is no such instruction, or an argument has no data.
-            UnavailableError: It is inside of a fusion or a branch, or this jaxlib does not
-                compile optimised HLO.
-        """
-        from jaxlens.questions.variants.measure.extraction import extract
-
-        found = [k.instruction for k in self.capture.kernels if k.name == self.name]
-        name = next(filter(None, found), self.name)
-        return extract(self.capture, name, run)
 
 
 def load(path: str | os.PathLike[str]) -> Capture:

@@ -1,8 +1,8 @@
 """Why tracing a call failed, as data without JAX objects, and in sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Mistake = Literal[
     "condition",
@@ -26,6 +26,11 @@ Mistake = Literal[
 """What the code needed from a traced value; "other" where `Failure.reason` says it, or
 JAX's message alone."""
 
+when_it_fails: list[Callable[[Exception, Any, Any, float], None]] = []
+"""What is called with the exception of a trace or a lowering, before it is raised again.
+
+It gets the exception, the call, the target, and the seconds from the start of the trace.
+"""
 
 _WHY: Mapping[Mistake, str] = {
     "condition": "Python must know if it is true, to go on",

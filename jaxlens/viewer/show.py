@@ -19,7 +19,7 @@ from jaxlens.questions import of_verb
 from jaxlens.questions.cost.roofline import CostFacts
 from jaxlens.questions.cost.row import COST
 from jaxlens.questions.sharding.facts import Sharding
-from jaxlens.questions.trace.row import LADDER
+from jaxlens.questions.trace.row import LADDER, rungs
 from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.viewer.answer import Answer
 from jaxlens.viewer.header import header_line
@@ -59,7 +59,7 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
         questions = [min(questions, key=lambda question: not question.kind)]
     keywords = {question: question.keywords(options) for question in questions}
     if LADDER in keywords:
-        *_, capture = keywords[LADDER]["rungs"] = capture.rungs()
+        *_, capture = keywords[LADDER]["rungs"] = rungs(capture)
     needs = reduce(or_, (row.needed(capture, own) for row, own in keywords.items()))
     doing = progress.step(f"jaxlens reads {capture.program.name}")
     with doing, capture.gathering(needs):  # what is read and drawn here is, while XLA compiles

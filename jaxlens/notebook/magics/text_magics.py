@@ -5,6 +5,7 @@ from typing import Any
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
+import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
@@ -39,7 +40,7 @@ class TextMagics(WholeCellMagics):
             %%stablehlo cap
             module @jit_step ...
 
-        In Python:    cap.edit("stablehlo"), and cap.edit("stablehlo", text)
+        In Python:    jaxlens.edit(cap, "stablehlo"), and with the changed text
         """
         return self._edit(self.stablehlo, "stablehlo", line, cell)
 
@@ -64,7 +65,7 @@ class TextMagics(WholeCellMagics):
             %%hlotext cap
             HloModule jit_step ...
 
-        In Python:    cap.edit("hlo"), and cap.edit("hlo", text)
+        In Python:    jaxlens.edit(cap, "hlo"), and with the changed text
         """
         return self._edit(self.hlotext, "hlo", line, cell)
 
@@ -80,11 +81,11 @@ class TextMagics(WholeCellMagics):
             cap = self._capture(magic.__name__, name)
             if cell is None:
                 stage = "optimized" if stage == "hlo" and options.optimized else stage
-                text = cap.edit(stage)
+                text = jaxlens.edit(cap, stage)
                 self.shell.set_next_input(f"%%{magic.__name__} {name}\n{text.strip()}")
                 return None
             # The first line is the magic's, so that a parser's error has the line of the cell.
-            edited = cap.edit(stage, f"\n{cell}", run=options.run)
+            edited = jaxlens.edit(cap, stage, f"\n{cell}", run=options.run)
             if options.o:
                 self.shell.user_ns[options.o] = edited
             return edited

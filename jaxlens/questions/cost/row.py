@@ -77,4 +77,5 @@ COST = Question(
 )
 
 
+USES = ("sharding",)
 ROWS = (COST,)

@@ -5,3 +5,10 @@ from typing import Any
 from jaxlens.question import Question
 
 ROWS: tuple[Question[Any], ...] = ()
+
+
+def explain_failure(error: Exception, call: Any, place: Any, seconds: float) -> None:
+    """Adds to the exception of a trace or a lowering why it failed; see `measure/explain.py`."""
+    from jaxlens.questions.failure.measure.explain import explain
+
+    explain(error, call, place, seconds)

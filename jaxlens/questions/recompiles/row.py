@@ -58,6 +58,7 @@ RECOMPILES: Question[Any] = Question(
 )
 
 
+USES = ("constants",)
 ROWS = (
     WHY,
     KEY,

@@ -66,4 +66,5 @@ TIMES = Question(
 )
 
 
+USES = ("constants",)
 ROWS = (TIMES,)

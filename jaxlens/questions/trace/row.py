@@ -122,12 +122,23 @@ TREE = Question(
 )
 
 
+def rungs(capture: Capture) -> tuple[Capture, ...]:
+    """Returns captures of a function under more and more of its transforms, itself first."""
+    capture.driver.live("function, of whose transforms a ladder could be made", traces=True)
+    from jaxlens.questions.trace.measure.rungs import rungs_of  # else JAX need not be here
+
+    return rungs_of(capture)
+
+
+_rungs = rungs
+
+
 def _ladder() -> Lens[Ladder]:
     from jaxlens.questions.trace.ladder import facts, report
     from jaxlens.questions.trace.ladder_view import blocks, web
 
     def of_rungs(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
-        return facts(rungs or capture.rungs())
+        return facts(rungs or _rungs(capture))
 
     return Lens(of_rungs, report, blocks, lambda links, facts: web(facts))
 

@@ -20,7 +20,6 @@ from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.taps.execute import CompiledPieces
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 
@@ -31,12 +30,13 @@ class Running(Driver):
     Attributes:
         staging: The call's trace and lowering.
         compiling: The call's compiles.
+        kept: What a question keeps from one of its runs to the next, by its name.
     """
 
     def __init__(self, staging: TracedCall, compiling: Compiling) -> None:
         self.staging = staging
         self.compiling = compiling
-        self.pieces = CompiledPieces()  # of runs that look for NaN
+        self.kept: dict[str, Any] = {}
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the call's dynamic arguments.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import Any, Literal
 
 import jax
@@ -18,6 +19,7 @@ import jax
 from jaxlens import compat, progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
+from jaxlens.ir.failure import when_it_fails
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.keys.core_keys import CoreKeys
@@ -90,10 +92,13 @@ class TracedCall:
             with self.as_called(), progress.step(f"JAX traces {self.call.name}"):
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
-            from jaxlens.questions.failure.measure.explain import explain  # only when tracing fails
-
-            explain(error, self.call, self.place, time.perf_counter() - start)
+            self._failed(error, time.perf_counter() - start)
             raise
+
+    def _failed(self, error: Exception, seconds: float = inf) -> None:
+        """Has the failure explained; a second trace does not repeat a lowering's: infinite."""
+        for explain in when_it_fails:
+            explain(error, self.call, self.place, seconds)
 
     @property
     def program(self) -> Any:
@@ -142,11 +147,7 @@ class TracedCall:
         try:
             return lower.lower(self._trace, self.call, self.place)
         except Exception as error:
-            from jaxlens.questions.failure.measure.explain import (
-                explain,  # only when lowering fails
-            )
-
-            explain(error, self.call, self.place)
+            self._failed(error)
             raise
 
     def _lowered_stand_in(self) -> lower.Lowering:

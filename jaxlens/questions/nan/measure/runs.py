@@ -11,6 +11,7 @@ from jaxlens.captures import Capture
 from jaxlens.questions.nan.measure import cures
 from jaxlens.questions.nan.measure import nonfinite as measured
 from jaxlens.stages.session.running import Running
+from jaxlens.taps.execute import CompiledPieces
 from jaxlens.taps.executions import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 
 
@@ -18,14 +19,14 @@ def nonfinite(capture: Capture) -> NonFiniteRun:
     """Runs the program once, and returns which equations had NaN and infinities."""
     runs: Running = capture.driver.live()
     with runs.measuring("looks for NaN") as (closed, leaves):
-        return measured.run(closed, leaves, runs.devices, runs.pieces)
+        return measured.run(closed, leaves, runs.devices, _pieces(runs))
 
 
 def equation_values(capture: Capture, path: Path, at: NonFiniteExecution) -> EquationValues:
     """Runs the program once, and returns what one execution of an equation read and made."""
     runs: Running = capture.driver.live()
     with runs.measuring("looks at what made it") as (closed, leaves):
-        return measured.equation_values(closed, leaves, path, at, runs.pieces)
+        return measured.equation_values(closed, leaves, path, at, _pieces(runs))
 
 
 def guarded(capture: Capture, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
@@ -35,7 +36,7 @@ def guarded(capture: Capture, paths: Collection[Path]) -> tuple[NonFiniteRun, fl
     """
     runs: Running = capture.driver.live()
     with runs.measuring("tries a cure") as (closed, leaves):
-        return cures.guarded(closed, leaves, runs.devices, paths, runs.pieces)
+        return cures.guarded(closed, leaves, runs.devices, paths, _pieces(runs))
 
 
 def widened(capture: Capture) -> tuple[NonFiniteRun, float] | None:
@@ -46,3 +47,9 @@ def widened(capture: Capture) -> tuple[NonFiniteRun, float] | None:
     runs: Running = capture.driver.live()
     with runs.measuring("tries it in float64") as (closed, leaves):
         return cures.widened(closed, leaves)
+
+
+def _pieces(runs: Running) -> CompiledPieces:
+    """Returns what was compiled for these runs: of a program, most runs share it."""
+    pieces: CompiledPieces = runs.kept.setdefault("nan", CompiledPieces())
+    return pieces

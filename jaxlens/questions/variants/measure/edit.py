@@ -24,8 +24,8 @@ EDITABLE = ("stablehlo", "hlo", "optimized")
 _NOUN = "program that could be changed"
 
 
-def edit(capture: Capture, stage: str, text: str, n: int) -> Edited:
-    """Compiles a changed text, runs both programs `n` times and compares; see `Capture.edit`."""
+def compared(capture: Capture, stage: str, text: str, n: int) -> Edited:
+    """Compiles a changed text, runs both programs `n` times and compares; see `verbs.edit`."""
     other = _edited(capture, stage, text)
     named = capture.program.name, other.driver.holder.removeprefix("edited ")
     # HLO is converted to StableHLO to be compiled: so is the original, as its unchanged text.

@@ -52,7 +52,8 @@ def parsed(
     if is_hlo != (stage != "stablehlo"):
         languages = ("StableHLO", "HLO") if is_hlo else ("HLO", "StableHLO")
         raise OptionError(
-            f"expected {languages[0]}, got {languages[1]}: change the text of cap.edit({stage!r})"
+            f"expected {languages[0]}, got {languages[1]}: change the text of "
+            f"jaxlens.edit(cap, {stage!r})"
         )
     if is_hlo:
         missing = {"stablehlo": "StableHLO"}

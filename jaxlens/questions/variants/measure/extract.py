@@ -153,7 +153,7 @@ class ProgramCuts:
         if node.opcode not in ("while", "call"):
             raise UnavailableError(
                 f"{region} is a part of {node.id} ({node.opcode}), which is compiled as a whole: "
-                f"cap.kernel({node.id!r}).extract()"
+                f"jaxlens.extract(cap, {node.id!r})"
             )
         operands = self._typed(caller, node)
         text = self._cut(caller, node, operands, [])

@@ -19,8 +19,8 @@ from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.measure.execute import run
 
 
-def extract(capture: Capture, name: str, n: int) -> Extracted:
-    """Runs one instruction alone, and the whole, `n` times each; see `ProgramPart.extract`.
+def extracted(capture: Capture, name: str, n: int) -> Extracted:
+    """Runs one instruction alone, and the whole, `n` times each; see `verbs.extract`.
 
     Raises:
         OptionError: There is no such instruction, or an argument has no data.

@@ -190,7 +190,7 @@ def written(
     except OSError as error:
         raise OptionError(
             f"expected the name of a file that can be written, got {os.fspath(path)!r} "
-            f"({error.strerror}): cap.reproducer('repro.py')"
+            f"({error.strerror}): jaxlens.reproducer(cap, 'repro.py')"
         ) from None
     return Reproducer(os.fspath(path), text, beside)
 
@@ -212,8 +212,8 @@ def _embedded(text: str) -> str:
     return f"zlib.decompress(base64.b85decode(\n{lines}\n)).decode()"
 
 
-def reproducer(capture: Capture, path: str | os.PathLike[str], with_data: bool) -> Reproducer:
-    """Writes a file that compiles and runs a program by itself; see `Capture.reproducer`.
+def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool) -> Reproducer:
+    """Writes a file that compiles and runs a program by itself; see `verbs.reproducer`.
 
     Raises:
         UnavailableError: The program is not live, for several devices or an absent one, or calls

@@ -1,0 +1,113 @@
+"""The verbs that change a program, run a part of it, or write it to a file."""
+
+import os
+from typing import overload
+
+from jaxlens.captures import Capture
+from jaxlens.questions.variants.edited import Edited
+from jaxlens.questions.variants.extracted import Extracted
+from jaxlens.questions.variants.runs import Reproducer
+
+
+@overload
+def edit(capture: Capture, stage: str, /) -> str: ...
+
+
+@overload
+def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> Edited: ...
+
+
+def edit(
+    capture: Capture, stage: str, text: str | None = None, /, *, run: int = 10
+) -> str | Edited:
+    """Returns a text to change; given a changed one, compiles and runs it and compares.
+
+        text = jaxlens.edit(cap, "stablehlo")
+        jaxlens.edit(cap, "stablehlo", text.replace("stablehlo.tanh", "stablehlo.logistic"))
+
+    The text has every value of its constants, and neither your lines nor names of scopes.
+    Both programs run on the same arguments; donated ones are copied. Optimised HLO is compiled
+    as it is written, without a pass of XLA's.
+
+    Args:
+        capture: The program.
+        stage: "stablehlo", "hlo" (before optimisation) or "optimized".
+        text: The changed text, with the parameters of the original.
+        run: How often each is run; 0 compiles the changed program, and runs neither.
+
+    Returns:
+        Without `text` the text; with it the comparison, with `.outputs`, `.equal`, `.seconds`,
+        `.edited_seconds`, `.kernels` and `.capture`, the Capture of the changed program.
+
+    Raises:
+        ReadError: The text cannot be parsed; the message has the line and column.
+        OptionError: It has other parameters, or an argument has no data.
+        UnavailableError: The program is not live, for several devices, or calls Python.
+    """
+    capture.driver.live("program that could be changed")  # else JAX need not be here
+    from jaxlens.questions.variants.measure.edit import compared, editable
+
+    return editable(capture, stage) if text is None else compared(capture, stage, text, run)
+
+
+def extract(capture: Capture, name: str, /, *, run: int = 10) -> Extracted:
+    """Runs one instruction as a program of its own, on the values that it has in the program.
+
+        jaxlens.extract(cap, "fusion.3")
+
+    The program runs up to the instruction for its inputs, and with it for its outputs; in a
+    loop these are of the first iteration. Nothing is optimised again. Donated arguments are
+    copied.
+
+    Args:
+        capture: The program.
+        name: The name of an instruction of the optimised program, such as "fusion.3" or
+            "while.2", of a kernel, or of the computation that is a loop's body.
+        run: How often it and the whole program are run for the times.
+
+    Returns:
+        The result, with `.inputs`, `.outputs`, `.equal`, `.seconds`, `.share`, `.hlo` and
+        `.capture`, whose text can be edited: `jaxlens.edit(made.capture, "optimized")`.
+
+    Raises:
+        OptionError: There is no such instruction, or an argument has no data.
+        UnavailableError: It is inside of a fusion or a branch, or this jaxlib does not
+            compile optimised HLO.
+    """
+    found = [kernel.instruction for kernel in capture.kernels if kernel.name == name]
+    capture.driver.live()  # else JAX need not be here
+    from jaxlens.questions.variants.measure.extraction import extracted
+
+    return extracted(capture, next(filter(None, found), name), run)
+
+
+def reproducer(
+    capture: Capture, path: str | os.PathLike[str], /, *, data: bool = False
+) -> Reproducer:
+    """Writes one file of Python that compiles and runs the program with jax alone.
+
+        jaxlens.reproducer(jaxlens.capture(step, params, x), "repro.py")
+
+    For the report of a bug: the file has the StableHLO, shapes, versions, compiler options,
+    XLA_FLAGS and settings, and neither your code nor its paths. Nothing is compiled or run
+    here, so it works for a program that crashes XLA.
+
+    Args:
+        capture: The program.
+        path: Path of the file; an existing file is replaced.
+        data: Whether the arguments' values, and those of arrays that it closes over, are
+            saved in a .npz file beside it. Else the file draws them with a fixed seed. Arrays
+            that are constants of the program are in its text either way.
+
+    Returns:
+        The file, with `.path`, `.text` and `.data`.
+
+    Raises:
+        UnavailableError: The program is for several devices or an absent one, calls Python
+            functions, or is not live.
+        OptionError: The file cannot be written, or an argument has no data to save.
+    """
+    capture.driver.live("program that could be written to a file")  # else JAX need not be here
+    from jaxlens.questions.variants.measure.reproducer import written_for
+
+    return written_for(capture, path, data)
