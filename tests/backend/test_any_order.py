@@ -13,6 +13,7 @@ import jaxlens
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
 from jaxlens.questions.memory.measure.checkpoint import attempts
+from jaxlens.questions.trace.row import rungs
 
 X = jnp.arange(3.0)
 
@@ -84,7 +85,7 @@ def core_by_its_argument():
 
 def ladder(cap):
     try:
-        return [rung.jaxpr.text for rung in cap.rungs()]
+        return [rung.jaxpr.text for rung in rungs(cap)]
     except UnavailableError as error:
         return str(error)
 
@@ -134,7 +135,7 @@ def test_arrays_are_let_go_of_and_the_call_is_traced_again():
     del large
     gc.collect()
     assert seen() is None
-    assert [str(rung.program.inputs[0].type) for rung in cap.rungs()] == ["f32[600]"] * 2 + [
+    assert [str(rung.program.inputs[0].type) for rung in rungs(cap)] == ["f32[600]"] * 2 + [
         "f32[600,600]"
     ]
     assert "f32[600]" in str(jaxlens.tape(cap))

@@ -276,7 +276,7 @@ class ProgramMagics(OutputMagics):
     def _looking(self, magic: "MagicLine", cell: str | None) -> "Looking":
         """Returns the run of a cell, or of the statement behind a line magic, not yet started."""
         # Imported by the first magic, not by %load_ext.
-        from jaxlens.notebook import warm_up
+        from jaxlens.notebook.magics import warm_up
         from jaxlens.notebook.magics.look import Looking
 
         if self.in_html:

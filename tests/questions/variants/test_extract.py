@@ -45,10 +45,10 @@ def test_every_instruction_has_its_bits(cap):
     }
     assert len(names) > 10
     for name in names:
-        made = cap.kernel(name).extract(run=1)
+        made = jaxlens.extract(cap, name, run=1)
         assert made.equal, name
         assert made.share > 0
-    (sorted_,) = (cap.kernel(n).extract(run=1) for n in names if n.startswith("sort"))
+    (sorted_,) = (jaxlens.extract(cap, n, run=1) for n in names if n.startswith("sort"))
     expected = np.asarray(jax.jit(f)(X, W)[0])
     assert sorted_.outputs[0].tobytes() == expected.tobytes()
     assert np.sort(np.asarray(sorted_.inputs[0]), axis=1).tobytes() == expected.tobytes()
@@ -58,7 +58,7 @@ def test_a_loop_its_body_and_what_is_in_it(cap):
     module = cap.optimized.module
     loop = next(node for node in module.nodes() if node.opcode == "while")
     body = next(r for r in loop.regions if module.regions[r].nodes[-1].opcode == "tuple")
-    whole, once = (cap.kernel(name).extract(run=1) for name in (loop.id, body))
+    whole, once = (jaxlens.extract(cap, name, run=1) for name in (loop.id, body))
     assert whole.equal
     assert once.equal is None
     y = np.tanh(np.asarray(X) @ np.asarray(W))
@@ -72,27 +72,27 @@ def test_a_loop_its_body_and_what_is_in_it(cap):
 
 def test_what_was_extracted_is_edited(cap):
     name = next(n.id for n in cap.optimized.module.body().nodes if "tanh" in n.id)
-    made = cap.kernel(name).extract(run=2)
+    made = jaxlens.extract(cap, name, run=2)
     assert "by itself: it and the program ran 2 times" in repr(made)
     assert "% of the program's" in made.text(times=True)
     assert "bit for bit equal" in made._repr_html_()
-    text = made.capture.edit("optimized")
-    edited = made.capture.edit("optimized", text.replace(" tanh(", " cosine("), run=1)
+    text = jaxlens.edit(made.capture, "optimized")
+    edited = jaxlens.edit(made.capture, "optimized", text.replace(" tanh(", " cosine("), run=1)
     product = np.asarray(made.inputs[0])
     difference = np.abs(np.tanh(product) - np.cos(product)).max()
     assert edited.outputs[0].largest == pytest.approx(difference, rel=1e-4)
     with pytest.raises(UnavailableError, match="holds no StableHLO"):
-        made.capture.reproducer("repro.py")
+        jaxlens.reproducer(made.capture, "repro.py")
 
 
 def test_what_cannot_be_extracted_is_one_line(cap):
     module = cap.optimized.module
     with pytest.raises(OptionError, match=r"no instruction .fusion\.999.; "):
-        cap.kernel("fusion.999").extract()
+        jaxlens.extract(cap, "fusion.999")
     parameter = module.body().nodes[0].id
     with pytest.raises(OptionError, match="computes nothing by itself"):
-        cap.kernel(parameter).extract()
+        jaxlens.extract(cap, parameter)
     fusion = next(node for node in module.body().nodes if node.opcode == "fusion")
     inner = module.regions[fusion.regions[0]].nodes[-1].id
     with pytest.raises(UnavailableError, match=rf"part of {fusion.id} \(fusion\)"):
-        cap.kernel(inner).extract()
+        jaxlens.extract(cap, inner)

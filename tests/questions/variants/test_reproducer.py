@@ -51,7 +51,7 @@ def test_it_runs_with_jax_alone_bit_for_bit(tmp_path: Path) -> None:
     f = jax.jit(step, donate_argnums=2, compiler_options={"xla_cpu_enable_fast_math": False})
     x = jnp.asarray(np.random.default_rng(1).normal(size=(2, 2)), jnp.float32)
     args = ({"w": jnp.arange(3.0) / 7}, jnp.ones(5), x, jax.random.key(3), 0.3)
-    made = jaxlens.capture(f, *args).reproducer(tmp_path / "repro.py", data=True)
+    made = jaxlens.reproducer(jaxlens.capture(f, *args), tmp_path / "repro.py", data=True)
     assert sorted(os.listdir(tmp_path)) == ["repro.npz", "repro.py"]
     assert "jaxlens" not in made.text
     assert "step" in made.text
@@ -73,7 +73,7 @@ def test_a_large_program_is_compressed_and_its_data_is_drawn(tmp_path: Path) -> 
 
     with jax.enable_x64(True):
         cap = jaxlens.capture(f, np.ones(4), 1)
-    made = cap.reproducer(tmp_path / "repro.py")
+    made = jaxlens.reproducer(cap, tmp_path / "repro.py")
     assert made.data == ""
     assert "b85decode" in made.text
     assert len(made.text) < 9_000
@@ -85,21 +85,21 @@ def test_a_large_program_is_compressed_and_its_data_is_drawn(tmp_path: Path) -> 
 
 def test_a_program_of_the_core(tmp_path: Path) -> None:
     cap = jaxlens.capture(lambda x: core.numpy.sum(x * 3), core.array([1.0, 2.0]))
-    cap.reproducer(tmp_path / "repro.py", data=True)
+    jaxlens.reproducer(cap, tmp_path / "repro.py", data=True)
     assert in_empty_folder(tmp_path)[1] == [9.0]
 
 
 def test_what_cannot_be_a_file_is_one_line(tmp_path: Path) -> None:
     cap = jaxlens.capture(lambda x: x * 2, jax.ShapeDtypeStruct((2,), jnp.float32))
     with pytest.raises(OptionError, match="needs arrays, got only the shape"):
-        cap.reproducer(tmp_path / "repro.py", data=True)
+        jaxlens.reproducer(cap, tmp_path / "repro.py", data=True)
     with pytest.raises(OptionError, match="No such file"):
-        cap.reproducer(tmp_path / "none" / "repro.py")
+        jaxlens.reproducer(cap, tmp_path / "none" / "repro.py")
 
     def calls_back(x):
         jax.debug.print("{}", x)
         return x
 
     with pytest.raises(UnavailableError, match="Python functions"):
-        jaxlens.capture(calls_back, 1.0).reproducer(tmp_path / "repro.py")
+        jaxlens.reproducer(jaxlens.capture(calls_back, 1.0), tmp_path / "repro.py")
     assert list(tmp_path.iterdir()) == []
