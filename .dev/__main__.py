@@ -9,6 +9,7 @@
     python3 .dev lessons            run every lesson again and write its outputs
     python3 .dev site [PAGE ...]    build the site, and check its links and how it reads
     python3 .dev release [TAG]      build wheel and source archive, check, install and try them
+    python3 .dev index              write README's table and the package's names from the rows
     python3 .dev links              write the README's links from the address in pyproject.toml
     python3 .dev film               film the README's moving picture in JupyterLab
     python3 .dev pin                resolve the constraints file anew
@@ -39,6 +40,7 @@ GROUPS = {
     "tour": [],
     "try": [],
     "lessons": ["test"],
+    "index": ["test"],
     "test": ["test", "models", "browser"],
     "lint": ["test", "models", "browser", "lint"],
     "site": ["test", "models", "browser", "site"],  # a page of it runs a test
@@ -203,6 +205,8 @@ def main() -> None:
         tests(programs, extra)
     elif options.task == "lessons":
         run(programs / "python", "notebooks/regenerate.py")
+    elif options.task == "index":
+        run(programs / "python", ".dev/index.py")
     elif options.task == "release":
         release.release(ROOT, uv(), programs, *extra[:1] or [""])
     elif options.task == "film":

@@ -12,31 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxlens import course
     from jaxlens.api import capture, compile, explain, explore, glossary, hlo, jaxpr
-    from jaxlens.ask import (
-        bisect,
-        bytecode,
-        captured,
-        compare,
-        cost,
-        first_nan,
-        fits,
-        fusion,
-        key,
-        ladder,
-        memory,
-        numerics,
-        receipt,
-        sharding,
-        side_by_side,
-        silent,
-        tape,
-        times,
-        tree,
-        values,
-        without,
-    )
+    from jaxlens.ask import bisect, compare, fits, key, ladder, receipt, side_by_side, without
     from jaxlens.captures import Capture, load
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.jobs.sweeps.sweep import sweep
@@ -49,6 +29,38 @@ if TYPE_CHECKING:
     from jaxlens.viewer.answer import Answer
     from jaxlens.viewer.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
+
+# verbs of rows
+if TYPE_CHECKING:
+    from jaxlens.questions.constants.facts import Captured
+    from jaxlens.questions.cost.roofline import CostFacts
+    from jaxlens.questions.fusion.facts import Fusions
+    from jaxlens.questions.memory.report import MemoryFacts
+    from jaxlens.questions.nan.facts import FirstNan
+    from jaxlens.questions.numerics.facts import Numerics
+    from jaxlens.questions.sharding.facts import Sharding
+    from jaxlens.questions.silent.facts import Silent
+    from jaxlens.questions.times.facts import Times
+    from jaxlens.questions.trace.bytecode import Bytecode
+    from jaxlens.questions.trace.tape import Tracing
+    from jaxlens.questions.trace.tree.facts import Depth
+    from jaxlens.questions.values.facts import Values
+
+    bytecode: Callable[..., Answer[Bytecode]]
+    captured: Callable[..., Answer[Captured]]
+    cost: Callable[..., Answer[CostFacts]]
+    first_nan: Callable[..., Answer[FirstNan]]
+    fusion: Callable[..., Answer[Fusions]]
+    memory: Callable[..., Answer[MemoryFacts]]
+    numerics: Callable[..., Answer[Numerics]]
+    sharding: Callable[..., Answer[Sharding]]
+    silent: Callable[..., Answer[Silent]]
+    tape: Callable[..., Answer[Tracing]]
+    times: Callable[..., Answer[Times]]
+    tree: Callable[..., Answer[Depth]]
+    values: Callable[..., Answer[Values]]
+
+# end
 
 __version__ = "0.1.0"
 
@@ -105,11 +117,7 @@ __all__ = [
     "without",
 ]
 
-_QUESTIONS = (
-    "bisect bytecode captured compare cost first_nan fits fusion key "
-    "ladder memory numerics receipt sharding side_by_side "
-    "silent tape times tree values without"
-).split()
+_API = ("capture", "compile", "explain", "explore", "glossary", "hlo", "jaxpr")
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (
@@ -126,7 +134,7 @@ _HOMES = (
         "load": "jaxlens.captures",
         "sweep": "jaxlens.jobs.sweeps.sweep",
     }
-    | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
+    | dict.fromkeys(_API, "jaxlens.api")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
     | dict.fromkeys(("edit", "extract", "reproducer"), "jaxlens.questions.variants.verbs")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
@@ -138,7 +146,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "course":
         return import_module("jaxlens.course")
-    home = _HOMES.get(name, "jaxlens.api")
+    home = _HOMES.get(name, "jaxlens.ask")
     try:
         return getattr(import_module(home), name)
     except ImportError as error:

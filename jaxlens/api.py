@@ -26,15 +26,15 @@ from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.ir.failure import when_it_fails
 from jaxlens.ir.spans import describe
 from jaxlens.options import read_options
+from jaxlens.questions import when_a_trace_fails
 from jaxlens.questions.compare.side_by_side import SideBySide
-from jaxlens.questions.failure.row import explain_failure
 from jaxlens.viewer.answer import Answer
 from jaxlens.viewer.panes import OPTIONS
 from jaxlens.viewer.view import View
 
 Function = Callable[..., Any]
 Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
-when_it_fails.append(explain_failure)
+when_it_fails.append(when_a_trace_fails)
 _BY_JAX = "JAX compiles the call as it is written; --core shows what jaxlens.core makes of it."
 
 

@@ -21,22 +21,14 @@ from jaxlens.errors import OptionError, TargetError
 from jaxlens.ir.compile_log import CallKey
 from jaxlens.options import CompilePanes
 from jaxlens.question import Question
+from jaxlens.questions import rows
 from jaxlens.questions.compare.facts import Comparison
 from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.compare.side_by_side import SideBySide
-from jaxlens.questions.constants.row import CAPTURED
-from jaxlens.questions.cost.row import COST
-from jaxlens.questions.fusion.row import FUSION
 from jaxlens.questions.memory.fits import FitFacts
 from jaxlens.questions.memory.row import FITS, MEMORY
-from jaxlens.questions.nan.row import NAN
-from jaxlens.questions.numerics.row import NUMERICS
-from jaxlens.questions.sharding.row import SHARDING
-from jaxlens.questions.silent.row import SILENT
-from jaxlens.questions.times.row import TIMES
 from jaxlens.questions.trace.ladder import Ladder
-from jaxlens.questions.trace.row import BYTECODE, LADDER, TAPE, TREE, rungs
-from jaxlens.questions.values.row import VALUES
+from jaxlens.questions.trace.row import LADDER, rungs
 from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.report import Report
 from jaxlens.viewer.answer import Answer
@@ -55,9 +47,8 @@ Args:
 """
 
 
-def _verb(question: Question[F], name: str = "") -> Callable[..., Answer[F]]:
+def _verb(question: Question[F], name: str) -> Callable[..., Answer[F]]:
     """Returns the verb of a question; its docstring is made of the row and the lens function's."""
-    name = name or question.name
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
         from jaxlens.viewer import show
@@ -79,19 +70,13 @@ def _verb(question: Question[F], name: str = "") -> Callable[..., Answer[F]]:
     return verb
 
 
-cost = _verb(COST)
-memory = _verb(MEMORY)
-times = _verb(TIMES)
-captured = _verb(CAPTURED)
-fusion = _verb(FUSION)
-tape = _verb(TAPE)
-bytecode = _verb(BYTECODE)
-tree = _verb(TREE)
-first_nan = _verb(NAN, "first_nan")
-numerics = _verb(NUMERICS)
-silent = _verb(SILENT)
-values = _verb(VALUES)
-sharding = _verb(SHARDING)
+def __getattr__(name: str) -> Callable[..., Answer[Any]]:
+    """The verbs that are made of a row alone."""
+    found = [row for row in rows() if row.function == name]
+    if not found:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    verb = globals()[name] = _verb(found[0], name)
+    return verb
 
 
 def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:

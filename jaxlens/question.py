@@ -131,6 +131,8 @@ class Question(Generic[F]):
         panel: Its position in the panel and in the README's table; 0 for none.
         python: Its Python call, as that table shows it.
         place: Its position among the questions of its magic, in help and in output.
+        prepared: Returns the program that a magic shows with it, and may add to its keywords.
+        runs: Whether it runs the program itself where the magic has `--run`.
     """
 
     name: str
@@ -146,11 +148,18 @@ class Question(Generic[F]):
     panel: int = 0
     python: str = ""
     place: int = 1000
+    prepared: Callable[[Capture, dict[str, Any]], Capture] = lambda capture, keywords: capture
+    runs: bool = False
 
     @property
     def choices(self) -> tuple[Option, ...]:
         """The options that the verb's keywords and the panel have."""
         return tuple(option for option in self.options if option.label)
+
+    @property
+    def function(self) -> str:
+        """The name of its verb in Python; "" for none."""
+        return self.python.removeprefix("jaxlens.").partition("(")[0]
 
     def needed(self, capture: Capture, options: Mapping[str, Any]) -> Needs:
         """Returns what its facts need of a compile of this program."""

@@ -1,5 +1,7 @@
 """THE TABLE of questions: a folder each, found by its place, with its rows in `row.py`.
 
+Those of another package are found by its entry points of the group "jaxlens.questions".
+
 `-h`, Tab, the verbs, the output of `%%compile`, the panel and the table in README.md are made from
 the rows.
 
@@ -12,17 +14,26 @@ Its docstring is the end of the verb's, whose beginning is made of the row (`ask
 
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any
 
 from jaxlens.question import About, Question
 
 
 @cache
+def _modules() -> tuple[ModuleType, ...]:
+    """The modules of rows: one of each folder here, and those of other packages."""
+    names = [f"{__name__}.{folder.name}.row" for folder in iter_modules(__path__)]
+    points = entry_points(group=__name__)
+    return (*map(import_module, names), *(point.load() for point in points))
+
+
+@cache
 def rows() -> tuple[Question[Any], ...]:
     """Returns the rows of all questions; those of a magic in the order of its help and output."""
-    folders = [folder.name for folder in iter_modules(__path__)]
-    found = [row for name in folders for row in import_module(f"{__name__}.{name}.row").ROWS]
+    found = [row for module in _modules() for row in module.ROWS]
     return tuple(sorted(found, key=lambda row: row.place))
 
 
@@ -40,3 +51,11 @@ def about(name: str) -> About | None:
             if option.name == name and option.about:
                 return option.about
     return None
+
+
+def when_a_trace_fails(error: Exception, call: Any, place: Any, seconds: float) -> None:
+    """Has the questions explain the exception of a trace or a lowering that can; they add notes."""
+    for module in _modules():
+        explain = getattr(module, "when_a_trace_fails", None)
+        if explain is not None:
+            explain(error, call, place, seconds)

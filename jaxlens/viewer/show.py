@@ -17,9 +17,7 @@ from jaxlens.ir.driver import Run
 from jaxlens.question import Question
 from jaxlens.questions import of_verb
 from jaxlens.questions.cost.roofline import CostFacts
-from jaxlens.questions.cost.row import COST
 from jaxlens.questions.sharding.facts import Sharding
-from jaxlens.questions.trace.row import LADDER, rungs
 from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.viewer.answer import Answer
 from jaxlens.viewer.header import header_line
@@ -58,12 +56,13 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
     if name == "jaxpr":  # one answer: a question whose output has its own kind goes first
         questions = [min(questions, key=lambda question: not question.kind)]
     keywords = {question: question.keywords(options) for question in questions}
-    if LADDER in keywords:
-        *_, capture = keywords[LADDER]["rungs"] = rungs(capture)
+    for row, own in keywords.items():
+        capture = row.prepared(capture, own)
     needs = reduce(or_, (row.needed(capture, own) for row, own in keywords.items()))
     doing = progress.step(f"jaxlens reads {capture.program.name}")
     with doing, capture.gathering(needs):  # what is read and drawn here is, while XLA compiles
-        run = None if COST in keywords else execute(capture, getattr(options, "run", 0))
+        is_run = any(row.runs for row in keywords)
+        run = None if is_run else execute(capture, getattr(options, "run", 0))
         answers = [(row, row.lens().facts(capture, **own)) for row, own in keywords.items()]
         if run is not None:
             answers = [(row, _timed(facts, capture)) for row, facts in answers]

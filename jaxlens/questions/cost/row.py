@@ -74,6 +74,7 @@ COST = Question(
     panel=5,
     python="jaxlens.cost(f, x).flops",
     place=20,
+    runs=True,
 )
 
 

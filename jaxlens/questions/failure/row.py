@@ -7,7 +7,7 @@ from jaxlens.question import Question
 ROWS: tuple[Question[Any], ...] = ()
 
 
-def explain_failure(error: Exception, call: Any, place: Any, seconds: float) -> None:
+def when_a_trace_fails(error: Exception, call: Any, place: Any, seconds: float) -> None:
     """Adds to the exception of a trace or a lowering why it failed; see `measure/explain.py`."""
     from jaxlens.questions.failure.measure.explain import explain
 

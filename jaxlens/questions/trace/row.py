@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.needs import Needs
 from jaxlens.question import About, Lens, Question, jaxpr_web
@@ -133,6 +133,12 @@ def rungs(capture: Capture) -> tuple[Capture, ...]:
 _rungs = rungs
 
 
+def _prepared(capture: Capture, keywords: dict[str, Any]) -> Capture:
+    """Takes all rungs once; the last is the program that is shown."""
+    *_, last = keywords["rungs"] = rungs(capture)
+    return last
+
+
 def _ladder() -> Lens[Ladder]:
     from jaxlens.questions.trace.ladder import facts, report
     from jaxlens.questions.trace.ladder_view import blocks, web
@@ -157,6 +163,7 @@ LADDER = Question(
     panel=6,
     python="jaxlens.ladder(f, x)",
     place=180,
+    prepared=_prepared,
 )
 
 

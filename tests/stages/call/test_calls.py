@@ -339,7 +339,7 @@ def test_a_partial_that_is_not_jitted_closes_over_what_it_binds(partial, fixed, 
 def test_the_ladder_of_a_partial():
     partial = functools.partial(jax.vmap(jax.grad(loss), (None, 0)), PARAMS)
     ladder = rungs(capture(partial, (X,)))
-    assert [r.program.transforms for r in rungs] == [(), ("grad",), ("vmap", "grad")]
+    assert [r.program.transforms for r in ladder] == [(), ("grad",), ("vmap", "grad")]
     partial = functools.partial(jax.grad(lambda x, n: (x**n).sum()), n=2)
     for rung in rungs(capture(partial, (X,))):
         assert names(rung) == ["x"]

@@ -1,0 +1,94 @@
+"""What is written from the rows of questions: README's table, `__all__`, and the types of verbs.
+
+`python3 .dev index` writes them anew; a test fails where they do not fit.
+"""
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+TABLE = re.compile(r"(?<=\| in Python \|\n\|---\|---\|---\|\n).*?(?=\n\n)", re.S)
+VERBS = re.compile(r"(?<=\n# verbs of rows\n).*?(?=# end\n)", re.S)
+ALL = re.compile(r"(?<=^__all__ = \[\n).*?(?=^\]$)", re.S | re.M)
+# Magics of questions that have no place in the help of another.
+_ALONE = {"recompiles": "`%%recompiles`", "timeline": "`%%timeline`", "arrays": "`%arrays`"}
+_MORE = (  # what has no row of its own
+    "| Will it fit a device, and what would make it? | `%compile --fits h100` "
+    '| `jaxlens.fits(f, x, device="h100")` |',
+    "| Why can it not be traced? | below the traceback of every magic | `jaxlens.explain()` |",
+)
+_CELLS = ("nan", "numerics", "silent", "values")  # have a cell magic of their own
+
+
+def table(rows: tuple[Any, ...]) -> str:
+    """The rows of README's table: the question, its magic, and how Python asks it."""
+    asked = [row for row in rows if row.python]
+    order = sorted(asked, key=lambda row: (not row.panel and row.verb != "", row.panel))
+    lines = [f"| {row.about.sentence} | {_magics(row)} | `{row.python}` |" for row in order]
+    return "\n".join([*lines, *_MORE])
+
+
+def _magics(row: Any) -> str:
+    if not row.verb:
+        return _ALONE[row.name]
+    if row.name in _CELLS:
+        return f"`%%{row.name}`, `%jaxpr --{row.name}`"
+    value = f" {row.metavar}" if row.metavar else ""
+    more = (f"`--{option.name}`" for option in row.options if option.about)
+    return ", ".join([f"`%{row.verb} --{row.name}{value}`", *more])
+
+
+def verbs(rows: tuple[Any, ...]) -> dict[str, tuple[str, str]]:
+    """The module and the name of the facts of each verb that is made of a row alone."""
+    found = {}
+    for row in rows:
+        lens = getattr(row.lens, "func", row.lens)  # of a partial
+        facts = re.fullmatch(r"Lens\[(\w+)\]", str(lens.__annotations__.get("return", "")))
+        if row.function and facts:
+            text = Path(str(import_module(lens.__module__).__file__)).read_text()
+            (home,) = {
+                node.module
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, ast.ImportFrom)
+                if facts[1] in [alias.name for alias in node.names]
+            }
+            found[row.function] = str(home), facts[1]
+    return found
+
+
+def package(text: str, rows: tuple[Any, ...]) -> str:
+    """The text of `jaxlens/__init__.py` with the verbs of the rows."""
+    made = {name: facts for name, facts in verbs(rows).items() if name not in _own(text)}
+    homes: dict[str, set[str]] = {}
+    for home, facts in made.values():
+        homes.setdefault(home, set()).add(facts)
+    lines = [f"    from {home} import {', '.join(sorted(homes[home]))}\n" for home in sorted(homes)]
+    lines = ["if TYPE_CHECKING:\n", *lines, "\n"]
+    lines += [f"    {name}: Callable[..., Answer[{made[name][1]}]]\n" for name in sorted(made)]
+    text = VERBS.sub(lambda _: "".join([*lines, "\n"]), text)
+    names = sorted({*_own(text), *made, "__version__"})
+    return ALL.sub(lambda _: "".join(f'    "{name}",\n' for name in names), text)
+
+
+def _own(text: str) -> set[str]:
+    """The public names that are imported for type checkers by hand."""
+    (block,) = [node for node in ast.parse(VERBS.sub("", text)).body if isinstance(node, ast.If)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if str(node.module).startswith("jaxlens")]
+    return {alias.name for node in ours for alias in node.names}
+
+
+def write(root: Path) -> None:
+    """Writes the table and the package's names anew."""
+    from jaxlens import questions
+
+    path = root / "README.md"
+    path.write_text(TABLE.sub(lambda _: table(questions.rows()), path.read_text()))
+    path = root / "jaxlens" / "__init__.py"
+    path.write_text(package(path.read_text(), questions.rows()))
+
+
+if __name__ == "__main__":
+    write(Path(__file__).resolve().parent.parent)

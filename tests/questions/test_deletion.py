@@ -1,0 +1,113 @@
+"""A question can be deleted: its folder gone, the others answer as before."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+from jaxlens import questions
+from tests.support.paths import RECORDS, ROOT
+from tests.test_architecture import NOT_TURNED
+
+FOLDER = Path(questions.__path__[0])
+NAMES = [folder.name for folder in iter_modules(questions.__path__)]
+REACHED = {name for row in NOT_TURNED.values() for name in row.split()}  # by a door, past its row
+
+# In one process, with all of jaxlens imported anew each time: a saved capture is asked every
+# question that does not use the one deleted, and the magics are loaded and asked for help.
+TRIAL = """
+import os, sys
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from IPython.testing.globalipapp import start_ipython
+
+folder, record, reached, names = Path(sys.argv[1]), sys.argv[2], sys.argv[3].split(), sys.argv[4:]
+shell = start_ipython()
+
+def asked(name):
+    import jaxlens
+    from jaxlens import errors, questions
+    capture, answered = jaxlens.load(record), 0
+    for row in questions.rows():
+        made = getattr(row.lens, "func", row.lens)
+        if name in getattr(sys.modules[made.__module__], "USES", ()):
+            continue
+        if made.__name__ == "_several_programs":
+            continue
+        lens = row.lens()
+        try:
+            facts = lens.facts(capture)
+        except (errors.UnavailableError, errors.OptionError, TypeError):
+            continue
+        str(lens.report(facts))
+        answered += 1
+    assert answered > 8, answered
+    if name not in reached:
+        shell.run_line_magic("load_ext", "jaxlens")
+        for magic in ("jaxpr", "hlo", "compile", "explore"):
+            shell.run_line_magic(magic, "-h")
+        shell.run_line_magic("unload_ext", "jaxlens")
+
+for name in names:
+    target = os.readlink(folder / name)
+    (folder / name).unlink()
+    for module in [m for m in sys.modules if m.partition(".")[0] == "jaxlens"]:
+        del sys.modules[module]
+    invalidate_caches()
+    try:
+        asked(name)
+    except Exception as error:
+        print(f"without {name}: {type(error).__name__}: {error}", file=sys.stderr)
+    (folder / name).symlink_to(target)
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of the package whose questions can be taken out."""
+    package = tmp_path / "jaxlens"
+    (package / "questions").mkdir(parents=True)
+    for here, there in ((ROOT / "jaxlens", package), (FOLDER, package / "questions")):
+        for path in here.iterdir():
+            if path.name not in ("questions", "__pycache__"):
+                (there / path.name).symlink_to(path)
+    return tmp_path
+
+
+def without(tree, names, code, *words):
+    env = os.environ | {"PYTHONPATH": str(tree)}
+    command = [sys.executable, "-c", code, *words, *names]
+    return subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, check=False)
+
+
+def test_any_question_can_be_deleted(tree) -> None:
+    record = str(RECORDS / "mlp_step.cpu.jaxlens")
+    folder = str(tree / "jaxlens" / "questions")
+    done = without(tree, NAMES, TRIAL, folder, record, " ".join(REACHED))
+    assert done.returncode == 0, done.stderr
+    assert "without " not in done.stderr, done.stderr
+
+
+LIVE = """
+import jax, jax.numpy as jnp
+import jaxlens
+
+def f(x, w):
+    return jnp.tanh(x @ w).sum()
+
+x, w = jnp.ones((8, 4)), jnp.ones((4, 100))
+for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile, jaxlens.explore):
+    assert "tanh" in str(verb(f, x, w))
+assert jaxlens.memory(f, x, w).peak
+"""
+
+
+@pytest.mark.parametrize("name", ["values", "silent", "numerics"])
+def test_a_live_program_is_shown_without_a_question(tree, name) -> None:
+    """Three for real: what is gone is looked for in no other place."""
+    (tree / "jaxlens" / "questions" / name).unlink()
+    done = without(tree, [], LIVE)
+    assert done.returncode == 0, done.stderr
