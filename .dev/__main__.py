@@ -4,6 +4,7 @@
     python3 .dev tour --headless    run the tour and write it as a page, no browser needed
     python3 .dev try                open a scratch notebook; it follows what you change in jaxlens/
     python3 .dev try --headless     run the scratch notebook and write it as a page
+    python3 .dev test --quick       pass the tests of what you changed, in a minute or two
     python3 .dev test [ARGS]        pass the tests; ARGS go to pytest
     python3 .dev lint               ruff and mypy
     python3 .dev lessons            run every lesson again and write its outputs
@@ -31,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import links
+import quick
 import release
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -190,6 +192,7 @@ def main() -> None:
     parser.add_argument("task", choices=[*GROUPS, "links", "pin"])
     parser.add_argument("--headless", action="store_true", help="tour, try: run without a browser")
     parser.add_argument("--newest", action="store_true", help="install the newest releases")
+    parser.add_argument("--quick", action="store_true", help="test: what you changed, alone")
     options, extra = parser.parse_known_args()
     if extra and options.task not in ("test", "site", "release"):
         parser.error(f"{options.task} takes no {extra[0]}")
@@ -201,6 +204,8 @@ def main() -> None:
         tour(programs, options.headless)
     elif options.task == "try":
         try_changes(programs, options.headless)
+    elif options.task == "test" and options.quick:
+        sys.exit(quick.run(ROOT, programs / "python"))
     elif options.task == "test":
         tests(programs, extra)
     elif options.task == "lessons":

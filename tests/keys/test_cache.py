@@ -11,7 +11,7 @@ import pytest
 from jaxlens.ir.facts import Verdict
 from jaxlens.stages.driver import capture
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((128, 784), np.float32)
 

@@ -14,7 +14,7 @@ import jaxlens
 import jaxlens.core.numpy as cnp
 from jaxlens import core
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((3, 4), np.float32)
 P = {"w": np.ones((4, 2), np.float32)}

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.reads_jax
+
 PROGRAM = """
 import sys
 import jax, jax.numpy as jnp, jaxlens

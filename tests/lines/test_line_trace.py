@@ -16,6 +16,8 @@ from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
 from jaxlens.lines import record as stages_tape
 
+pytestmark = pytest.mark.reads_jax
+
 X = np.ones((2, 4), np.float32)
 log = []
 count = 0

@@ -10,6 +10,8 @@ import pytest
 import jaxlens
 from jaxlens.lines import frames_monitored, frames_traced
 
+pytestmark = pytest.mark.reads_jax
+
 MONITORED = pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="before Python 3.12")
 WAYS = ["traced", pytest.param("monitored", marks=MONITORED)]
 

@@ -10,6 +10,8 @@ from jaxlens.links.call_stacks import owner
 from jaxlens.links.linked import Linked
 from tests.support import linked_modules as by_hand
 
+pytestmark = pytest.mark.reads_jax
+
 
 def sharing(linked: Linked, id: str, at: str, to: str) -> set[str]:
     """The nodes that share an atom with a node."""

@@ -20,7 +20,7 @@ from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require
 from tests.support.paths import ROOT, environment
 
-pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS]
+pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS, pytest.mark.reads_jax]
 BENCH = ROOT / "tests" / "bench" / "coverage.py"
 LEAST = {"conv_fft": 0.85}
 

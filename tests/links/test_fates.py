@@ -12,6 +12,8 @@ from jaxlens.links.linked import Linked
 from tests.support import fixed_captures as fixed
 from tests.support import linked_modules as by_hand
 
+pytestmark = pytest.mark.reads_jax
+
 X = (Value("x", by_hand.F32),)
 
 

@@ -6,6 +6,8 @@ import pytest
 
 import jaxlens
 
+pytestmark = pytest.mark.reads_jax
+
 
 def whole(x, w):
     mean = x - x.mean()  # mean

@@ -13,6 +13,8 @@ from jaxlens.views.links import weave
 from tests.support import fixed_captures as fixed
 from tests.support import linked_modules as by_hand
 
+pytestmark = pytest.mark.reads_jax
+
 
 class CountingDriver(Driver):
     """A driver with the hand-written program that counts its queries."""

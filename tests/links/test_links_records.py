@@ -7,6 +7,8 @@ import pytest
 from jaxlens.captures import Capture, load
 from tests.support.paths import CAPTURES
 
+pytestmark = pytest.mark.reads_jax
+
 
 @pytest.fixture(scope="module", params=CAPTURES, ids=lambda path: path.stem)
 def record(request: pytest.FixtureRequest) -> Capture:

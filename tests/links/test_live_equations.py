@@ -1,8 +1,12 @@
 """Which equations a result depends on, through nested bodies and loops."""
 
+import pytest
+
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.links.live_equations import live_equations
 from tests.support import linked_modules as by_hand
+
+pytestmark = pytest.mark.reads_jax
 
 
 def values(names: str) -> tuple[Value, ...]:

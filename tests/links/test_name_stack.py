@@ -6,6 +6,8 @@ from jaxlens.ir.graph import Module, Region, Span
 from jaxlens.links.name_stack import equation_transforms, module_path, transforms
 from tests.support import linked_modules as by_hand
 
+pytestmark = pytest.mark.reads_jax
+
 
 @pytest.mark.parametrize(
     ("scope", "wanted"),

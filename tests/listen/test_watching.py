@@ -15,7 +15,7 @@ from jaxlens.errors import LensError, OptionError
 from jaxlens.keys import explain
 from tests.support.jax_events import Compiles, jitted_sum
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((128, 784), np.float32)
 

@@ -17,7 +17,7 @@ from jaxlens.stages.driver import capture
 from tests.ir.check import check
 from tests.support import programs
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 def step(params, x):

@@ -8,7 +8,7 @@ import jaxlens
 from tests.support.jax_events import Compiles
 from tests.support.paths import RECORDS
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 X = jnp.ones(4)
 COMPILED = "HLO passes, Optimised HLO, LLVM IR, Assembly"
 

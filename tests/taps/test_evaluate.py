@@ -14,6 +14,8 @@ from jaxlens.taps.executions import INSIDE, MOVES
 from tests.questions.nan import planted
 from tests.support import programs
 
+pytestmark = pytest.mark.reads_jax
+
 LITERAL = compat.extend("core", "Literal")
 
 

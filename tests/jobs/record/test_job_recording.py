@@ -23,7 +23,7 @@ from jaxlens.listen import listen
 from tests.support.jax_events import Compiles
 from tests.support.paths import environment
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from jaxlens.questions.memory.peak import memory_use
 from jaxlens.report import amount
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 ARGUMENTS = np.ones((32, 32), np.float32), np.ones((6, 32), np.float32)
 

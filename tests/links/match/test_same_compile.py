@@ -9,6 +9,8 @@ from jaxlens.links.match.link import Link, Relation
 from jaxlens.links.match.same_compile import relate
 from tests.support import fixed_captures as fixed
 
+pytestmark = pytest.mark.reads_jax
+
 
 def entry(body: str, extra: str = "") -> str:
     return f"HloModule m\n\n{extra}ENTRY %e (p: f32[4], q: f32[4]) -> f32[4] {{\n{body}\n}}\n"

@@ -19,6 +19,8 @@ import jaxlens
 from jaxlens.questions.arrays.measure import array_holders
 from jaxlens.stages.call import abstract_call
 
+pytestmark = pytest.mark.reads_jax
+
 
 def by_name(answer: Any) -> dict[str, Any]:
     return {name: array for array in answer.named for name in array.names}

@@ -20,6 +20,8 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 import jaxlens
 from jaxlens.questions.failure.measure import causes
 
+pytestmark = pytest.mark.reads_jax
+
 CASES = [case.strip() for case in Path(__file__).with_name("causes.txt").read_text().split("\n\n")]
 
 

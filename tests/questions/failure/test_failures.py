@@ -27,6 +27,8 @@ from tests.questions.failure.untraceable import (
     returns_either,
 )
 
+pytestmark = pytest.mark.reads_jax
+
 
 def raised(f, *args, verb=jaxlens.jaxpr):
     """The exception of a look at a call."""

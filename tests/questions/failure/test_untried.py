@@ -11,6 +11,8 @@ import pytest
 import jaxlens
 from jaxlens.questions.failure.measure.explain import explanation
 
+pytestmark = pytest.mark.reads_jax
+
 RAN: list[str] = []
 BOX = [1.0] * 9
 SHELF = {"box": BOX}

@@ -8,6 +8,8 @@ import pytest
 from jaxlens.ir.graph import Span
 from jaxlens.questions.recompiles.measure.argument_origin import argument_origin
 
+pytestmark = pytest.mark.reads_jax
+
 CALLS = [
     ("tx = adam(1)\nfor _ in range(2):\n    tx = adam(2)\n    step(w, tx)", 4, "t:3: tx = adam(2)"),
     ("step(w, adam(3))", 1, "t:1: adam(3)"),

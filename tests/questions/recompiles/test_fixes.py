@@ -13,7 +13,7 @@ import pytest
 import jaxlens
 from tests.support.jax_events import Compiles
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((8, 4), np.float32)
 HIT = "the nearest earlier key differs in nothing else, so that call would have been a hit"

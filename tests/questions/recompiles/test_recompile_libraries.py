@@ -10,7 +10,7 @@ import pytest
 import jaxlens
 from tests.support.jax_events import Compiles
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((128, 784), np.float32)
 

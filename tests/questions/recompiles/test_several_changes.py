@@ -11,7 +11,7 @@ import pytest
 
 import jaxlens
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 def test_a_new_function_object_beside_other_changes():

@@ -9,7 +9,7 @@ from jaxlens.listen.listen import UNHEARD
 from jaxlens.questions.session import cell_watch
 from jaxlens.questions.session.cell_watch import ArrayGrowth, CellWatch
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from jaxlens import progress
 from jaxlens.ir.compile_log import Replication
 from jaxlens.questions.sharding.measure import described, way_around
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 MESH = (("x", 4), ("y", 2))
 # openxla/xla issue 15207, with one device's piece of f32[16,16,16]

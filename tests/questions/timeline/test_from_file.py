@@ -12,6 +12,8 @@ from jaxlens.errors import OptionError, ReadError
 from jaxlens.questions.timeline.measure.read_profile import ProfileEvent, read_lines
 from tests.support.paths import RECORDS
 
+pytestmark = pytest.mark.reads_jax
+
 TURNS = 3
 
 

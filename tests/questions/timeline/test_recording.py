@@ -13,6 +13,8 @@ from jaxlens.errors import OptionError
 from jaxlens.questions.timeline.events import FLATTENS, FROM_DEVICE, TO_DEVICE
 from jaxlens.stages.compile import profile
 
+pytestmark = pytest.mark.reads_jax
+
 HERE = "test_recording.py"
 
 

@@ -13,6 +13,8 @@ from jaxlens.questions.variants.bisected import TrialProgram
 from jaxlens.questions.variants.measure.bisect import judged
 from jaxlens.stages.child import child as other_process
 
+pytestmark = pytest.mark.reads_jax
+
 X = np.float32([1 / 3, 0.1, 7.7])
 
 

@@ -11,6 +11,8 @@ from jaxlens.errors import OptionError, ReadError, UnavailableError
 from jaxlens.questions.variants.edited import changes
 from jaxlens.questions.variants.runs import ProgramRun
 
+pytestmark = pytest.mark.reads_jax
+
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 B = np.arange(20.0, dtype=np.float32)  # longer than what listings show of a constant
 

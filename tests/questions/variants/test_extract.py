@@ -8,6 +8,8 @@ import pytest
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 
+pytestmark = pytest.mark.reads_jax
+
 RANDOM = np.random.default_rng(0)
 X = jnp.asarray(RANDOM.normal(size=(8, 16)), jnp.float32)
 W = jnp.asarray(RANDOM.normal(size=(16, 16)), jnp.float32)

@@ -14,6 +14,8 @@ import jaxlens
 from jaxlens import core
 from jaxlens.errors import OptionError, UnavailableError
 
+pytestmark = pytest.mark.reads_jax
+
 TABLE = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 
 RUN = """

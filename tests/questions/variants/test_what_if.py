@@ -26,7 +26,7 @@ from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
 from tests.support.paths import RECORDS
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 X, W, B = np.ones((64, 32), np.float32), np.ones((32, 16), np.float32), np.ones(16, np.float32)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from jaxlens.stages.driver import capture
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 GLOBAL = np.arange(6, dtype=np.float32).reshape(2, 3)
 

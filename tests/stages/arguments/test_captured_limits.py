@@ -15,7 +15,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.compile import interruptible
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 ROWS, COLUMNS = 5_000, 1_000  # 20 MB: above the size from which stand-ins were compiled before
 TABLE = np.random.default_rng(0).random((ROWS, COLUMNS), dtype=np.float32)

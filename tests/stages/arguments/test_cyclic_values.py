@@ -18,7 +18,7 @@ from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.arguments.value_diff import same
 from tests.support.paths import ROOT
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = jnp.ones(3)
 _SCRIPT = ROOT / "tests" / "support" / "cyclic_looks.py"

@@ -9,7 +9,7 @@ import jaxlens
 from tests.support.compiled_by_jax import difference, ran
 from tests.support.model_programs import MARKS
 
-pytestmark = [pytest.mark.backend, *MARKS]
+pytestmark = [pytest.mark.backend, *MARKS, pytest.mark.reads_jax]
 
 X = np.random.default_rng(0).normal(size=(32, 8)).astype(np.float32)
 Y = X[:, :4] ** 2

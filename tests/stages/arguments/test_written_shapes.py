@@ -8,6 +8,8 @@ from jaxlens.errors import OptionError
 from jaxlens.stages.arguments.written_shapes import arguments
 from jaxlens.stages.call.transforms import transformed
 
+pytestmark = pytest.mark.reads_jax
+
 S = jax.ShapeDtypeStruct
 
 

@@ -18,7 +18,7 @@ from jaxlens.questions.trace.row import rungs
 from jaxlens.stages.driver import capture
 from jaxlens.viewer.header import header_line as words
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((2, 3), np.float32)
 

@@ -14,7 +14,7 @@ from jaxlens.stages.call import isolate
 from jaxlens.stages.driver import capture
 from tests.support.jax_events import EVENTS, listeners  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 class Program:

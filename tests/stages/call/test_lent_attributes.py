@@ -8,7 +8,7 @@ import jaxlens
 from jaxlens.stages.call.function_origin import function_origin
 from tests.support.calls.callables import Layer, Lender, Proxy, WrappingLender, X, loss
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 LENT = {
     "jit": lambda: jax.jit(loss, donate_argnums=0),

@@ -14,7 +14,7 @@ import jaxlens
 from tests.support.jax_events import EVENTS, Compiles, listeners  # noqa: F401
 from tests.support.model_programs import MARKS
 
-pytestmark = [pytest.mark.backend, *MARKS]
+pytestmark = [pytest.mark.backend, *MARKS, pytest.mark.reads_jax]
 
 X = np.random.default_rng(0).normal(size=(32, 8)).astype(np.float32)
 Y = X[:, :4] ** 2

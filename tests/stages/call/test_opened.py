@@ -10,6 +10,8 @@ import jaxlens
 from jaxlens.errors import OptionError, ReadError, TargetError, UnavailableError
 from tests.support.jax_events import Compiles
 
+pytestmark = pytest.mark.reads_jax
+
 KINDS = ("traced", "lowered", "compiled", "exported", "stablehlo", "hlo", "optimized", "folder")
 LATER = ("stablehlo", "hlo", "optimized", "llvm", "asm")
 HOLDS = {  # of the stages in pipeline order, what can be had from each kind

@@ -21,7 +21,7 @@ from jaxlens.stages.call.gpu_targets import GPUS
 from jaxlens.stages.call.target import names, resolve
 from jaxlens.stages.driver import capture
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = jnp.ones((4, 8))
 

@@ -20,7 +20,7 @@ from jaxlens.stages.compile.xla import compile_lowered
 from tests.ir import check
 from tests.support import programs
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.reads_jax
+
 SCRIPT = """
 import json, os, resource, sys, tempfile
 os.environ["TMPDIR"] = sys.argv[1]

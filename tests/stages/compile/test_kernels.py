@@ -19,6 +19,7 @@ from tests.support import programs
 pytestmark = [
     pytest.mark.backend,
     pytest.mark.skipif(jax.default_backend() != "cpu", reason="names of XLA:CPU's code"),
+    pytest.mark.reads_jax,
 ]
 
 

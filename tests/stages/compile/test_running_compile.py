@@ -19,9 +19,10 @@ from jaxlens.stages.compile import dump_files, xla
 from jaxlens.stages.compile.dump_files import is_optimized, read_before
 from jaxlens.stages.session import compiling
 
-pytestmark = pytest.mark.skipif(
-    jax.default_backend() != "cpu", reason="only a CPU writes HLO first"
-)
+pytestmark = [
+    pytest.mark.skipif(jax.default_backend() != "cpu", reason="only a CPU writes HLO first"),
+    pytest.mark.reads_jax,
+]
 
 
 class _Paused:

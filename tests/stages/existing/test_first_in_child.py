@@ -15,6 +15,8 @@ from jaxlens.errors import ReadError, why_unavailable
 from jaxlens.stages.child import child as other_process
 from jaxlens.stages.child import first_in_child
 
+pytestmark = pytest.mark.reads_jax
+
 OUT_OF_RANGE = """\
 HloModule m
 

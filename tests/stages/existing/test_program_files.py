@@ -13,6 +13,8 @@ from jaxlens.compat.lowering import hlo_text
 from jaxlens.errors import OptionError, PackageError, ReadError, UnavailableError
 from jaxlens.ir.stablehlo import reader as stablehlo
 
+pytestmark = pytest.mark.reads_jax
+
 S = jax.ShapeDtypeStruct
 
 

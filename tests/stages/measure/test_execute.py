@@ -10,7 +10,7 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.stages.compile.xla import compile_lowered
 from jaxlens.stages.measure.execute import run
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 def executable(f, *args, **kwargs):

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import by_instruction, run_profiled
+
+pytestmark = pytest.mark.reads_jax
 
 
 def test_a_product_that_a_cpus_thread_pool_computes_is_measured_to_its_end():

@@ -12,7 +12,7 @@ from jaxlens.compat import called_within
 from jaxlens.compat.import_private import private
 from jaxlens.links.name_stack import EquationModules, module_text
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 eqx = pytest.importorskip("equinox")
 nnx = pytest.importorskip("flax.nnx")
 X = jnp.ones((5, 4))

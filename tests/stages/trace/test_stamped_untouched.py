@@ -17,7 +17,7 @@ from jaxlens.ir.stablehlo.stamps import assign
 from jaxlens.stages.trace import stamp
 from tests.support.jax_events import EVENTS, listeners  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 def program(x):

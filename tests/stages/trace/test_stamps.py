@@ -21,7 +21,7 @@ from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require
 from tests.support.paths import environment
 
-pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS]
+pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS, pytest.mark.reads_jax]
 NAMES = [
     *programs.SMALL,
     *(pytest.param(name, marks=pytest.mark.models) for name in programs.MODELS),

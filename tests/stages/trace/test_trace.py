@@ -13,7 +13,7 @@ from jaxlens.stages.driver import capture
 from jaxlens.stages.trace import lower as lowering
 from jaxlens.stages.trace import trace as tracing
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 
 @pytest.fixture
