@@ -59,7 +59,7 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     Raises:
         UnavailableError: It holds no function (a file, a Lowered), or has no backward pass.
     """
-    capture.driver.live("function that could be traced under jax.checkpoint", traces=True)
+    capture.driver.live("Python function that could be traced under jax.checkpoint", traces=True)
     from jaxlens.questions.memory.measure.checkpoint import attempts
 
     ways = list(attempts(capture))

@@ -124,7 +124,11 @@ TREE = Question(
 
 def rungs(capture: Capture) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first."""
-    capture.driver.live("function, of whose transforms a ladder could be made", traces=True)
+    capture.driver.live(
+        "Python function, of whose transforms a ladder could be made (jaxlens.ladder takes several "
+        "captures)",
+        traces=True,
+    )
     from jaxlens.questions.trace.measure.rungs import rungs_of  # else JAX need not be here
 
     return rungs_of(capture)

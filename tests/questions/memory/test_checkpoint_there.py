@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens.questions.memory.measure.checkpoint import attempts
 
 pytestmark = pytest.mark.backend
 W, X = jnp.ones((4, 32, 32)), jnp.ones((64, 32))
@@ -68,7 +69,7 @@ EVERY = (
 
 @pytest.mark.parametrize("make", EVERY, ids=lambda make: make.__name__)
 def test_the_program_without_is_the_one_that_never_had_it(make):
-    name, _, without = next(jaxlens.capture(make(jax.checkpoint), W, X).checkpointed())
+    name, _, without = next(attempts(jaxlens.capture(make(jax.checkpoint), W, X)))
     assert name == "nothing (those there removed)"
     plain = jaxlens.capture(make(lambda f: f), W, X)
     found, wanted = (
@@ -76,7 +77,7 @@ def test_the_program_without_is_the_one_that_never_had_it(make):
         for program in (without(), plain)
     )
     assert found == wanted
-    assert next(plain.checkpointed())[0] == "the whole function"
+    assert next(attempts(plain))[0] == "the whole function"
 
 
 @pytest.mark.parametrize("make", [in_a_scan, unrolled], ids=lambda make: make.__name__)

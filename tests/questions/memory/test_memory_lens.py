@@ -85,7 +85,7 @@ def test_many_arguments_are_drawn_as_one_block(monkeypatch):
 
 
 def test_what_a_saved_capture_cannot_try_it_says():
-    with pytest.raises(UnavailableError, match="holds no function that could be traced"):
+    with pytest.raises(UnavailableError, match="holds no Python function that could be traced"):
         trials(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens"))
 
 

@@ -15,8 +15,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.program.equations import written_out
-from jaxlens.questions.memory.measure import checkpoint_segments
-from jaxlens.stages import driver
+from jaxlens.questions.memory.measure import checkpoint, checkpoint_segments
 from jaxlens.stages.trace import rolled_loops as rolled
 from tests.support import programs
 
@@ -310,7 +309,10 @@ def test_a_scan_is_tried_where_checkpoints_of_an_unrolled_loop_lower_nothing(mon
     helps = temporaries(checkpointed_loss) < 0.98 * temporaries(unrolled_loss)
     answer = layers_tried()
     assert [one.over_loops for one in answer.tried].count(True) == (0 if helps else 1)
-    monkeypatch.setattr(driver, "WAYS", driver.WAYS[:2])  # which lower nothing on any of them
+    # Those left lower nothing on any version.
+    monkeypatch.setattr(
+        checkpoint, "WAYS", checkpoint.WAYS[:2]
+    )  # which lower nothing on any of them
     answer = layers_tried()
     *others, scan = answer.tried
     assert all(one.peak > 0.98 * answer.peak for one in others)
@@ -345,7 +347,7 @@ def test_the_scan_that_is_tried_for_memory_computes_the_same():
 
 
 def test_a_loop_in_a_jitted_loss_is_tried_and_one_further_in_says_why_not(monkeypatch):
-    monkeypatch.setattr(driver, "WAYS", driver.WAYS[:1])
+    monkeypatch.setattr(checkpoint, "WAYS", checkpoint.WAYS[:1])
     jitted = layers_tried(jax.jit(unrolled_loss))
     assert jitted.tried[-1].peak < 0.8 * jitted.peak
     assert LOOP_LINE in jitted.findings[0].text

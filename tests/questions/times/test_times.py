@@ -18,6 +18,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.program.equations import written_out
 from jaxlens.questions.times import measure as scan
 from jaxlens.stages.compile.profile import Session
+from jaxlens.stages.trace import rolled_loops
 from tests.support import programs
 from tests.support.jax_events import Compiles
 
@@ -152,10 +153,10 @@ def test_a_scan_in_its_place_gives_the_same(f, args, count, rolled_to) -> None:
         assert loops[0].rolled == rolled_to
     body = cap.driver.traced.jaxpr
     plans = [
-        scan._plan(scan.opened(body), span)
+        rolled_loops.plan_of(scan.opened(body), span)
         for span in sorted((e.first, e.size, e.count) for e in loops)
     ]
-    function = jax.jit(scan._rolled(scan.opened(body), plans))
+    function = jax.jit(rolled_loops.rolled_body(scan.opened(body), plans))
     expected = jax.tree.leaves(f(*args))
     consts = getattr(body, "consts", ())
     got = function(*consts, *map(jnp.asarray, jax.tree.leaves(args)))
@@ -177,7 +178,7 @@ def test_why_a_scan_was_not_tried_is_told_whole(monkeypatch) -> None:
         raise TypeError("carry input and output must have equal types, but they differ:\n  f32[4]")
 
     cap = jaxlens.capture(sine, X)
-    monkeypatch.setattr(cap.driver, "rolled", fails, raising=False)
+    monkeypatch.setattr(scan, "rolled", fails)
     text = " ".join(str(jaxlens.times(cap, scan=True)).split())
     assert (
         "was not tried: carry input and output must have equal types, but they differ: f32[4]."

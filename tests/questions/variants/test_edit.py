@@ -93,7 +93,7 @@ def test_errors_have_the_line_and_column(cap):
     with pytest.raises(OptionError, match="no text 'jaxpr'"):
         jaxlens.edit(cap, "jaxpr")
     with pytest.raises(UnavailableError, match="holds no"):
-        jaxlens.capture(jaxlens.edit(cap, "optimized")).edit("optimized")
+        jaxlens.edit(jaxlens.capture(jaxlens.edit(cap, "optimized")), "optimized")
 
 
 def test_an_edited_program_is_edited_again_and_the_core(cap):

@@ -270,7 +270,7 @@ def under_policy(capture: Capture, name: str, policy: Callable[..., Any]) -> Cap
 
 def _function(capture: Capture) -> LiveDriver:
     live: LiveDriver = capture.driver.live(
-        "function that could be traced under jax.checkpoint", traces=True
+        "Python function that could be traced under jax.checkpoint", traces=True
     )
     return live
 

@@ -18,8 +18,7 @@ def rungs_of(capture: Capture) -> tuple[Capture, ...]:
         UnavailableError: The function has no transform, was made for a trial, or the capture is
             not of a live call.
     """
-    noun = "function, of whose transforms a ladder could be made"
-    live: LiveDriver = capture.driver.live(noun, traces=True)
+    live: LiveDriver = capture.driver.live(traces=True)
     with live.staging.as_called():
         made = ladder_of(live.staging.opened, live.staging.call)
     same = made[-1].program.transforms == capture.program.transforms  # else its rung shows a jit
