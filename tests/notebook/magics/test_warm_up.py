@@ -6,7 +6,7 @@ import sys
 CODE = """
 from jaxlens.render.graph import graphviz_run
 from jaxlens.render.html import assets
-from jaxlens.views import warm_up
+from jaxlens.notebook.magics import warm_up
 warm_up.start().join()
 assert warm_up.start() is warm_up.start()
 assert graphviz_run._session is not None
