@@ -469,7 +469,7 @@ def _plain(name: str) -> str:
 def _is_own_stage(file: str) -> bool:
     """Whether jaxlens itself traces or compiles in a file."""
     name = describe(file).name
-    is_listener = name.endswith(("watch/listen.py", "compat/events.py"))
+    is_listener = name.endswith(("listen/listen.py", "compat/events.py"))
     return name.startswith("jaxlens/stages/") and not is_listener
 
 
