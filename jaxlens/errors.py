@@ -6,8 +6,11 @@ its traceback.
 """
 
 import difflib
+import os
 from collections.abc import Callable, Iterable
 
+OWN = os.path.join(os.path.dirname(__file__), "")
+"""The folder of jaxlens, with a separator at its end: a user's file may lie beside it."""
 _SHOWN = 24  # known words in a message
 
 

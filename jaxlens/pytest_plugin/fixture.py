@@ -1,6 +1,5 @@
 """The fixture `receipt`: compares a program with what the file beside its test has."""
 
-import os
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -8,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jaxlens.errors import OWN
 from jaxlens.pytest_plugin.files import FOLDER, UPDATE, file_of, read, test_of
 
 if TYPE_CHECKING:
     from jaxlens.questions.compare.receipt import Receipt
 
 # Files of frames above the user's.
-_OWN, _BOUNDARY = str(Path(__file__).parents[1]) + os.sep, "<jaxlens>"
+_BOUNDARY = "<jaxlens>"
 
 # Of a test with receipts, what its last report carries, as plain data that xdist sends on: "file",
 # "test", "records" by program, "taken" (the programs), "left_out" (`Changes.left_out`), "passed".
@@ -122,7 +122,7 @@ def _user_frames(trace: TracebackType | None) -> TracebackType | None:
     frames, link, file = trace, trace, ""
     while link is not None:
         file = link.tb_frame.f_code.co_filename
-        if file == _BOUNDARY or file.startswith(_OWN):
+        if file == _BOUNDARY or file.startswith(OWN):
             frames = link.tb_next
         link = link.tb_next
-    return trace if file.startswith(_OWN) else frames
+    return trace if file.startswith(OWN) else frames

@@ -10,19 +10,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
-from jaxlens.errors import LensError
+from jaxlens.errors import OWN, LensError
 
-# Folders end in a separator: a user's file may lie beside them, as `jaxlens_try.py` in a clone.
-_OWN = str(Path(__file__).parents[2]) + os.sep
-_CORE = os.path.join(_OWN, "core", "")
+_CORE = os.path.join(OWN, "core", "")
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 # Functions of NumPy's and JAX's are called through this file while a timeline is recorded.
-_HOOKS = os.path.join(_OWN, "stages", "compat", "waits.py")
+_HOOKS = os.path.join(OWN, "compat", "waits.py")
 
 
 @contextlib.contextmanager
@@ -115,7 +112,7 @@ def _is_own(link: TracebackType) -> bool:
 
     file = _file(link)
     library = _is_core(link) or file == _HOOKS
-    return file == BOUNDARY or (file.startswith(_OWN) and not library)
+    return file == BOUNDARY or (file.startswith(OWN) and not library)
 
 
 def _is_core(link: TracebackType) -> bool:

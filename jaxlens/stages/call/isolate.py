@@ -12,7 +12,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, MutableMapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,11 +19,12 @@ import numpy as np
 
 from jaxlens import compat
 from jaxlens.compat import events as compat_events
+from jaxlens.errors import OWN
 from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.arguments import pytrees
 
 # Excludes jaxlens' frames from the user frames in JAX's source locations.
-compat_events.leave_out(str(Path(__file__).parents[2]) + os.sep)
+compat_events.leave_out(OWN)
 
 # Added to the recursion limit for jaxlens' own frames, so a program can nest as deep as without.
 _DEPTH = 60

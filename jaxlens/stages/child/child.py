@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,7 +24,7 @@ import numpy as np
 
 from jaxlens import compat
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, UnavailableError
+from jaxlens.errors import OWN, LensError, UnavailableError
 from jaxlens.interrupts import temporary_folder, undoing
 from jaxlens.ir.facts import Target
 from jaxlens.stages.call.target import is_described
@@ -292,7 +291,7 @@ def child_environment(platform: str, absent: bool) -> dict[str, str]:
 
     The child does not preallocate GPU memory, which this process may use.
     """
-    root = str(Path(__file__).resolve().parents[3])
+    root = os.path.dirname(os.path.realpath(OWN))
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     names, already = {"gpu": "cuda"}, os.environ.get("JAX_PLATFORMS", "")
     beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu allows one process

@@ -16,13 +16,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import jax
 
 from jaxlens import compat
-from jaxlens.errors import LensError
+from jaxlens.errors import OWN, LensError
 from jaxlens.ir.facts import TapeStep
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
 from jaxlens.lines.record import Recorder
@@ -37,8 +36,7 @@ from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.trace.trace import trace
 
 _KEPT = "_jaxlens_failure"
-_OWN = str(Path(__file__).parents[2]) + os.sep
-_CORE = os.path.join(_OWN, "core", "")
+_CORE = os.path.join(OWN, "core", "")
 _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _STEPS = 12
 _LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
@@ -276,7 +274,7 @@ def _is_own(error: BaseException) -> bool:
     """Whether the innermost frame is in jaxlens, but not in `jaxlens.core`."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     file = frames[-1].f_code.co_filename if frames else ""
-    return file.startswith(_OWN) and not file.startswith(_CORE)
+    return file.startswith(OWN) and not file.startswith(_CORE)
 
 
 def _steps(recorder: Recorder | None, place: str) -> tuple[tuple[Ran, ...], int]:
