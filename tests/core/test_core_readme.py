@@ -116,6 +116,20 @@ bad_p = core.Primitive("bad", abstract=lambda x, y: x)
 bad_p.rule("lower")(lambda ctx, x, y: hlo.add(x, y))
 wide_p = core.Primitive("wide", abstract=lambda x, y: x, lower=core.lower_fun(lambda x, y: x + y))
 X = np.ones(3, np.float32)
+
+
+def double(many: bool = False, **rules: Any) -> Any:
+    """Returns a primitive that doubles, with some rules replaced."""
+    own = {"abstract": lambda x: [x] if many else x, "lower": lambda ctx, x: hlo.add(x, x)}
+    return core.Primitive("double", multiple_results=many, **own | rules).bind
+
+
+def linear(transpose: Any) -> Any:
+    """Returns a linear primitive that doubles, with this transpose rule."""
+    bind = double(jvp=lambda xs, ts: (bind(*xs), bind(*ts)), transpose=transpose)
+    return bind
+
+
 MISTAKES: dict[str, tuple[Any, type, str]] = {
     "no type": (
         lambda: cube_p.bind(1.0),
@@ -156,6 +170,66 @@ MISTAKES: dict[str, tuple[Any, type, str]] = {
         lambda: wide_p.bind(2.0, X),
         TypeError,
         "the lower rule of `wide` gives tensor<3xf32>, where its abstract rule says tensor<f32>.",
+    ),
+    "no type returned": (
+        lambda: double(abstract=lambda x: None)(1.0),
+        TypeError,
+        "the abstract rule of `double` must return a ShapedArray for each result, got NoneType.",
+    ),
+    "a shape for a type": (
+        lambda: double(abstract=lambda x: (3,))(1.0),
+        TypeError,
+        "the abstract rule of `double` must return a ShapedArray for each result, got tuple of 1.",
+    ),
+    "a type for a list of types": (
+        lambda: double(many=True, abstract=lambda x: x)(1.0),
+        TypeError,
+        "the abstract rule of `double` must return a ShapedArray for each result, got ShapedArray.",
+    ),
+    "no op returned": (
+        lambda: double(lower=lambda ctx, x: None)(1.0),
+        TypeError,
+        "the lower rule of `double` gives None, where its abstract rule says tensor<f32>.",
+    ),
+    "a number for an op": (
+        lambda: double(many=True, lower=lambda ctx, x: [2.0])(1.0),
+        TypeError,
+        "the lower rule of `double` gives 2.0, where its abstract rule says tensor<f32>.",
+    ),
+    "no tangent": (
+        lambda: core.grad(double(jvp=lambda xs, ts: None))(1.0),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), got NoneType.",
+    ),
+    "three for a pair": (
+        lambda: core.grad(double(jvp=lambda xs, ts: [1.0, 2.0, 3.0]))(1.0),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), got list of 3.",
+    ),
+    "a pair without lists": (
+        lambda: core.jvp(double(many=True, jvp=lambda xs, ts: (*xs, *ts)), (1.0,), (1.0,)),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), two lists of one length, got tupl",
+    ),
+    "too few tangents": (
+        lambda: core.jvp(double(many=True, jvp=lambda xs, ts: (xs, [])), (1.0,), (1.0,)),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), two lists of one length, got tupl",
+    ),
+    "no axis": (
+        lambda: core.vmap(double(batch=lambda size, xs, dims: xs[0]))(X),
+        TypeError,
+        "the batch rule of `double` must return (result, dim), got ndarray.",
+    ),
+    "no list of cotangents": (
+        lambda: core.grad(linear(lambda ct, x: ct))(1.0),
+        TypeError,
+        "the transpose rule of `double` must return a cotangent or None per argument, got ",
+    ),
+    "too many cotangents": (
+        lambda: core.grad(linear(lambda ct, x: [ct, None]))(1.0),
+        TypeError,
+        "the transpose rule of `double` must return a cotangent or None per argument, got list of ",
     ),
 }
 

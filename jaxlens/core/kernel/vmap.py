@@ -77,10 +77,8 @@ class Batch(Interpreter):
             if all(dim is None for dim in dims) and not _mentions(params, self.name):
                 return primitive.bind(*values, **params)
             observer.emit("rule", primitive.name, rule="batch")
-            results, dims_out = primitive.batch(self.size, values, dims, **params)
-        if primitive.multiple_results:
-            return [self.join(*pair) for pair in zip(results, dims_out, strict=True)]
-        return self.join(results, dims_out)
+            pair = primitive.batch(self.size, values, dims, **params)
+        return primitive.joined("batch", "(result, dim)", pair, self.join)
 
 
 def batch_flat(
