@@ -40,7 +40,7 @@ def run(*blocks: int) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("blocks", [[1], [1, 2]], ids=["StableHLO", "Python function"])
+@pytest.mark.parametrize("blocks", [[1], [1, 2, 3]], ids=["StableHLO", "Python function"])
 def test_a_primitive_of_two_arguments(blocks: list[int]) -> None:
     ours, theirs = run(*blocks)["hypot"], lambda x, y: jnp.sqrt(x * x + y * y)
     x, y = np.arange(1, 4, dtype=np.float32), np.arange(2, 5, dtype=np.float32)
@@ -61,8 +61,22 @@ def test_a_primitive_of_two_arguments(blocks: list[int]) -> None:
     core.check_jaxpr(core.make_jaxpr(core.grad(ours))(3.0, 4.0))
 
 
+@pytest.mark.parametrize("x", [2.0, 3, np.ones((2, 1), np.float16), np.arange(3, dtype=np.int8)])
+def test_arguments_of_it_are_promoted_and_broadcast(x: Any) -> None:
+    ours, y = run(1, 2)["hypot"], np.arange(1, 4, dtype=np.float32)
+    for args in [(x, y), (y, x), (x, 4), (x, x)]:
+        found, expected = ours(*args), jnp.hypot(*args)
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+        assert (found.dtype, found.weak_type) == (expected.dtype, expected.weak_type)
+    found, expected = (
+        lib.grad(lambda x, f=f: f(x * 1.0, y).sum())(x * 1.0)
+        for lib, f in ((core, ours), (jax, jnp.hypot))
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 def test_debug_interpreter(capsys: Any) -> None:
-    debug = run(3)["debug"]
+    debug = run(4)["debug"]
 
     def f(x: Any) -> Any:
         return cnp.sin(x) * x
@@ -79,7 +93,7 @@ def test_debug_interpreter(capsys: Any) -> None:
 
 
 def test_intervals() -> None:
-    interval = run(4)["interval"]
+    interval = run(5)["interval"]
     assert interval(lambda x, y: x * y + x, (-1.0, 2.0), (3.0, 4.0)) == (-5.0, 10.0)
     with pytest.raises(NotImplementedError, match=r"^`exp` has no interval rule: give it one with"):
         interval(cnp.exp, (0.0, 1.0))
