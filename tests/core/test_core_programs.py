@@ -415,9 +415,9 @@ def test_export_and_call():
     close(loaded.call({"w": X}, 2), jax.tree.map(np.asarray, core.device_get(f({"w": X}, 2))))
     with pytest.raises(TypeError, match=r"exported for f32\[3\] as argument p\['w'\], got"):
         loaded.call({"w": X[:2]}, 2)
-    for traced in (core.jit(loaded.call), core.vmap(loaded.call, ({"w": 0}, None))):
+    for apply in (core.jit(loaded.call), core.make_jaxpr(loaded.call)):
         with pytest.raises(TypeError, match="f is an exported program.*: transform the function"):
-            traced({"w": np.stack([X, X])}, 2)
+            apply({"w": X}, 2)
 
 
 def test_export_says_what_it_cannot_write():
