@@ -416,7 +416,7 @@ def test_export_and_call():
     with pytest.raises(TypeError, match=r"exported for f32\[3\] as argument p\['w'\], got"):
         loaded.call({"w": X[:2]}, 2)
     for apply in (core.jit(loaded.call), core.make_jaxpr(loaded.call)):
-        with pytest.raises(TypeError, match="f is an exported program.*: transform the function"):
+        with pytest.raises(TypeError, match=r"f is an exported program.*: transform the function"):
             apply({"w": X}, 2)
 
 

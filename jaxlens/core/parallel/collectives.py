@@ -1,8 +1,8 @@
 """psum: the sum over devices, or over the examples of a batch.
 
 A function that runs on many devices at once has names for the axes that they differ along. `psum`
-over such a name adds up the values of all participants and gives each of them the sum. It is linear,
-and its own transpose: what each gives goes into the sums of all.
+over such a name adds up the values of all participants and gives each of them the sum. It is
+linear, and its own transpose: what each gives goes into the sums of all.
 
 The same names work in `vmap(axis_name=...)`, where all values are in one array: there a psum over
 the name is a sum along that axis of the array, and nothing is sent. It lowers to StableHLO's

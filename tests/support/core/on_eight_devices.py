@@ -333,7 +333,11 @@ def test_64_bits_and_halves() -> None:
             ValueError,
             "out_specs: P.'i',. has more entries",
         ),
-        (lambda: pmap(lambda x: x)(X[0].repeat(2)), ValueError, r"Number of devices 8 must be >= .* \(16,\)"),
+        (
+            lambda: pmap(lambda x: x)(X[0].repeat(2)),
+            ValueError,
+            r"Number of devices 8 must be >= .* \(16,\)",
+        ),
         (lambda: pmap(lambda x: x, in_axes=None)(X), ValueError, "pmap: no argument counts"),
         (lambda: Mesh(core.devices(), ("i", "j")), ValueError, "need 1 different axis names"),
     ],
