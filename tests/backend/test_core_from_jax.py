@@ -280,7 +280,7 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "says nothing": (_unknown(other=None, more=()), None),
     "checkpoint": (
         jax.checkpoint(jnp.sin, policy=jax.checkpoint_policies.dots_saveable),
-        "has no remat2 with policy=",
+        "^jaxlens.core has no remat2 with policy=",  # the user has no line in it
     ),
     "conv": (
         lambda x: lax.conv_general_dilated(

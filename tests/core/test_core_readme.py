@@ -303,6 +303,21 @@ def words(node: ast.AST) -> int:
     return len((ast.get_docstring(node) or "").split()) if isinstance(node, documented) else 0
 
 
+def test_the_sizes_of_the_rings() -> None:
+    folder = Path(core.__file__).parent
+    rows = re.findall(r"^\| (`[\w/.`, ]+`) \| .* \| ([\d,]+) \|$", README, re.MULTILINE)
+    assert len(rows) == 4
+    for names, said in rows:
+        places = [folder / name for name in re.findall(r"`([\w./]+)`", names)]
+        files = [
+            path
+            for place in places
+            for path in (place.rglob("*.py") if place.is_dir() else [place])
+        ]
+        lines = sum(code_lines(path.read_text()) for path in files)
+        assert abs(lines - int(said.replace(",", ""))) <= 30, f"{names}: {lines}"
+
+
 def test_the_reading_path() -> None:
     """The kernel first, in the order of its imports; the minutes are those of the files' length."""
     rows = re.findall(r"\| (\d+) \| `(\w+)\.py` \| (\d+) \|", README)

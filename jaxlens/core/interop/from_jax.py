@@ -10,6 +10,7 @@ that is current. What differs is in `equations.py` (jaxprs in equations, rules o
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
+from os import sep
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.sources import NameStack, SourceInfo
 
 Rules = Mapping[str, Callable[..., Any]]
-_JAX, _CORE = str(Path(jax.__file__).parent), str(Path(__file__).parents[1])
+_JAX = f"{Path(jax.__file__).parent}{sep}"
+_CORE = f"{Path(__file__).parents[1]}{sep}"
 
 
 def from_jax(
@@ -94,7 +96,7 @@ def _traced(f: Callable[..., Any], types: Sequence[Any], rules: Rules) -> tuple[
 
 
 def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
-    """Returns the position of an equation of JAX: the calls above this file, without JAX's own.
+    """Returns the position of an equation of JAX: the calls above the core, without JAX's own.
 
     What a jitted function of JAX's does has the position `around` it, that of the call.
     """
