@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -234,10 +235,86 @@ def test_keys_of_jax_go_in_and_out() -> None:
     np.testing.assert_array_equal(again, jax.random.uniform(f(key)[0]))
 
 
-def test_a_rule_with_too_few_results_is_named() -> None:
-    f = core.from_jax(lambda x: lax.top_k(x, 2), {"top_k": lambda x, **params: x[:2]})
-    with pytest.raises(TypeError, match="the rule for top_k must return 2 results, got 1"):
+@pytest.mark.parametrize(
+    ("rule", "got"),
+    [
+        (lambda x, **params: x[:2], r"f32\[2\]"),
+        (lambda x, **params: (x[:2], x[:2]), r"f32\[2\], f32\[2\]"),
+        (lambda x, **params: (), "nothing"),
+    ],
+)
+def test_a_rule_with_other_results_is_named(rule: Any, got: str) -> None:
+    f = core.from_jax(lambda x: lax.top_k(x, 2), {"top_k": rule})
+    says = rf"the rule for top_k must return f32\[2\], i32\[2\], got {got}\."
+    with pytest.raises(TypeError, match=says):
         f(V)
+
+
+def test_a_rule_for_a_misspelt_name_is_named() -> None:
+    f = core.from_jax(lambda x: lax.top_k(x, 2), {"topk": lambda x, **params: x})
+    with pytest.raises(
+        NotImplementedError, match=r"no primitive top_k.* The rules given are for topk"
+    ):
+        f(V)
+
+
+def _unknown(**params: Any) -> Callable[..., Any]:
+    """A primitive of JAX called sin, with other parameters than those of today."""
+    other = jax.extend.core.Primitive("sin")
+    other.def_abstract_eval(lambda x, **_: x)
+    return lambda x: other.bind(x, **params)
+
+
+# What JAX says beside the defaults: it is read, or says nothing of what is computed; else it is
+# refused by name.
+PARAMETERS: dict[str, tuple[Callable[..., Any], str | None]] = {
+    "accuracy": (lambda x: lax.exp(x, accuracy=lax.AccuracyMode.HIGHEST), None),
+    "donated, inlined": (jax.jit(lambda x: x + 1, donate_argnums=0, inline=True), None),
+    "dot_general": (lambda x: lax.dot(x.T, x, preferred_element_type=np.float16), None),
+    "mul": (lambda x: jnp.multiply(x.astype(np.int8), 2.5), None),
+    "precision": (lambda x: lax.dot(x.T, x, precision=lax.Precision.HIGHEST), None),
+    "reshape": (lambda x: lax.reshape(x, (2, 6), dimensions=(1, 0)), None),
+    "round": (lambda x: lax.round(x * 10 - 0.5, lax.RoundingMethod.AWAY_FROM_ZERO), None),
+    "scan": (lambda x: lax.scan(lambda c, y: (c + y, c), X[0], x, reverse=True, unroll=2), None),
+    "sort": (lambda x: lax.sort((x, -x), dimension=0, is_stable=False, num_keys=2), None),
+    "says nothing": (_unknown(other=None, more=()), None),
+    "checkpoint": (
+        jax.checkpoint(jnp.sin, policy=jax.checkpoint_policies.dots_saveable),
+        "^jaxlens.core has no remat2 with policy=",  # the user has no line in it
+    ),
+    "conv": (
+        lambda x: lax.conv_general_dilated(
+            x[:2, None], X[:2, None, :2], (1,), "SAME", batch_group_count=2
+        ),
+        "has no conv_general_dilated with batch_group_count or preferred_element_type",
+    ),
+    "debug_print": (
+        lambda x: jax.debug.print("{}", x, ordered=True),
+        r"from_jax.py:\d+ \(<lambda>\): jaxlens.core has no debug_print with ordered=True",
+    ),
+    "keys": (
+        lambda x: x + jax.random.normal(jax.random.key(1, impl="rbg")),
+        "has the random numbers of key<fry>, not of key<rbg>",
+    ),
+    "scatter": (
+        lambda x: x.at[0].apply(jnp.sin),
+        "has no scatter that applies a function",
+    ),
+    "unknown": (_unknown(other=1), "has no sin with other=1"),
+    "unknown, a zero": (_unknown(other=0), "has no sin with other=0"),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_parameter_is_read_or_says_nothing_or_is_refused(name: str) -> None:
+    f, refusal = PARAMETERS[name]
+    if refusal is not None:
+        with pytest.raises((NotImplementedError, TypeError), match=refusal):
+            core.from_jax(f)(X)
+        return
+    expected = jnp.sin(X) if "nothing" in name else f(jnp.array(X))
+    found = core.from_jax(f)(X)
+    jax.tree_util.tree_map(np.testing.assert_allclose, found, expected)
 
 
 def test_jax_s_shard_map_is_refused() -> None:

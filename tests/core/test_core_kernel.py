@@ -74,7 +74,7 @@ def ring(module: str) -> int:
 
 def test_the_kernel_has_ten_files() -> None:
     assert {path.stem for path in KERNEL.glob("*.py")} == {"__init__", *FILES}
-    assert sum(code_lines(path.read_text()) for path in KERNEL.glob("*.py")) <= 1040
+    assert sum(code_lines(path.read_text()) for path in KERNEL.glob("*.py")) <= 1050
 
 
 def test_the_kernel_imports_numpy_and_jaxlib_only() -> None:

@@ -412,16 +412,12 @@ def test_export_and_call():
     loaded = core.deserialize(exported.serialize())
     assert loaded.in_avals == exported.in_avals
     assert loaded.out_tree == exported.out_tree
-    close(loaded({"w": X}, 2), jax.tree.map(np.asarray, core.device_get(f({"w": X}, 2))))
-    jitted = core.jit(lambda x: (loaded({"w": x}, 2)["a"], loaded({"w": x * 2}, 2)["b"]))
-    expected = f({"w": X}, 2)["a"], f({"w": X * 2}, 2)["b"]
-    close(jitted(X), core.device_get(expected))
+    close(loaded.call({"w": X}, 2), jax.tree.map(np.asarray, core.device_get(f({"w": X}, 2))))
     with pytest.raises(TypeError, match=r"exported for f32\[3\] as argument p\['w'\], got"):
-        loaded({"w": X[:2]}, 2)
-    with pytest.raises(NotImplementedError, match="transform the function"):
-        core.jvp(lambda x: loaded({"w": x}, 2)["a"], (X,), (X,))
-    with pytest.raises(NotImplementedError, match="transform the function"):
-        core.vmap(lambda x: loaded({"w": x}, 2)["a"])(np.stack([X, X]))
+        loaded.call({"w": X[:2]}, 2)
+    for apply in (core.jit(loaded.call), core.make_jaxpr(loaded.call)):
+        with pytest.raises(TypeError, match=r"f is an exported program.*: transform the function"):
+            apply({"w": X}, 2)
 
 
 def test_export_says_what_it_cannot_write():

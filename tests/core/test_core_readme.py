@@ -40,7 +40,7 @@ def run(*blocks: int) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("blocks", [[1], [1, 2]], ids=["StableHLO", "Python function"])
+@pytest.mark.parametrize("blocks", [[1], [1, 2, 3]], ids=["StableHLO", "Python function"])
 def test_a_primitive_of_two_arguments(blocks: list[int]) -> None:
     ours, theirs = run(*blocks)["hypot"], lambda x, y: jnp.sqrt(x * x + y * y)
     x, y = np.arange(1, 4, dtype=np.float32), np.arange(2, 5, dtype=np.float32)
@@ -61,8 +61,22 @@ def test_a_primitive_of_two_arguments(blocks: list[int]) -> None:
     core.check_jaxpr(core.make_jaxpr(core.grad(ours))(3.0, 4.0))
 
 
+@pytest.mark.parametrize("x", [2.0, 3, np.ones((2, 1), np.float16), np.arange(3, dtype=np.int8)])
+def test_arguments_of_it_are_promoted_and_broadcast(x: Any) -> None:
+    ours, y = run(1, 2)["hypot"], np.arange(1, 4, dtype=np.float32)
+    for args in [(x, y), (y, x), (x, 4), (x, x)]:
+        found, expected = ours(*args), jnp.hypot(*args)
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+        assert (found.dtype, found.weak_type) == (expected.dtype, expected.weak_type)
+    found, expected = (
+        lib.grad(lambda x, f=f: f(x * 1.0, y).sum())(x * 1.0)
+        for lib, f in ((core, ours), (jax, jnp.hypot))
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 def test_debug_interpreter(capsys: Any) -> None:
-    debug = run(3)["debug"]
+    debug = run(4)["debug"]
 
     def f(x: Any) -> Any:
         return cnp.sin(x) * x
@@ -79,7 +93,7 @@ def test_debug_interpreter(capsys: Any) -> None:
 
 
 def test_intervals() -> None:
-    interval = run(4)["interval"]
+    interval = run(5)["interval"]
     assert interval(lambda x, y: x * y + x, (-1.0, 2.0), (3.0, 4.0)) == (-5.0, 10.0)
     with pytest.raises(NotImplementedError, match=r"^`exp` has no interval rule: give it one with"):
         interval(cnp.exp, (0.0, 1.0))
@@ -116,6 +130,20 @@ bad_p = core.Primitive("bad", abstract=lambda x, y: x)
 bad_p.rule("lower")(lambda ctx, x, y: hlo.add(x, y))
 wide_p = core.Primitive("wide", abstract=lambda x, y: x, lower=core.lower_fun(lambda x, y: x + y))
 X = np.ones(3, np.float32)
+
+
+def double(many: bool = False, **rules: Any) -> Any:
+    """Returns a primitive that doubles, with some rules replaced."""
+    own = {"abstract": lambda x: [x] if many else x, "lower": lambda ctx, x: hlo.add(x, x)}
+    return core.Primitive("double", multiple_results=many, **own | rules).bind
+
+
+def linear(transpose: Any) -> Any:
+    """Returns a linear primitive that doubles, with this transpose rule."""
+    bind = double(jvp=lambda xs, ts: (bind(*xs), bind(*ts)), transpose=transpose)
+    return bind
+
+
 MISTAKES: dict[str, tuple[Any, type, str]] = {
     "no type": (
         lambda: cube_p.bind(1.0),
@@ -156,6 +184,66 @@ MISTAKES: dict[str, tuple[Any, type, str]] = {
         lambda: wide_p.bind(2.0, X),
         TypeError,
         "the lower rule of `wide` gives tensor<3xf32>, where its abstract rule says tensor<f32>.",
+    ),
+    "no type returned": (
+        lambda: double(abstract=lambda x: None)(1.0),
+        TypeError,
+        "the abstract rule of `double` must return a ShapedArray for each result, got NoneType.",
+    ),
+    "a shape for a type": (
+        lambda: double(abstract=lambda x: (3,))(1.0),
+        TypeError,
+        "the abstract rule of `double` must return a ShapedArray for each result, got tuple of 1.",
+    ),
+    "a type for a list of types": (
+        lambda: double(many=True, abstract=lambda x: x)(1.0),
+        TypeError,
+        "the abstract rule of `double` must return a ShapedArray for each result, got ShapedArray.",
+    ),
+    "no op returned": (
+        lambda: double(lower=lambda ctx, x: None)(1.0),
+        TypeError,
+        "the lower rule of `double` gives None, where its abstract rule says tensor<f32>.",
+    ),
+    "a number for an op": (
+        lambda: double(many=True, lower=lambda ctx, x: [2.0])(1.0),
+        TypeError,
+        "the lower rule of `double` gives 2.0, where its abstract rule says tensor<f32>.",
+    ),
+    "no tangent": (
+        lambda: core.grad(double(jvp=lambda xs, ts: None))(1.0),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), got NoneType.",
+    ),
+    "three for a pair": (
+        lambda: core.grad(double(jvp=lambda xs, ts: [1.0, 2.0, 3.0]))(1.0),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), got list of 3.",
+    ),
+    "a pair without lists": (
+        lambda: core.jvp(double(many=True, jvp=lambda xs, ts: (*xs, *ts)), (1.0,), (1.0,)),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), two lists of one length, got tupl",
+    ),
+    "too few tangents": (
+        lambda: core.jvp(double(many=True, jvp=lambda xs, ts: (xs, [])), (1.0,), (1.0,)),
+        TypeError,
+        "the jvp rule of `double` must return (result, tangent), two lists of one length, got tupl",
+    ),
+    "no axis": (
+        lambda: core.vmap(double(batch=lambda size, xs, dims: xs[0]))(X),
+        TypeError,
+        "the batch rule of `double` must return (result, dim), got ndarray.",
+    ),
+    "no list of cotangents": (
+        lambda: core.grad(linear(lambda ct, x: ct))(1.0),
+        TypeError,
+        "the transpose rule of `double` must return a cotangent or None per argument, got ",
+    ),
+    "too many cotangents": (
+        lambda: core.grad(linear(lambda ct, x: [ct, None]))(1.0),
+        TypeError,
+        "the transpose rule of `double` must return a cotangent or None per argument, got list of ",
     ),
 }
 
@@ -213,6 +301,21 @@ def minutes(path: Path) -> int:
 def words(node: ast.AST) -> int:
     documented = ast.Module | ast.ClassDef | ast.FunctionDef
     return len((ast.get_docstring(node) or "").split()) if isinstance(node, documented) else 0
+
+
+def test_the_sizes_of_the_rings() -> None:
+    folder = Path(core.__file__).parent
+    rows = re.findall(r"^\| (`[\w/.`, ]+`) \| .* \| ([\d,]+) \|$", README, re.MULTILINE)
+    assert len(rows) == 4
+    for names, said in rows:
+        places = [folder / name for name in re.findall(r"`([\w./]+)`", names)]
+        files = [
+            path
+            for place in places
+            for path in (place.rglob("*.py") if place.is_dir() else [place])
+        ]
+        lines = sum(code_lines(path.read_text()) for path in files)
+        assert abs(lines - int(said.replace(",", ""))) <= 30, f"{names}: {lines}"
 
 
 def test_the_reading_path() -> None:

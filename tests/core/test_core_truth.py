@@ -200,6 +200,8 @@ LEAVING = {
     "linearize": lambda api, m: (lambda y, f: (y, f(1.0)))(*api.linearize(lambda x: x, 2.0)),
     "vmap": lambda api, m: api.vmap(lambda x: (x, 3.0, np.ones(2, np.int8)))(np.ones(2)),
     "vmap, none": lambda api, m: api.vmap(lambda x: 3.0, out_axes=None)(np.ones(2)),
+    "switch, one branch": lambda api, m: api.lax.switch(0, [lambda x: (x, 3.0)], 2.0),
+    "associative_scan, one": lambda api, m: api.lax.associative_scan(m.add, np.ones(1, np.int8)),
 }
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
+from jaxlib.mlir import ir
 
 try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
     from jax._src.compiler import get_compile_options
@@ -293,7 +294,7 @@ class Executable:
     """A StableHLO module that XLA has compiled and put on its devices.
 
     Args:
-        module: An `ir.Module`, or its text.
+        module: An `ir.Module`, its text, or bytes of it.
         in_avals: The types of its arguments.
         out_avals: The types of its results.
         device: Which device it is for; None for the default one.
@@ -326,10 +327,11 @@ class Executable:
             device_assignment=np.array([[d.id for d in chosen]]),
             env_options_overrides=options or {},
         )
-        text = module
-        if not isinstance(module, str):
+        if isinstance(module, ir.Module):
             text = module.operation.get_asm(enable_debug_info=True)
-        program, called = (module, [_called]) if _CALL in text else (text.encode(), [])
+            program, called = (module, [_called]) if _CALL in text else (text, [])
+        else:
+            program, called = module, []
         self.loaded = get_backend().compile_and_load(
             program, _jax.DeviceList(tuple(chosen)), built, *called
         )

@@ -1,9 +1,8 @@
 """Programs as bytes: written in one process, called in another, perhaps years later.
 
 StableHLO has a versioned form that later compilers read. With it go the types and the trees of the
-arguments and results, and the program can be called like the function that it was made of: by
-itself, or in another function that is traced, where it is one equation whose lowering copies its
-functions into the module. Python and the jaxpr stay behind, so it has no derivative.
+arguments and results, so that the program can be called like the function that it was made of.
+Python and the jaxpr stay behind: it can be run, not traced, and has no derivative.
 
 After "StableHLO compatibility" (openxla.org/stablehlo/compatibility) and "Exporting and
 serializing staged-out computations" (docs.jax.dev, export).
@@ -11,24 +10,22 @@ serializing staged-out computations" (docs.jax.dev, export).
 
 from ast import literal_eval
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import func
 from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlib.mlir.passmanager import PassManager
 
+from jaxlens.core.aot.device import Executable
 from jaxlens.core.aot.lower import lower_program
 from jaxlens.core.aot.programs import Jitted
-from jaxlens.core.kernel.interpreter import Primitive
+from jaxlens.core.kernel.interpreter import Tracer
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.transforms.promotion import dtype_named
 from jaxlens.core.transforms.signatures import fitting
-from jaxlens.core.transforms.trees import tree_structure
 
 _FORMAT = 2
 
@@ -56,15 +53,22 @@ class Exported:
     program: bytes
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the program, or binds it in a function that is traced.
+        """Runs the program.
 
         Raises:
-            TypeError: The arguments are not of the types that it was written for.
+            TypeError: The arguments are not of the types that it was written for, or are traced.
         """
         leaves = fitting(self, "exported", args, kwargs)
-        return self.out_tree.unflatten(call_exported_p.bind(*leaves, exported=self))
+        if any(isinstance(leaf, Tracer) for leaf in leaves):
+            raise TypeError(
+                f"{self.fun_name} is an exported program, whose jaxpr is gone: transform the "
+                f"function (jit, grad, vmap), then export that."
+            )
+        return self.out_tree.unflatten(self._executable(leaves))
 
-    __call__ = call
+    @cached_property
+    def _executable(self) -> Executable:
+        return Executable(self.program, self.in_avals, self.out_avals)
 
     def serialize(self) -> bytes:
         """Returns bytes for `deserialize`: a line of Python literals, then the program.
@@ -76,6 +80,13 @@ class Exported:
         """
         ins, outs = _written(self.in_tree, self.in_avals), _written(self.out_tree, self.out_avals)
         head = repr((_FORMAT, _digest(self.program), self.fun_name, self.arg_names, ins, outs))
+        try:
+            literal_eval(head)
+        except (SyntaxError, ValueError):
+            raise ValueError(
+                f"export: expected tuples, lists, dicts and None around arrays, got {self.in_tree} "
+                f"and {self.out_tree}."
+            ) from None
         return head.encode() + b"\n" + self.program
 
 
@@ -129,46 +140,10 @@ def _digest(program: bytes) -> str:
 def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
     """Returns the tree with types as leaves: Python literals, which can be read back safely."""
     types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
-    written = tree.unflatten(types)
-    with suppress(SyntaxError, ValueError):
-        if tree_structure(literal_eval(repr(written))) == tree:
-            return written
-    raise ValueError(f"export: expected tuples, lists, dicts and None around arrays, got {tree}.")
+    return tree.unflatten(types)
 
 
 def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
     types, tree = tree_flatten(written)
     parsed = map(literal_eval, types)
     return tree, [ShapedArray(shape, dtype_named(name), weak) for shape, name, weak in parsed]
-
-
-# ---- a call of it -------------------------------------------------------------------------------
-
-call_exported_p = Primitive("call_exported", multiple_results=True)
-call_exported_p.abstract = lambda *avals, exported: list(exported.out_avals)
-
-
-@call_exported_p.rule("lower")
-def _(ctx: Any, *operands: Any, exported: Exported) -> list[Any]:
-    module = hlo.deserialize_portable_artifact(ir.Context.current, exported.program)
-    table, names = ir.SymbolTable, {}
-    for function in module.body:
-        old = table.get_symbol_name(function.operation).value
-        new = ctx.program.free_name(exported.fun_name if old == "main" else old)
-        names[old] = new
-        table.replace_all_symbol_uses(old, new, module.operation)
-        table.set_symbol_name(function.operation, new)
-        table.set_visibility(function.operation, "private")
-    for function in list(module.body):
-        ctx.program.module.body.append(function)
-    types = list(map(ctx.type, exported.out_avals))
-    return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(names["main"]), operands).results)
-
-
-@call_exported_p.rule("jvp")
-@call_exported_p.rule("batch")
-def _(*_: Any, exported: Exported) -> Any:
-    raise NotImplementedError(
-        f"{exported.fun_name} is an exported program, whose jaxpr is gone: transform the function "
-        f"(grad, vmap), then export that."
-    )

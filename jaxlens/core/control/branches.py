@@ -25,7 +25,8 @@ from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.transforms.calls import all_examples, call_rules, same_type, with_common_consts
 from jaxlens.core.transforms.jaxprs import TracedFunction, traced
-from jaxlens.core.transforms.trees import paths
+from jaxlens.core.transforms.trees import paths, tree_map
+from jaxlens.core.transforms.values import as_value
 
 cond_p = Primitive("cond", multiple_results=True)
 Branches = tuple[ClosedJaxpr, ...]
@@ -70,7 +71,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if not branches:
         raise ValueError("switch: `branches` is empty: give at least one function.")
     if len(branches) == 1:
-        return branches[0](*operands)
+        return tree_map(as_value, branches[0](*operands))
     index = convert_element_type(index, np.int32)
     index = clamp_p.bind(np.int32(0), index, np.int32(len(branches) - 1))
     bodies = {f"branch {i}": traced(f, operands, {}) for i, f in enumerate(branches)}

@@ -13,6 +13,7 @@ from typing import Any
 from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.primitives.cumulative import prefixes
+from jaxlens.core.transforms.values import as_value
 
 
 def associative_scan(
@@ -41,4 +42,4 @@ def associative_scan(
             raise TypeError(f"associative_scan: fn must return the containers {tree}, got {out}.")
         return results
 
-    return tree.unflatten(prefixes(combine, leaves, axes, reverse))
+    return tree.unflatten(map(as_value, prefixes(combine, leaves, axes, reverse)))

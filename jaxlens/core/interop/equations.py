@@ -39,34 +39,47 @@ class JaxprReader(Protocol):
 # ---- equations that hold jaxprs -----------------------------------------------------------------
 
 
-def _jit(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    closed, consts = reader.nested(eqn.params["jaxpr"])
-    return jit_p.bind(*consts, *args, jaxpr=closed, name=eqn.params["name"])
+def _jit(reader: JaxprReader, eqn: Any, args: list[Any], *, jaxpr: Any, name: str) -> Any:
+    closed, consts = reader.nested(jaxpr)
+    return jit_p.bind(*consts, *args, jaxpr=closed, name=name)
 
 
-def _call(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    closed = eqn.params["call_jaxpr"]
-    return reader.results(closed.jaxpr, closed.consts, *args)
+def _call(reader: JaxprReader, eqn: Any, args: list[Any], *, call_jaxpr: Any) -> Any:
+    return reader.results(call_jaxpr.jaxpr, call_jaxpr.consts, *args)
 
 
-def _remat(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    params = dict(eqn.params)
-    if params.pop("policy", None) is not None:
-        raise reader.missing("has no policy of jax.checkpoint: leave it out.")
-    closed, consts = hoisted(reader.closed(params.pop("jaxpr")))
+def _remat(
+    reader: JaxprReader,
+    eqn: Any,
+    args: list[Any],
+    *,
+    jaxpr: Any,
+    prevent_cse: bool,
+    differentiated: bool,
+) -> Any:
+    closed, consts = hoisted(reader.closed(jaxpr))
+    params = {"prevent_cse": prevent_cse, "differentiated": differentiated}
     return remat_p.bind(*consts, *args, jaxpr=closed, **params)
 
 
-def _cond(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    branches, consts = with_common_consts(list(map(reader.nested, eqn.params["branches"])))
-    return cond_p.bind(args[0], *consts, *args[1:], branches=tuple(branches))
+def _cond(reader: JaxprReader, eqn: Any, args: list[Any], *, branches: Sequence[Any]) -> Any:
+    own, consts = with_common_consts(list(map(reader.nested, branches)))
+    return cond_p.bind(args[0], *consts, *args[1:], branches=tuple(own))
 
 
-def _while(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    params = eqn.params
-    test, tests = reader.nested(params["cond_jaxpr"])
-    body, consts = reader.nested(params["body_jaxpr"])
-    own_tests, own_consts, carry = cut(args, params["cond_nconsts"], params["body_nconsts"])
+def _while(
+    reader: JaxprReader,
+    eqn: Any,
+    args: list[Any],
+    *,
+    cond_jaxpr: Any,
+    cond_nconsts: int,
+    body_jaxpr: Any,
+    body_nconsts: int,
+) -> Any:
+    test, tests = reader.nested(cond_jaxpr)
+    body, consts = reader.nested(body_jaxpr)
+    own_tests, own_consts, carry = cut(args, cond_nconsts, body_nconsts)
     tests, consts = tests + own_tests, consts + own_consts
     if test.out_avals[0].shape:  # JAX's vmap leaves the condition of each example in place
         test, body = until_the_last((test, body), len(tests))
@@ -74,19 +87,27 @@ def _while(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     return loop(test, tests, body, consts, carry)
 
 
-def _scan(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    body, new = reader.nested(eqn.params["jaxpr"])
-    params = {key: eqn.params[key] for key in ("length", "reverse", "unroll")}
-    num_consts, num_carry = _scan_counts(eqn)
-    params |= {"num_consts": len(new) + num_consts, "num_carry": num_carry}
-    return scan_p.bind(*new, *args, jaxpr=body, **params)
+def _scan(
+    reader: JaxprReader,
+    eqn: Any,
+    args: list[Any],
+    *,
+    jaxpr: Any,
+    length: int,
+    reverse: bool,
+    unroll: int,
+    num_consts: int | None = None,
+    num_carry: int | None = None,
+) -> Any:
+    body, new = reader.nested(jaxpr)
+    if num_consts is None or num_carry is None:
+        num_consts, num_carry = _scan_counts(eqn, jaxpr.jaxpr)
+    params = {"length": length, "reverse": reverse, "unroll": unroll, "num_carry": num_carry}
+    return scan_p.bind(*new, *args, jaxpr=body, num_consts=len(new) + num_consts, **params)
 
 
-def _scan_counts(eqn: Any) -> tuple[int, int]:
+def _scan_counts(eqn: Any, body: Any) -> tuple[int, int]:
     """Returns the numbers of constants and carried values, from their types from jax 0.12 on."""
-    if "num_carry" in eqn.params:
-        return eqn.params["num_consts"], eqn.params["num_carry"]
-    body = eqn.params["jaxpr"].jaxpr
 
     def same(outside: Sequence[Any], inside: Sequence[Any]) -> int:
         pairs = zip(outside, inside, strict=True)
@@ -100,9 +121,9 @@ def _shard_map(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     raise reader.missing("cannot run jax.shard_map: use core.shard_map around from_jax.")
 
 
-def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any], *, _prim: Any) -> Any:
     """Reads a primitive of JAX that stands for others, from jax 0.12 on, as those."""
-    return reader.again(eqn.params["_prim"].expand)(*args)
+    return reader.again(_prim.expand)(*args)
 
 
 # ---- rules of the user's ------------------------------------------------------------------------
@@ -172,14 +193,16 @@ def _custom_vjp(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
 def _named(reader: JaxprReader, eqn: Any) -> Callable[..., Any]:
     """Returns the function that a call with the user's rules calls, under its name."""
 
-    def function(*args: Any) -> list[Any]:
-        return list(_call(reader, eqn, list(args)))
+    called = eqn.params["call_jaxpr"]
 
-    function.__name__ = eqn.params["call_jaxpr"].jaxpr.debug_info.func_name
+    def function(*args: Any) -> list[Any]:
+        return list(_call(reader, eqn, list(args), call_jaxpr=called))
+
+    function.__name__ = called.jaxpr.debug_info.func_name
     return function
 
 
-EQUATIONS: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {
+EQUATIONS: dict[str, Callable[..., Any]] = {
     "jit": _jit,
     "closed_call": _call,
     "core_call": _call,
@@ -189,6 +212,8 @@ EQUATIONS: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {
     "cond": _cond,
     "while": _while,
     "scan": _scan,
+}
+WHOLE: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {  # with all their parameters
     "shard_map": _shard_map,
     "custom_jvp_call": _custom_jvp,
     "custom_vjp_call": _custom_vjp,

@@ -8,8 +8,9 @@ that is current. What differs is in `equations.py` (jaxprs in equations, rules o
     core.grad(core.from_jax(lambda x: jnp.sort(x)[0]))(x)    # the derivative of sort is the core's
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
+from os import sep
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from jaxlens.core.interop.equations import EQUATIONS
+from jaxlens.core.interop.equations import EQUATIONS, WHOLE
 from jaxlens.core.interop.operations import OPERATIONS, RANDOM, MissingPrimitiveError, primitives
+from jaxlens.core.interop.parameters import taken
 from jaxlens.core.interop.types import RandomKey, is_array, is_key, jax_type, type_of, words
 from jaxlens.core.kernel.interpreter import aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
@@ -30,9 +32,8 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.sources import NameStack, SourceInfo
 
 Rules = Mapping[str, Callable[..., Any]]
-_JAX = str(Path(jax.__file__).parent)
-# What these say is about precision or several devices, not about what is computed.
-_IGNORED = {"accuracy", "precision", "sharding", "out_sharding"}
+_JAX = f"{Path(jax.__file__).parent}{sep}"
+_CORE = f"{Path(__file__).parents[1]}{sep}"
 
 
 def from_jax(
@@ -95,19 +96,24 @@ def _traced(f: Callable[..., Any], types: Sequence[Any], rules: Rules) -> tuple[
 
 
 def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
-    """Returns the position of an equation of JAX: the calls above this file, without JAX's own.
+    """Returns the position of an equation of JAX: the calls above the core, without JAX's own.
 
     What a jitted function of JAX's does has the position `around` it, that of the call.
     """
     info, calls = eqn.source_info, []
     if info.traceback is not None:
         for code, instruction in zip(*info.traceback.raw_frames(), strict=True):
-            if code.co_filename == __file__:
+            if code.co_filename.startswith(_CORE):
                 break
             if not code.co_filename.startswith(_JAX):
                 calls.append((code, instruction))
     name = str(info.name_stack)
     return SourceInfo(tuple(calls) or around.calls, NameStack((name,)) if name else NameStack())
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Returns the types of results, or of types."""
+    return ", ".join(aval_of(value).str_short() for value in values) or "nothing"
 
 
 class _Reader:
@@ -156,11 +162,10 @@ class _Reader:
                 results = self.apply(eqn, list(map(read, eqn.invars)))
             self._source = around
             results = results if isinstance(results, list | tuple) else [results]
-            if len(results) != len(eqn.outvars):
-                raise TypeError(
-                    f"from_jax: the rule for {eqn.primitive.name} must return "
-                    f"{len(eqn.outvars)} results, got {len(results)}."
-                )
+            due, got = _listed(type_of(var.aval) for var in eqn.outvars), _listed(results)
+            if got != due:
+                name = eqn.primitive.name
+                raise TypeError(f"from_jax: the rule for {name} must return {due}, got {got}.")
             env.update(zip(eqn.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
 
@@ -169,11 +174,13 @@ class _Reader:
         name = eqn.primitive.name
         if name in self.rules:
             return self.rules[name](*args, **eqn.params)
+        if name in WHOLE:
+            return WHOLE[name](self, eqn, args)
         if name in EQUATIONS:
-            return EQUATIONS[name](self, eqn, args)
+            return EQUATIONS[name](self, eqn, args, **self.taken(eqn, EQUATIONS[name]))
         if name in RANDOM:
-            return self.draw(name, eqn.params, args)
-        rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
+            return self.draw(name, self.taken(eqn, RANDOM[name]), args)
+        rule: Callable[..., Any] = partial(self.bind, eqn)
         keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
         if any(keys):  # the same for both words of each key
             count = len(args)
@@ -190,18 +197,26 @@ class _Reader:
         results: list[Any] = jit_p.bind(*args, jaxpr=self._draws[key], name=name)
         return results
 
-    def bind(self, name: str, params: dict[str, Any], *args: Any) -> Any:
-        """Binds the core's primitive of a name."""
-        params = {key: value for key, value in params.items() if key not in _IGNORED}
+    def bind(self, eqn: Any, *args: Any) -> Any:
+        """Binds the core's primitive of the name."""
+        name = eqn.primitive.name
         if name in OPERATIONS:
-            return OPERATIONS[name](*args, **params)
+            return OPERATIONS[name](*args, **self.taken(eqn, OPERATIONS[name]))
         primitive = primitives().get(name)
         if primitive is None:
+            others = f" The rules given are for {', '.join(self.rules)}." if self.rules else ""
             raise self.missing(
                 f"has no primitive {name}. Say what it computes with functions of the core: "
-                f"from_jax(f, {{{name!r}: lambda *args, **params: ...}})."
+                f"from_jax(f, {{{name!r}: lambda *args, **params: ...}}).{others}"
             )
-        return primitive.bind(*args, **params)
+        return primitive.bind(*args, **self.taken(eqn, primitive.abstract))
+
+    def taken(self, eqn: Any, rule: Callable[..., Any]) -> dict[str, Any]:
+        """Returns the parameters of an equation that a rule reads, if the others say nothing."""
+        try:
+            return taken(eqn.primitive.name, rule, eqn.params)
+        except ValueError as error:
+            raise self.missing(str(error)) from None
 
     def again(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Returns another function of JAX for the core, with the same rules."""

@@ -22,7 +22,7 @@ from jaxlens.core.primitives import (
 )
 from jaxlens.core.transforms.batching import vmap
 
-_SCATTERS = "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max".split()
+SCATTERS = "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max".split()
 
 
 class MissingPrimitiveError(NotImplementedError):
@@ -40,7 +40,7 @@ def primitives() -> dict[str, Primitive]:
 # ---- random numbers: a key is u32[2] ------------------------------------------------------------
 
 
-def _seed(seeds: Any, **_: Any) -> Any:
+def _seed(seeds: Any) -> Any:
     low = shapes.convert_element_type(seeds, U32)
     wide = aval_of(seeds).dtype.itemsize == 8
     high = shapes.convert_element_type(seeds >> 32, U32) if wide else low ^ low
@@ -64,7 +64,7 @@ def _bits(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
 
 RANDOM: dict[str, Callable[..., Any]] = {
     "random_seed": _seed,
-    "random_wrap": lambda words, **_: words,
+    "random_wrap": lambda words: words,
     "random_unwrap": lambda words: words,
     "random_clone": lambda words: words,
     "random_split": _split,
@@ -77,7 +77,7 @@ RANDOM: dict[str, Callable[..., Any]] = {
 
 def _over_examples(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the rule of a collective, whose axes JAX's vmap has made axes of the array."""
-    return lambda x, *, axes, axis_index_groups: reduce(x, axes)
+    return lambda x, *, axes: reduce(x, axes)
 
 
 def _tile(x: Any, *, reps: Sequence[int]) -> Any:
@@ -94,7 +94,7 @@ def _ordered(x: Any) -> Any:
     return elementwise.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
-def _mul(x: Any, y: Any, out_dtype: Any = None) -> Any:
+def _mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     if out_dtype is not None:
         x, y = (shapes.convert_element_type(operand, out_dtype) for operand in (x, y))
     return elementwise.mul(x, y)
@@ -104,7 +104,7 @@ def _pow(x: Any, y: Any) -> Any:
     return functions.pow_p.bind(x, shapes.convert_element_type(y, aval_of(x).dtype))
 
 
-def _dot_general(x: Any, y: Any, dimension_numbers: Any, preferred_element_type: Any) -> Any:
+def _dot_general(x: Any, y: Any, *, dimension_numbers: Any, preferred_element_type: Any) -> Any:
     dtype = preferred_element_type or aval_of(x).dtype
     return contractions.dot_general(x, y, dimension_numbers, preferred_element_type=dtype)
 
@@ -119,7 +119,11 @@ def _conv(x: Any, kernel: Any, **params: Any) -> Any:
     return primitives()["conv_general_dilated"].bind(x, kernel, **params)
 
 
-def _gather(x: Any, indices: Any, dimension_numbers: Any, mode: Any, **params: Any) -> Any:
+def _reshape(x: Any, *, new_sizes: tuple[int, ...], dimensions: Sequence[int] | None) -> Any:
+    return basics.reshape(x if dimensions is None else basics.transpose(x, dimensions), new_sizes)
+
+
+def _gather(x: Any, indices: Any, *, dimension_numbers: Any, mode: Any, **params: Any) -> Any:
     params["dimension_numbers"] = gathering.GatherDimensionNumbers(*dimension_numbers)
     params["mode"] = gathering.GatherScatterMode[mode.name]
     return gathering.gather_p.bind(x, indices, **params)
@@ -133,7 +137,6 @@ def _scatter(name: str) -> Callable[..., Any]:
     ) -> Any:
         if name == "scatter" and update_jaxpr is not None and update_jaxpr.eqns:
             raise MissingPrimitiveError("jaxlens.core has no scatter that applies a function.")
-        del params["update_consts"]
         params["dimension_numbers"] = gathering.ScatterDimensionNumbers(*dimension_numbers)
         params["mode"] = gathering.GatherScatterMode[mode.name]
         return primitives()[name].bind(*args, **params)
@@ -146,6 +149,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
     "copy_p": lambda x: x,
     "dot_general": _dot_general,
+    "empty": lambda *, shape, dtype: basics.full(shape, 0, dtype),
     "exp2": lambda x: functions.exp_p.bind(x * log(2)),
     "gather": _gather,
     "le_to": lambda x, y: _ordered(x) <= _ordered(y),
@@ -156,8 +160,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "pmin": _over_examples(contractions.reduce_min),
     "pow": _pow,
     "psum": _over_examples(basics.reduce_sum),
+    "reshape": _reshape,
     "stack": lambda *args, axis: pieces.stack(args, axis),
     "tile": _tile,
-    "unstack": pieces.unstack,
-    **{name: _scatter(name) for name in _SCATTERS},
+    "unstack": lambda x, *, axis: pieces.unstack(x, axis),
+    **{name: _scatter(name) for name in SCATTERS},
 }

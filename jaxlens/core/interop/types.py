@@ -4,7 +4,7 @@ For the core a key of random numbers is a container of its words, u32[2]: so it 
 core's transformations, and JAX traces a key where there was one.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ U32 = np.dtype("uint32")
 
 @cache
 def _key_dtype() -> Any:
-    return jax.eval_shape(jax.random.key, 0).dtype
+    return jax.eval_shape(partial(jax.random.key, impl="threefry2x32"), 0).dtype
 
 
 class RandomKey:
@@ -67,10 +67,18 @@ def jax_type(value: Any) -> Any:
 
 
 def is_key(value: Any) -> bool:
-    """Whether a value or type is JAX's key of random numbers, rather than its words."""
+    """Whether a value or type is JAX's key of random numbers, rather than its words.
+
+    Raises:
+        TypeError: It is a key of other random numbers than the core's.
+    """
     dtypes: Any = jax.dtypes
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and bool(dtypes.issubdtype(dtype, dtypes.prng_key))
+    if dtype is None or not dtypes.issubdtype(dtype, dtypes.prng_key):
+        return False
+    if dtype != _key_dtype():
+        raise TypeError(f"jaxlens.core has the random numbers of {_key_dtype()}, not of {dtype}.")
+    return True
 
 
 def words(value: Any) -> Any:

@@ -109,6 +109,23 @@ class Primitive:
         """Returns what a rule or `bind` returned as a list of results."""
         return results if self.multiple_results else [results]
 
+    def joined(self, kind: str, due: str, pair: Any, join: Callable[[Any, Any], Any]) -> Any:
+        """Joins each result that a rule returned with its tangent, or with its axis."""
+        many, lists = self.multiple_results, (tuple, list)
+        if isinstance(pair, lists) and len(pair) == 2:
+            if not many:
+                return join(*pair)
+            if all(isinstance(half, lists) for half in pair) and len(pair[0]) == len(pair[1]):
+                return list(map(join, *pair))
+        raise self.misfit(kind, f"{due}, two lists of one length" if many else due, pair)
+
+    def misfit(self, kind: str, due: str, got: Any) -> TypeError:
+        """Returns the error for a rule that returned something else than is due."""
+        size = f" of {len(got)}" if isinstance(got, tuple | list) else ""
+        return TypeError(
+            f"the {kind} rule of `{self.name}` must return {due}, got {type(got).__name__}{size}."
+        )
+
     def __repr__(self) -> str:
         return self.name
 

@@ -65,10 +65,8 @@ class JVP(Interpreter):
             if all(type(tangent) is Zero for tangent in tangents):
                 return primitive.bind(*primals, **params)
             observer.emit("rule", primitive.name, rule="jvp")
-            results, tangents_out = primitive.jvp(primals, tangents, **params)
-        if primitive.multiple_results:
-            return [self.join(*pair) for pair in zip(results, tangents_out, strict=True)]
-        return self.join(results, tangents_out)
+            pair = primitive.jvp(primals, tangents, **params)
+        return primitive.joined("jvp", "(result, tangent)", pair, self.join)
 
 
 def jvp_flat(f: Flat, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

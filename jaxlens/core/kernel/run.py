@@ -225,9 +225,10 @@ def _lowered(eqn: JaxprEqn, context: Context, operands: Sequence[ir.Value]) -> l
     except ir.MLIRError as error:
         says = str(error).split(": ", 3)[-1]  # without "error", and the location
         raise TypeError(f"{rule} emits an invalid op: {says}") from None
-    results = [results] if isinstance(results, ir.Value | ir.OpView) else results
+    results = results if isinstance(results, Sequence) else [results]
     values = [x.result if isinstance(x, ir.OpView) else x for x in results]
-    types, expected = [x.type for x in values], list(map(ir_type, context.avals_out))
+    types = [getattr(x, "type", x) for x in values]  # what is no operand stands for itself
+    expected = list(map(ir_type, context.avals_out))
     if types != expected:
         raise TypeError(
             f"{rule} gives {', '.join(map(str, types))}, where its abstract rule says "

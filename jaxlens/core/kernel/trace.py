@@ -67,7 +67,10 @@ class Staging(Interpreter):
         """Records an equation; returns tracers for its results."""
         invars = list(map(self.atom, args))
         types = primitive.abstract(*[atom.aval for atom in invars], **params)
-        outvars = list(map(Var, primitive.as_list(types)))
+        avals = primitive.as_list(types)
+        if type(avals) not in (list, tuple) or not {ShapedArray}.issuperset(map(type, avals)):
+            raise primitive.misfit("abstract", "a ShapedArray for each result", types)
+        outvars = list(map(Var, avals))
         eqn = JaxprEqn(primitive, invars, outvars, params, observer.source.here())
         self.eqns.append(eqn)
         observer.emit("record", primitive.name, eqn=eqn)

@@ -113,8 +113,7 @@ def backward_pass(
         else:  # depends on residuals alone: what `checkpoint` computes again, for example
             with observer.source.at(eqn.source_info):
                 results = eqn.primitive.bind(*operands, **eqn.params)
-            many = eqn.primitive.multiple_results
-            env.update(zip(eqn.outvars, results if many else [results], strict=True))
+            env.update(zip(eqn.outvars, eqn.primitive.as_list(results), strict=True))
 
     ct_of: dict[Var, Any] = {}
 
@@ -142,5 +141,7 @@ def _transposed(eqn: JaxprEqn, cts: list[Any], read: Callable[[Atom], Any]) -> S
     dense = [Zero(var.aval) if ct is None else ct for ct, var in pairs]
     observer.emit("rule", eqn.primitive.name, rule="transpose")
     ct = dense if eqn.primitive.multiple_results else dense[0]
-    cts_in: Sequence[Any] = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
+    cts_in = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
+    if not isinstance(cts_in, tuple | list) or len(cts_in) != len(eqn.invars):
+        raise eqn.primitive.misfit("transpose", "a cotangent or None per argument", cts_in)
     return cts_in

@@ -77,10 +77,8 @@ class Batch(Interpreter):
             if all(dim is None for dim in dims) and not _mentions(params, self.name):
                 return primitive.bind(*values, **params)
             observer.emit("rule", primitive.name, rule="batch")
-            results, dims_out = primitive.batch(self.size, values, dims, **params)
-        if primitive.multiple_results:
-            return [self.join(*pair) for pair in zip(results, dims_out, strict=True)]
-        return self.join(results, dims_out)
+            pair = primitive.batch(self.size, values, dims, **params)
+        return primitive.joined("batch", "(result, dim)", pair, self.join)
 
 
 def batch_flat(
@@ -106,15 +104,9 @@ def mapping(name: str | None) -> AbstractContextManager[None]:
     return setting(_mapped, name)
 
 
-def axes_of(params: dict[str, Any]) -> Sequence[str]:
-    """Returns the axes that a collective is over, from the parameters of its equation."""
-    names: Sequence[str] = params.get("axis_name", params.get("axes", ()))
-    return names
-
-
 def _mentions(params: dict[str, Any], name: str | None) -> bool:
     """Whether an equation with these parameters is, or contains, a collective over an axis."""
     return name is not None and (
-        name in axes_of(params)
+        name in params.get("axes", ())
         or any(_mentions(eqn.params, name) for sub in subjaxprs(params) for eqn in sub.eqns)
     )

@@ -50,8 +50,9 @@ def together(*xs: Any, inexact: bool = False) -> list[Any]:
     shapes = [aval_of(x).shape for x in arrays]
     ranks = list(map(len, shapes))
     rank = max(ranks)
-    if min(ranks) < rank:
-        broadcast_shapes(*shapes)  # so that an error names the shapes that the user gave
+    if not set(ranks) - {0, rank}:
+        return arrays
+    broadcast_shapes(*shapes)  # so that an error names the shapes that the user gave
     return [
         expand_dims(x, range(rank - own)) if 0 < own < rank else x
         for x, own in zip(arrays, ranks, strict=True)
