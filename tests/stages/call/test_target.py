@@ -332,7 +332,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
-from jaxlens.stages import compat
+from jaxlens import compat
 from jaxlens.stages.driver import capture
 
 mesh = jax.make_mesh((4, 2), ("x", "y"))
