@@ -12,11 +12,11 @@ from pathlib import Path
 
 import links
 
-# What a user needs: code, what outputs are made of, words of the glossary, lessons, the guides of
-# the core and the course, and what describes the package.
+# What a user needs: code, what outputs are made of, words of the glossary, lessons, and what
+# describes the package.
 NEEDED = (
     r"jaxlens/.*\.(py|js|css|tsv)|jaxlens/py\.typed|jaxlens/lessons/source/\w+\.md"
-    r"|jaxlens/course/README\.md|jaxlens-[\w.]+\.dist-info/.*"
+    r"|jaxlens-[\w.]+\.dist-info/.*"
 )
 MOST = 2_000_000  # bytes of the wheel
 TRIAL = """

@@ -18,7 +18,7 @@ from jaxlens.interrupts import deferred
 from jaxlens.questions.arrays import report as live_arrays
 from jaxlens.questions.arrays.measure.live_arrays import look
 from jaxlens.questions.arrays.report import LiveArrayFacts
-from jaxlens.questions.arrays.view import document as arrays_document
+from jaxlens.questions.arrays.report import document as arrays_document
 from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.facts import TimelineFacts, facts
 from jaxlens.questions.timeline.measure.from_file import of_file

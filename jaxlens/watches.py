@@ -30,7 +30,7 @@ from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.report import Recompiles, facts, one_line
 from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
-from jaxlens.questions.session.cell_watch import ArrayGrowth, CellWatch
+from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
 from jaxlens.questions.sharding.measure import way_around
 from jaxlens.viewer.answer import Answer
 

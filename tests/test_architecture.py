@@ -211,6 +211,18 @@ def test_jax_is_imported_where_programs_are_made_and_measured() -> None:
     assert taken == set()
 
 
+def test_what_measures_is_imported_when_something_is_measured() -> None:
+    """Rule 3: a question's other files are imported where there is no JAX."""
+    early = {
+        module_name(path)
+        for path in (ROOT / "questions").rglob("*.py")
+        if "measure" not in module_name(path).split(".")
+        for node in parsed(path).body
+        if isinstance(node, ast.ImportFrom) and ".measure" in f"{node.module}."
+    }
+    assert early == set()
+
+
 @pytest.mark.parametrize(
     ("here", "there"),
     [

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxlens.questions.arrays.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
+from jaxlens.render.document import Document
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count
+from jaxlens.views.report_blocks import report_blocks
 
 _ROWS = 30
 _NAMED = 4  # names in a sentence
@@ -332,3 +334,10 @@ def _devices(facts: LiveArrayFacts) -> Table:
         volatile=True,
         right=(1, 2, 3, 4, 5),
     )
+
+
+def document(facts: LiveArrayFacts) -> Document:
+    """Returns the document of one look."""
+    size = amount(sum(array.bytes for array in facts.named))
+    taken = f"live arrays: {count(len(facts.named), 'array')} with a name, {size}"
+    return Document("arrays", taken, tuple(report_blocks(report(facts))))

@@ -7,8 +7,10 @@ from jaxlens.program.lines import owners, span_of
 from jaxlens.program.maker import Maker, place
 from jaxlens.program.sentences import listed, quoter
 from jaxlens.questions.nan.facts import NAMES, FirstNan
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, Report, Table
 from jaxlens.taps.executions import LOOPS, Path, ValueRange
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _ROWS = 30
 _INPUTS = 4
@@ -141,3 +143,13 @@ def _tables(facts: FirstNan) -> Iterator[Table]:
 def loops(path: Path, nodes: Mapping[str, Node]) -> int:
     """Returns the number of loops around an equation."""
     return sum(nodes[step].opcode in LOOPS for step in path[:-1])
+
+
+def blocks(facts: FirstNan, full: bool = False) -> list[Block]:
+    """Returns the sentences, the way of the NaN, and the jaxpr."""
+    answer = report(facts)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
+    tables = tuple(TableBlock(table) for table in answer.tables)
+    help = "The equations whose results had it, in the order in which they had it first."
+    tabs = ((Tab("The way", tables, True, help, "way"),) if tables else ()) + (listing,)
+    return [Findings(answer.findings), Tabs(tabs)]

@@ -23,8 +23,7 @@ def _nan() -> Lens[FirstNan]:
         UnavailableError: The program cannot run here.
     """
     from jaxlens.questions.nan.facts import facts
-    from jaxlens.questions.nan.report import report
-    from jaxlens.questions.nan.view import blocks
+    from jaxlens.questions.nan.report import blocks, report
 
     return Lens(facts, report, blocks, jaxpr_web)
 

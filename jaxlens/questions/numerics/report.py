@@ -10,6 +10,7 @@ from jaxlens.program.maker import place
 from jaxlens.program.sentences import bracketed, quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.questions.numerics.promotion import Promotion
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.taps.equation_errors import (
     BITS,
@@ -18,6 +19,8 @@ from jaxlens.taps.equation_errors import (
     RoundingExecution,
     lost,
 )
+from jaxlens.views import source_pane
+from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
 _MOST = 3  # sentences
 _EXACT = 100  # ulps from which an error is a power of 2
@@ -380,3 +383,21 @@ def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
     note += f" {count(more, 'more product')}, with less." if more else ""
     if rows:
         yield Table("Products", columns, tuple(rows), note, right=(3, 4), stage="jaxpr")
+
+
+def blocks(facts: Numerics, full: bool = False) -> list[Block]:
+    """Returns the sentences, the tables, your lines, and the jaxpr."""
+    answer = report(facts, full)
+    module = facts.subject().jaxpr.module
+    lines = equation_lines(facts.subject())
+    listing = jaxpr_tab(facts.subject(), full, lines, in_text=full)
+    tables = tuple(TableBlock(table) for table in answer.tables)
+    help = "The errors of equations, results and products, in ulps."
+    source: tuple[Tab, ...] = ()
+    if answer.overlays:
+        sources = facts.subject().sources
+        panes = source_pane.blocks(module, sources, lines, answer.overlays[0], "digits")
+        tint = "Your lines, tinted by the digits that they lose."
+        source = (Tab("Your code", panes, help=tint, key="source"),) if panes else ()
+    tabs = ((Tab("Errors", tables, True, help, "errors"),) if tables else ()) + (*source, listing)
+    return [Findings(answer.findings), Tabs(tabs)]

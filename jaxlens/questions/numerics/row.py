@@ -24,8 +24,7 @@ def _numerics() -> Lens[Numerics]:
         UnavailableError: The program cannot run here.
     """
     from jaxlens.questions.numerics.facts import facts
-    from jaxlens.questions.numerics.report import report
-    from jaxlens.questions.numerics.view import blocks
+    from jaxlens.questions.numerics.report import blocks, report
 
     return Lens(facts, report, blocks, jaxpr_web)
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from jaxlens.questions.silent.facts import Kind, Silent
+from jaxlens.render.document import Block, Findings, Tabs
 from jaxlens.report import Finding, Report, Trust
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _CURES: dict[Kind, str] = {
     "key": "Give each use a key of its own: `key, now = jax.random.split(key)`, or "
@@ -45,3 +47,9 @@ def findings(facts: Silent) -> Iterator[Finding]:
         if facts.platform == "gpu":
             text += "; XLA_FLAGS=--xla_gpu_deterministic_ops=true forbids those that do"
         yield Finding(f"{text}.", "unknown")
+
+
+def blocks(facts: Silent, full: bool = False) -> list[Block]:
+    """Returns the sentences, and the jaxpr that they are linked to."""
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
+    return [Findings(report(facts).findings), Tabs((listing,))]

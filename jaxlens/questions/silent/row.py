@@ -22,8 +22,7 @@ def _silent() -> Lens[Silent]:
         UnavailableError: It is a program of `jaxlens.core`, or its arrays have been freed.
     """
     from jaxlens.questions.silent.facts import facts
-    from jaxlens.questions.silent.report import report
-    from jaxlens.questions.silent.view import blocks
+    from jaxlens.questions.silent.report import blocks, report
 
     return Lens(facts, report, blocks, jaxpr_web)
 

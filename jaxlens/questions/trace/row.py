@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import RecordedDriver
 from jaxlens.ir.needs import Needs
 from jaxlens.question import About, Lens, Question, jaxpr_web
 
@@ -124,11 +126,11 @@ TREE = Question(
 
 def rungs(capture: Capture) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first."""
-    capture.driver.live(
-        "Python function, of whose transforms a ladder could be made (jaxlens.ladder takes several "
-        "captures)",
-        traces=True,
-    )
+    if isinstance(capture.driver, RecordedDriver):
+        raise UnavailableError(
+            f"{capture.driver.holder} is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
+        )
+    capture.driver.live("Python function, of whose transforms a ladder could be made", traces=True)
     from jaxlens.questions.trace.measure.rungs import rungs_of  # else JAX need not be here
 
     return rungs_of(capture)

@@ -76,7 +76,7 @@ def extract(capture: Capture, name: str, /, *, run: int = 10) -> Extracted:
     """
     found = [kernel.instruction for kernel in capture.kernels if kernel.name == name]
     capture.driver.live()  # else JAX need not be here
-    from jaxlens.questions.variants.measure.extraction import extracted
+    from jaxlens.questions.variants.measure.extract import extracted
 
     return extracted(capture, next(filter(None, found), name), run)
 

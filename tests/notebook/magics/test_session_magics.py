@@ -10,7 +10,7 @@ from traitlets.config import Config
 from jaxlens.notebook.magics import session_magics
 from jaxlens.notebook.magics.complete import complete
 from jaxlens.notebook.magics.session_magics import JaxLens
-from jaxlens.questions.session import cell_watch
+from jaxlens.questions.session import measure as cell_watch
 
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxlens.listen.listen import UNHEARD
-from jaxlens.questions.session import cell_watch
-from jaxlens.questions.session.cell_watch import ArrayGrowth, CellWatch
+from jaxlens.questions.session import measure as cell_watch
+from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 

@@ -1,12 +1,154 @@
 """Traces a function with ever more of its transforms, itself first."""
 
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import jax
+import numpy as np
+
+from jaxlens import compat
 from jaxlens.captures import Capture
-from jaxlens.questions.trace.measure.transform_stack import rungs, traceable
-from jaxlens.stages.call.call import Call
+from jaxlens.errors import UnavailableError
+from jaxlens.stages.arguments.written_shapes import abstract
+from jaxlens.stages.call.call import Call, is_plain
 from jaxlens.stages.call.traceable import TraceableCall, prepare
+from jaxlens.stages.call.transforms import axis_per_argument
+from jaxlens.stages.core import program as core_program
 from jaxlens.stages.driver import LiveDriver, prepared
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedCall:
+    """One rung of the ladder: a function with some of its transforms, and its arguments.
+
+    Attributes:
+        function: The function, with one transform fewer than the next outer rung.
+        args: Positional arguments; un-batched ones are shapes.
+        kwargs: Keyword arguments, likewise.
+        transform: The outermost transform, such as "vmap"; "" for the plain function.
+        static: static_argnums and static_argnames of an outer jit.
+        sizes: Size by name of the axes that an outer `vmap` names.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    transform: str = ""
+    static: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[Any, int] = field(default_factory=dict)
+
+
+def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TransformedCall]:
+    """Returns the rungs of the ladder of transforms, the plain function first.
+
+    Args:
+        f: A function with transforms of JAX, of `jaxlens.core` or of a magic.
+        args: Its positional arguments; only shapes and dtypes of arrays are read.
+        kwargs: Its keyword arguments, likewise.
+
+    Raises:
+        UnavailableError: It has no transform that can be removed.
+    """
+    ladder: list[TransformedCall] = []
+    static: dict[str, Any] = {}
+    sizes: dict[Any, int] = {}
+    fixed: dict[str, Any] = {}
+    while isinstance(f, functools.partial):
+        fixed = {**{k: v for k, v in f.keywords.items() if is_plain(v)}, **fixed}
+        kwargs = {**{k: v for k, v in f.keywords.items() if k not in fixed}, **kwargs}
+        f, args = f.func, (*f.args, *args)
+    while True:
+        name = _transform(f)
+        rung = functools.partial(f, **fixed) if fixed else f
+        ladder.append(TransformedCall(rung, args, kwargs, name, dict(static), dict(sizes)))
+        inner = compat.wrapped(f)
+        if not name or inner is None:
+            break
+        if name == "jit" and not static:
+            static = _static(f)
+        elif name == "vmap":
+            options = compat.settings(f)
+            axes = axis_per_argument(options.get("in_axes", 0), len(args))
+            if options.get("axis_name") is not None:
+                sizes[options["axis_name"]] = options.get("axis_size") or _batch_size(args, axes)
+            args = tuple(_example(arg, axis) for arg, axis in zip(args, axes, strict=True))
+            kwargs = {key: _example(value, 0) for key, value in kwargs.items()}
+        elif name == "jvp":
+            kwargs = {key: value for key, value in kwargs.items() if key != "tangents"}
+        f = inner
+    if len(ladder) == 1:
+        raise UnavailableError(
+            "a ladder needs a transformed function, such as jax.vmap(jax.grad(f)): put "
+            "--grad, --vmap, --jvp or --jit before --ladder; of a step that transforms within, ask "
+            "for what it transforms: jax.grad(loss), not step"
+        )
+    return ladder[::-1]
+
+
+def traceable(rung: TransformedCall) -> Callable[..., Any]:
+    """Returns the function to trace for a rung.
+
+    A jitted function gets a caller, whose jaxpr then contains the jit eqn. Static arguments stay
+    static, and named axes are bound.
+    """
+    f = rung.function
+    if rung.transform != "jit" and not rung.static and not rung.sizes:
+        return f
+
+    @functools.wraps(f)
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        with compat.named_axes(rung.sizes):
+            return f(*args, **kwargs)
+
+    static = rung.static or (_static(f) if rung.transform == "jit" else {})
+    return jax.jit(caller, **static) if static else caller
+
+
+def _transform(f: Any) -> str:
+    """Returns the name of the outermost transform, "" for none."""
+    if compat.jit_parts(f) is not None:
+        return "jit"
+    if compat.is_checkpoint(f):
+        return "checkpoint"
+    return compat.transform_name(f) or core_program.transform(f) or getattr(f, "_jaxlens", "")
+
+
+def _static(f: Any) -> dict[str, Any]:
+    """Returns the static_argnums and static_argnames of a jit, as keyword arguments."""
+    parts = compat.jit_parts(f)
+    if parts is None:
+        return {}
+    options = {name: getattr(parts[1], name) for name in ("static_argnums", "static_argnames")}
+    return {name: value for name, value in options.items() if value}
+
+
+def _batch_size(args: tuple[Any, ...], axes: tuple[Any, ...]) -> int:
+    """Returns the batch size, read from the first mapped leaf."""
+    for arg, axis in zip(args, axes, strict=False):
+        leaves = jax.tree_util.tree_leaves(arg)
+        if isinstance(axis, int) and leaves:
+            return int(np.shape(leaves[0])[axis])
+    return 1
+
+
+def _example(arg: Any, axes: Any) -> Any:
+    """Returns one example of an argument; `axes` may be a pytree prefix, as in `in_axes`."""
+
+    def example(axis: Any, part: Any) -> Any:
+        if axis is None:
+            return part
+        return jax.tree_util.tree_map(lambda leaf: leaf_example(leaf, axis), part)
+
+    def leaf_example(leaf: Any, axis: int) -> Any:
+        shape = list(np.shape(leaf))
+        if not shape:
+            return leaf
+        del shape[axis]
+        return abstract(tuple(shape), leaf.dtype)
+
+    return jax.tree_util.tree_map(example, axes, arg, is_leaf=lambda axis: axis is None)
 
 
 def rungs_of(capture: Capture) -> tuple[Capture, ...]:
