@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from jaxlens.compat import events as compat_events
 from jaxlens.errors import UnavailableError, first_line
-from jaxlens.ir.compile_log import CallEvent, KeyPart
+from jaxlens.ir.compile_log import CallEvent
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
     Constant,
@@ -26,6 +26,7 @@ from jaxlens.ir.record import RecordedConstant
 from jaxlens.ir.saved.file import packed
 from jaxlens.ir.saved.save import parts
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.jobs.record.lowered_program import LoweredProgram
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call.target import target_of
 from jaxlens.stages.compile import analyses
@@ -36,25 +37,6 @@ from jaxlens.stages.trace import sources
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
 _LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
 _STAGES = ("jaxpr", "stablehlo", "optimized")
-
-
-@dataclass(frozen=True, slots=True)
-class LoweredProgram:
-    """What is known of a program beside its executable.
-
-    Attributes:
-        key: All parts of the key of the call that compiles it.
-        devices: The devices that it is for.
-        text: Its StableHLO with locations, large constants elided.
-        jaxpr: The closed jaxpr; None if it is unknown.
-        donated: Whether each input of the jaxpr is donated.
-    """
-
-    key: tuple[KeyPart, ...]
-    devices: tuple[Any, ...]
-    text: str
-    jaxpr: Any
-    donated: tuple[bool, ...]
 
 
 class CompiledProgram(Driver):

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from jaxlens.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
-from jaxlens.jobs.record.compiled_program import LoweredProgram
+from jaxlens.jobs.record.lowered_program import LoweredProgram
 from jaxlens.jobs.record.writer import Writer
 from jaxlens.keys.jax_key import JaxKey
 from jaxlens.listen.listen import CompileWatch

@@ -20,7 +20,7 @@ import jaxlib
 from jaxlens.compat import coordinator
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
-from jaxlens.jobs.record.compiled_program import LoweredProgram
+from jaxlens.jobs.record.lowered_program import LoweredProgram
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.compiled_program import CompiledProgram
