@@ -43,7 +43,8 @@ def test_the_wheel_has_what_a_user_needs_and_no_more(dev):
         for path in (ROOT / "jaxlens").rglob("*.*")
         if path.suffix != ".pyc" and path.is_file()
     ]
-    excluded = ["jaxlens/README.md", "jaxlens/core/README.md", "jaxlens/core/lesson/README.md"]
+    guides = ("", "core/", "core/lesson/", "course/")
+    excluded = [f"jaxlens/{guide}README.md" for guide in guides]
     assert sorted(release.needless(needed)) == excluded  # by pyproject.toml
     others = ["tests/test_cli.py", "jaxlens/x.ipynb", "jaxlens/a.pyc", "jaxlens/lessons/a.png"]
     assert release.needless(others) == others

@@ -31,8 +31,8 @@ from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call.target import target_of
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
-from jaxlens.stages.session.program_stages import stage_of_jaxpr
 from jaxlens.stages.trace import sources
+from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
 _LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
