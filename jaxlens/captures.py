@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
+from jaxlens.ir import fact
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
     Constant,
@@ -188,47 +189,47 @@ class Capture:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, library calls and thunks of the executable, in program order if known."""
-        return self.driver.kernels()
+        return self.driver.fact(fact.KERNELS)
 
     @property
     def buffers(self) -> str:
         """XLA's buffer assignment, as XLA prints it."""
-        return self.driver.buffers()
+        return self.driver.fact(fact.BUFFERS)
 
     @property
     def fusion_log(self) -> str:
         """XLA's log of what its fusion pass decided, and why; on GPUs."""
-        return self.driver.fusion_log()
+        return self.driver.fact(fact.FUSION_LOG)
 
     @property
     def memory(self) -> Memory:
         """Sizes in bytes on one device: arguments, outputs, temporaries, aliases, code."""
-        return self.driver.memory()
+        return self.driver.fact(fact.MEMORY)
 
     @property
     def cost(self) -> Mapping[str, float]:
         """XLA's cost analysis by XLA's names ("flops", "bytes accessed"), each loop body once."""
-        return self.driver.cost()
+        return self.driver.fact(fact.COST)
 
     @property
     def times(self) -> tuple[Timing, ...]:
         """Wall-clock seconds of the steps done so far: trace, lowering, compile."""
-        return self.driver.times()
+        return self.driver.fact(fact.TIMES)
 
     @property
     def tape(self) -> LineTrace:
         """What each Python line did while the function was traced; may trace once more."""
-        return self.driver.line_trace()
+        return self.driver.fact(fact.TAPE)
 
     @property
     def profile(self) -> Profile:
         """Where the compile spent its time, in seconds; compiles again if it was not profiled."""
-        return self.driver.profile()
+        return self.driver.fact(fact.PROFILE)
 
     @property
     def verdict(self) -> Verdict:
         """Whether this call, before it was captured, would have hit JAX's caches; if not, why."""
-        return self.driver.verdict()
+        return self.driver.fact(fact.VERDICT)
 
     @property
     def deviations(self) -> tuple[str, ...]:
@@ -241,17 +242,17 @@ class Capture:
     @property
     def outputs(self) -> tuple[Input, ...]:
         """Results with their pytree paths, dtypes and shapes."""
-        return self.driver.outputs()
+        return self.driver.fact(fact.OUTPUTS)
 
     @property
     def constants(self) -> tuple[Constant, ...]:
         """Arrays that the function closes over, with bytes and the code that holds them."""
-        return self.driver.constants()
+        return self.driver.fact(fact.CONSTANTS)
 
     @property
     def sources(self) -> Mapping[str, Source]:
         """Text of the files and cells that the jaxpr's source locations name, by `Span.key`."""
-        return self.driver.sources()
+        return self.driver.fact(fact.SOURCES)
 
     def save(self, path: str | os.PathLike[str], *, stages: Collection[str] | None = None) -> None:
         """Writes the capture to one file, which `jaxlens.load` reads without JAX.

@@ -11,24 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.fact import Fact, T
 from jaxlens.ir.facts import (
-    Constant,
-    Input,
-    Kernel,
     Limits,
-    LineTrace,
-    Memory,
     PassStage,
-    Profile,
     Program,
-    Source,
     Stage,
-    Timing,
-    Verdict,
 )
 from jaxlens.ir.needs import Needs
 
-Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
+Extra = Literal["passes", "profile", "tape", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
 Loop = tuple[int, int, int]
 """An unrolled loop: first equation, equations of a repetition, repetitions."""
@@ -60,15 +52,11 @@ class Run:
     instructions: Mapping[str, float] | None = None
 
 
-def no_call(holder: str) -> Verdict:
-    """The cache verdict where there is a program but no call of it."""
-    return Verdict(None, reasons=(f"{holder} is looked at, and no call that they could hold",))
-
-
 class Driver:
     """Gives the stages and facts of one program; what it lacks is an UnavailableError.
 
-    Each answer is computed once; asking again returns the same object.
+    Each answer is computed once; asking again returns the same object. A fact (`ir/fact.py`) is
+    answered by a method of its name.
 
     Attributes:
         holder: What the program was read from, as a noun: "a jax.stages.Compiled", "HLO text".
@@ -135,42 +123,6 @@ class Driver:
         """The dumps of the passes that fuse, at least."""
         return self.passes()
 
-    def kernels(self) -> tuple[Kernel, ...]:
-        """What the executable calls, in the entry's order where it is known."""
-        self.lacks("kernels")
-
-    def buffers(self) -> str:
-        """XLA's buffer assignment as text."""
-        self.lacks("buffer assignment")
-
-    def fusion_log(self) -> str:
-        """What XLA's fusing pass decided and why (GPU); see `ir.hlo.fusion_log`."""
-        self.lacks("reasons for what XLA fused")
-
-    def memory(self) -> Memory:
-        """Sizes of the compiled program."""
-        self.lacks("sizes of memory")
-
-    def cost(self) -> Mapping[str, float]:
-        """XLA's own cost analysis, under XLA's names."""
-        self.lacks("cost analysis of XLA's")
-
-    def times(self) -> tuple[Timing, ...]:
-        """Seconds of the steps done so far; by default nothing was done here."""
-        return ()
-
-    def line_trace(self) -> LineTrace:
-        """What the function's lines did while it was traced; traced again if need be."""
-        self.lacks("tape of its tracing")
-
-    def profile(self) -> Profile:
-        """What the compile spent its time on; compiles again where it was not profiled."""
-        self.lacks("profile of its compile")
-
-    def verdict(self) -> Verdict:
-        """Whether this call would have hit JAX's caches."""
-        return no_call(self.holder)
-
     def tracings(self) -> int:
         """How often the function was traced for this program and what was tried of it."""
         return 0
@@ -182,17 +134,16 @@ class Driver:
         """
         return ()
 
-    def outputs(self) -> tuple[Input, ...]:
-        """Results with their pytree paths."""
-        self.lacks("names of results")
+    def fact(self, row: Fact[T]) -> T:
+        """Returns a fact of the program, by the driver's method of its name.
 
-    def constants(self) -> tuple[Constant, ...]:
-        """Arrays that the function closed over."""
-        self.lacks("list of captured arrays")
-
-    def sources(self) -> Mapping[str, Source]:
-        """Source text by `Span.key`, of every file that the jaxpr's spans name."""
-        self.lacks("source text")
+        Raises:
+            UnavailableError: The driver has none, or cannot know it of this program.
+        """
+        answer: Callable[[], T] | None = getattr(self, row.name, None)
+        if answer is not None:
+            return answer()
+        return self.lacks(row.noun) if row.default is None else row.default(self.holder)
 
     @property
     def lowered(self) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver
+from jaxlens.ir.fact import KERNELS
 from jaxlens.ir.facts import Kernel, PassStage
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.fate import EquationFate, fates
@@ -170,7 +171,7 @@ class Links:
     def kernels(self) -> tuple[Kernel, ...]:
         """Returns the kernels of the executable; () if the backend does not list them."""
         with suppress(UnavailableError):
-            return self._driver.kernels()
+            return self._driver.fact(KERNELS)
         return ()
 
     def _judged(self, linked: Linked) -> Mapping[str, EquationFate]:
@@ -273,7 +274,7 @@ class Links:
         instructions = linked.atoms_of("optimized")
         return {
             kernel.name: instructions.get(kernel.instruction, ())
-            for kernel in self._driver.kernels()
+            for kernel in self._driver.fact(KERNELS)
             if stage == "kernels"
             or (stage == "llvm" and (kernel.llvm_after or kernel.llvm_before))
             or (stage == "asm" and kernel.asm)

@@ -172,7 +172,7 @@ class LiveDriver(Running):
 
     def gather(self, needs: Needs) -> None:
         if needs.line_trace:
-            self.line_trace()
+            self.tape()
         if needs.verdict:
             self.verdict()
         if needs.compiled or needs.passes or needs.profile:
@@ -193,7 +193,7 @@ class LiveDriver(Running):
 
     def recorded(self) -> frozenset[Extra]:
         compiled = self.compiling.recorded()
-        return compiled | {"line_trace"} if self.staging.has_line_trace else compiled
+        return compiled | {"tape"} if self.staging.has_line_trace else compiled
 
     def fusing(self) -> tuple[PassStage, ...]:
         """Returns dumps of the fusion passes; for a small program, those of every pass."""
@@ -236,7 +236,7 @@ class LiveDriver(Running):
     def times(self) -> tuple[Timing, ...]:
         return (*self.staging.times(), *self.compiling.times)
 
-    def line_trace(self) -> LineTrace:
+    def tape(self) -> LineTrace:
         return self.staging.line_trace()
 
     def verdict(self) -> Verdict:

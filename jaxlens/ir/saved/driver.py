@@ -7,20 +7,14 @@ from typing import Any, cast
 
 from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir.driver import Extra, RecordedDriver
+from jaxlens.ir.fact import SAVED, Fact, T
 from jaxlens.ir.facts import (
     KERNEL_TEXTS,
-    Constant,
-    Input,
     Kernel,
-    LineTrace,
-    Memory,
     PassStage,
-    Profile,
     Program,
     Source,
     Stage,
-    Timing,
-    Verdict,
     lazy_kernel,
 )
 from jaxlens.ir.graph import Module, Span
@@ -32,7 +26,6 @@ from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
 from jaxlens.ir.saved.rules import check
-from jaxlens.ir.saved.save import EXTRAS, FACTS
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.text import functions
 from jaxlens.ir.stage import BY_NAME
@@ -80,9 +73,7 @@ class SavedDriver(RecordedDriver):
         if not isinstance(facts, dict) or not isinstance(kernels, list):
             raise archive.wrong("its manifest is damaged")
         self._facts = {
-            name: self._read(kind, facts[name])
-            for name, (kind, _) in FACTS.items()
-            if name in facts
+            row.name: self._read(row.type, facts[row.name]) for row in SAVED if row.name in facts
         }
         self._kernels = tuple(map(self._kernel, kernels))
 
@@ -137,13 +128,19 @@ class SavedDriver(RecordedDriver):
     def _absent(self, name: str) -> UnavailableError:
         return UnavailableError(self._missing.get(name, f"{name} is not in this file"))
 
-    def _fact(self, name: str) -> Any:
-        if name not in self._facts:
-            raise self._absent(name)
-        return self._facts[name]
+    def fact(self, row: Fact[T]) -> T:
+        held: dict[str, Any] = self._facts
+        if row.name not in held and row.name in ("kernels", "sources"):
+            if row.name in self._missing:
+                raise self._absent(row.name)
+            held[row.name] = self._kernels if row.name == "kernels" else self._sources
+        if row.name not in held:
+            raise self._absent(row.name)
+        return cast(T, held[row.name])
 
     def recorded(self) -> frozenset[Extra]:
-        return super().recorded() | (EXTRAS & self._facts.keys())
+        costly: set[Any] = {row.name for row in SAVED if row.costs}
+        return super().recorded() | (costly & self._facts.keys())
 
     def stage(self, name: str) -> Stage:
         if name not in self._stages:
@@ -251,46 +248,6 @@ class SavedDriver(RecordedDriver):
             dump = PassStage(row.index, row.pipeline, row.name, stage, row.changed, row.before)
             dumps.append(dump)
         return tuple(dumps)
-
-    def kernels(self) -> tuple[Kernel, ...]:
-        if "kernels" in self._missing:
-            raise self._absent("kernels")
-        return self._kernels
-
-    def buffers(self) -> str:
-        return str(self._fact("buffers"))
-
-    def fusion_log(self) -> str:
-        return str(self._fact("fusion_log"))
-
-    def memory(self) -> Memory:
-        return cast(Memory, self._fact("memory"))
-
-    def cost(self) -> Mapping[str, float]:
-        return cast(Mapping[str, float], self._fact("cost"))
-
-    def times(self) -> tuple[Timing, ...]:
-        return cast(tuple[Timing, ...], self._fact("times"))
-
-    def line_trace(self) -> LineTrace:
-        return cast(LineTrace, self._fact("tape"))
-
-    def profile(self) -> Profile:
-        return cast(Profile, self._fact("profile"))
-
-    def verdict(self) -> Verdict:
-        return cast(Verdict, self._fact("verdict"))
-
-    def outputs(self) -> tuple[Input, ...]:
-        return cast(tuple[Input, ...], self._fact("outputs"))
-
-    def constants(self) -> tuple[Constant, ...]:
-        return cast(tuple[Constant, ...], self._fact("constants"))
-
-    def sources(self) -> Mapping[str, Source]:
-        if "sources" in self._missing:
-            raise self._absent("sources")
-        return self._sources
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:

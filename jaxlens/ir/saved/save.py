@@ -7,24 +7,18 @@ times are data of the capture.
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Driver, Extra
+from jaxlens.ir.driver import Driver
+from jaxlens.ir.fact import KERNELS, SAVED, SOURCES, Fact, T
 from jaxlens.ir.facts import (
     KERNEL_TEXTS,
-    Constant,
-    Input,
     Kernel,
-    LineTrace,
-    Memory,
-    Profile,
     Program,
-    Timing,
-    Verdict,
 )
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
@@ -41,24 +35,6 @@ _GROUPS = {"early": ("jaxpr", "stablehlo"), "hlo": ("hlo", "optimized"), "code":
 # Fields of a pass and a kernel that the manifest has under their names, whatever their values.
 _PASS = ("index", "pipeline", "name", "changed", "before")
 _KERNEL = ("name", "instruction", "kind", "note")
-
-# Facts beside the stages: their type, and the stage that they are saved with.
-FACTS: Mapping[str, tuple[Any, str]] = {
-    "outputs": (tuple[Input, ...], "jaxpr"),
-    "constants": (tuple[Constant, ...], "jaxpr"),
-    "verdict": (Verdict, "jaxpr"),
-    "memory": (Memory, "compiled"),
-    "cost": (Mapping[str, float], "compiled"),
-    "buffers": (str, "compiled"),
-    "fusion_log": (str, "compiled"),
-    "times": (tuple[Timing, ...], ""),
-    "profile": (Profile, "compiled"),
-    "tape": (LineTrace, "jaxpr"),
-}
-METHODS = {"tape": "line_trace"}
-"""Methods of `Driver` that are not called as the fact is in files."""
-EXTRAS: frozenset[Extra] = frozenset({"profile", "line_trace", "fusion_log"})
-"""Facts that are saved only where they are recorded: they would need a second compile."""
 
 
 def save(
@@ -142,7 +118,7 @@ class _Writer:
             "program": to_json(replace(self._program, deviations=deviations)),
             "stages": self._stages,
             "passes": passes,
-            "kernels": list(map(self._kernel, self._ask("kernels", "compiled") or ())),
+            "kernels": [self._kernel(kernel) for kernel in self._fact(KERNELS) or ()],
             "facts": dict(self._facts()),
             "missing": self._missing,
         }
@@ -155,14 +131,16 @@ class _Writer:
             **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self._texts.items()},
         }
 
-    def _ask(self, name: str, stage: str, method: str = "", *args: str) -> Any:
-        """A fact, if its stage is saved and it is available; else None, and the reason is recorded.
+    def _fact(self, row: Fact[T]) -> T | None:
+        return self._ask(row.name, row.stage, lambda: self._driver.fact(row))
+
+    def _ask(self, name: str, stage: str, ask: Callable[[], T]) -> T | None:
+        """What is asked, if its stage is saved and it is there; else None, and why is recorded.
 
         Args:
             name: What files call it.
-            stage: The stage that it is saved with; "" for a fact that is always saved.
-            method: The method of the driver, where it has another name.
-            args: What the method takes.
+            stage: The stage that it is saved with; "" for what is always saved.
+            ask: Asks the driver.
         """
         if stage not in self._saved_with:
             self._missing[name] = (
@@ -170,13 +148,13 @@ class _Writer:
             )
             return None
         try:
-            return getattr(self._driver, method or name)(*args)
+            return ask()
         except UnavailableError as error:
             self._missing[name] = str(error)
             return None
 
     def _stage(self, name: str, texts: list[str]) -> None:
-        stage = self._ask(name, name, "stage", name)
+        stage = self._ask(name, name, lambda: self._driver.stage(name))
         if stage is None:
             return
         self._stages[name] = len(texts)
@@ -185,10 +163,10 @@ class _Writer:
             self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
 
     def _sources(self) -> Any:
-        return to_json(self._ask("sources", "jaxpr") or {})
+        return to_json(self._fact(SOURCES) or {})
 
     def _passes(self) -> Iterator[dict[str, Any]]:
-        for dump in self._ask("passes", "passes") or ():
+        for dump in self._ask("passes", "passes", self._driver.passes) or ():
             row = {name: getattr(dump, name) for name in _PASS}
             yield {**row, "title": dump.stage.title, "text": len(self._texts["hlo"])}
             self._texts["hlo"].append(dump.stage.raw)
@@ -204,13 +182,13 @@ class _Writer:
         return row
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
-        for name, (_, stage) in FACTS.items():
-            method = METHODS.get(name, name)
-            if method in EXTRAS - self._driver.recorded():
+        row: Fact[Any]
+        for row in SAVED:
+            if row.costs and row.name not in self._driver.recorded():
                 continue
-            fact = self._ask(name, stage, method)
+            fact: Any = self._fact(row)
             if fact is not None:
-                yield name, to_json(fact)
+                yield row.name, to_json(fact)
 
 
 def _dumped(data: Any) -> bytes:

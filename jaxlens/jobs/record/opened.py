@@ -7,11 +7,13 @@ program, and HLO before optimisation is converted from StableHLO.
 import os
 import re
 from functools import cached_property
+from typing import cast
 
 from jaxlens import compat
 from jaxlens.captures import Capture, load_with
 from jaxlens.compat.lowering import hlo_text
 from jaxlens.errors import LensError, UnavailableError, first_line
+from jaxlens.ir.fact import KERNELS, Fact, T
 from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.saved.driver import SavedDriver
@@ -40,13 +42,13 @@ class ProgramOfRecord(SavedDriver):
 
     holder = "the record of a job"
 
-    def kernels(self) -> tuple[Kernel, ...]:
+    def fact(self, row: Fact[T]) -> T:
         try:
-            return super().kernels()
+            return super().fact(row)
         except UnavailableError:
-            if "optimized" not in self._numbers:
+            if row.name != KERNELS.name or "optimized" not in self._numbers:
                 raise
-            return self._listed
+            return cast(T, self._listed)
 
     @cached_property
     def _listed(self) -> tuple[Kernel, ...]:

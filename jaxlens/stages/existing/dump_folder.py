@@ -10,6 +10,7 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Extra
+from jaxlens.ir.fact import BUFFERS
 from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Source, Stage, Target
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo import reader as hlo
@@ -145,7 +146,7 @@ class FolderDriver(OptimizedDriver):
         return self._output.kernels
 
     def buffers(self) -> str:
-        return self._output.buffers if self._files.buffers else super().buffers()
+        return self._output.buffers if self._files.buffers else self.lacks(BUFFERS.noun)
 
     def outputs(self) -> tuple[Input, ...]:
         return entry_outputs(self.first.module)
@@ -163,7 +164,7 @@ class FolderDriver(OptimizedDriver):
         )
 
     def fusion_log(self) -> str:
-        return self._files.fusion_log or super().fusion_log()
+        return self._files.fusion_log or self.lacks(FUSION_LOG.noun)
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn
 
 from jaxlens import compat
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.driver import no_call
+from jaxlens.ir.fact import no_call
 from jaxlens.ir.facts import Constant, Input, LineTrace, Target, Timing
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call import isolate

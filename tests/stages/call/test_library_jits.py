@@ -119,7 +119,7 @@ def test_looking_leaves_the_model_as_it_was(nnx, parts):
     step = nnx.jit(train_step, donate_argnums=(0, 1))
     before = state(nnx, model, opt)
     capture = jaxlens.capture(step, model, opt, X, Y)
-    _ = capture.driver.line_trace(), capture.optimized, capture.kernels
+    _ = capture.tape, capture.optimized, capture.kernels
     for old, new in zip(before, state(nnx, model, opt), strict=True):
         np.testing.assert_array_equal(old, new)  # alive too: none was donated
     assert jaxlens.key(step, model, opt, X, Y).verdict.hit is False
@@ -235,7 +235,7 @@ def test_whether_a_call_of_a_librarys_jit_hits_is_known(nnx, eqx, parts):
             jitted(*args)
         assert len(truth.names) == 1
         assert jaxlens.key(jitted, *args).verdict.hit is True
-        assert jaxlens.capture(jitted, *args).driver.verdict().hit is True
+        assert jaxlens.capture(jitted, *args).verdict.hit is True
         with Compiles() as truth:
             jitted(*args)
         assert truth.names == []

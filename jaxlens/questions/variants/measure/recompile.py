@@ -13,7 +13,8 @@ from typing import Any
 from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.facts import Constant, Input, Memory, Source, Stage, Verdict
+from jaxlens.ir.fact import Fact, T
+from jaxlens.ir.facts import Memory, Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.hlo.passes import START
@@ -171,19 +172,9 @@ class _Recompiled(OutputDriver):
             raise UnavailableError("XLA has no cost analysis of it")
         return self._cost
 
-    # The facts below do not depend on the compile.
-
-    def verdict(self) -> Verdict:
-        return self._first.verdict()
+    def fact(self, row: Fact[T]) -> T:
+        """Returns a fact; those of the trace do not depend on the compile."""
+        return self._first.fact(row) if row.stage == "jaxpr" else super().fact(row)
 
     def deviations(self) -> tuple[str, ...]:
         return self._first.deviations()
-
-    def outputs(self) -> tuple[Input, ...]:
-        return self._first.outputs()
-
-    def constants(self) -> tuple[Constant, ...]:
-        return self._first.constants()
-
-    def sources(self) -> Mapping[str, Source]:
-        return self._first.sources()

@@ -1,0 +1,84 @@
+"""THE TABLE of facts: what is asked of a program beside its stages, a typed row each.
+
+A driver answers a row by its method of the row's name, and has none for what its source lacks. In
+files a fact has the row's name. A new fact is a row, a method of the drivers that know it, and a
+property of `Capture`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from jaxlens.ir.facts import (
+    Constant,
+    Input,
+    Kernel,
+    LineTrace,
+    Memory,
+    Profile,
+    Source,
+    Timing,
+    Verdict,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Generic[T]):
+    """A fact of a program.
+
+    Attributes:
+        name: Its name in files, and of the method that answers it.
+        type: Its type, as JSON is read to.
+        noun: What is missing where a driver does not know it, for the message.
+        stage: What it is saved with: "jaxpr", "compiled", or "" for what is always saved.
+        default: Returns it where a driver does not know it, from the driver's holder; by default
+            it is missing.
+        costs: Whether it may take another compile or trace: saved only where it is recorded.
+    """
+
+    name: str
+    type: Any
+    noun: str
+    stage: str
+    default: Callable[[str], T] | None = None
+    costs: bool = False
+
+
+def no_call(holder: str) -> Verdict:
+    """The cache verdict where there is a program but no call of it."""
+    return Verdict(None, reasons=(f"{holder} is looked at, and no call that they could hold",))
+
+
+OUTPUTS = Fact[tuple[Input, ...]]("outputs", tuple[Input, ...], "names of results", "jaxpr")
+"""Results with their pytree paths."""
+CONSTANTS = Fact[tuple[Constant, ...]](
+    "constants", tuple[Constant, ...], "list of captured arrays", "jaxpr"
+)
+"""Arrays that the function closed over."""
+VERDICT = Fact[Verdict]("verdict", Verdict, "cache verdict", "jaxpr", no_call)
+"""Whether this call would have hit JAX's caches."""
+TAPE = Fact[LineTrace]("tape", LineTrace, "tape of its tracing", "jaxpr", costs=True)
+"""What the function's lines did while it was traced; traced again if need be."""
+SOURCES = Fact[Mapping[str, Source]]("sources", Mapping[str, Source], "source text", "jaxpr")
+"""Source text by `Span.key`, of every file that the jaxpr's spans name."""
+KERNELS = Fact[tuple[Kernel, ...]]("kernels", tuple[Kernel, ...], "kernels", "compiled")
+"""What the executable calls, in the entry's order where it is known."""
+MEMORY = Fact[Memory]("memory", Memory, "sizes of memory", "compiled")
+"""Sizes of the compiled program."""
+COST = Fact[Mapping[str, float]]("cost", Mapping[str, float], "cost analysis of XLA's", "compiled")
+"""XLA's own cost analysis, under XLA's names."""
+BUFFERS = Fact[str]("buffers", str, "buffer assignment", "compiled")
+"""XLA's buffer assignment as text."""
+FUSION_LOG = Fact[str]("fusion_log", str, "reasons for what XLA fused", "compiled", costs=True)
+"""What XLA's fusing pass decided and why (GPU); see `ir.hlo.fusion_log`."""
+PROFILE = Fact[Profile]("profile", Profile, "profile of its compile", "compiled", costs=True)
+"""What the compile spent its time on; compiles again where it was not profiled."""
+TIMES = Fact[tuple[Timing, ...]]("times", tuple[Timing, ...], "times", "", lambda holder: ())
+"""Seconds of the steps done so far."""
+
+SAVED = (
+    OUTPUTS, CONSTANTS, VERDICT, MEMORY, COST, BUFFERS, FUSION_LOG, TIMES, PROFILE, TAPE,
+)  # fmt: skip
+"""Facts that files have as they are; kernels and sources are in parts of their own."""
