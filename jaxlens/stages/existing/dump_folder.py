@@ -10,7 +10,7 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Extra
-from jaxlens.ir.fact import BUFFERS
+from jaxlens.ir.fact import BUFFERS, FUSION_LOG
 from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Source, Stage, Target
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo import reader as hlo
