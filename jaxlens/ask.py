@@ -101,7 +101,7 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
     Raises:
         OptionError: The memory of the device is not known here.
     """
-    from jaxlens.questions.memory.fits import target_of
+    from jaxlens.program.published_limits import target_of
     from jaxlens.viewer import show
 
     cap = None
@@ -171,7 +171,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
         OptionError: `f` is a Capture or an existing program, and not a function.
     """
     from jaxlens.keys.core_keys import call_key
-    from jaxlens.questions.recompiles.call_key import key_report
+    from jaxlens.program.call_key import key_report
     from jaxlens.questions.recompiles.view import key_document
 
     if isinstance(f, Capture) or is_program(f):

@@ -10,8 +10,9 @@ counted for each of them.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -20,9 +21,11 @@ from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
 from jaxlens.ir.trips import counted_trips
 from jaxlens.ir.trips import trips as trips_of
+from jaxlens.links import name_stack
 from jaxlens.links.name_stack import RECOMPUTED
 from jaxlens.program.argument_bytes import bytes_of_arguments
 from jaxlens.program.subject import NO_SUBJECT, Given, Subject, devices, subject_of
+from jaxlens.report import Cell
 
 _LOOPS = ("scan", "while", "pallas_call")
 
@@ -349,3 +352,43 @@ class EquationSums:
 def _is_users(node: Node) -> bool:
     """Whether a user line owns an equation; if not, its flops count for the caller's line."""
     return node.owner is not None and not node.owner.library
+
+
+class OfModule(Protocol):
+    """What was measured of an equation."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The equation, within its calls."""
+
+    @property
+    def module(self) -> tuple[str, ...]:
+        """The module that it belongs to, that which this is in first; () for none."""
+
+    @property
+    def backward(self) -> bool:
+        """Whether a derivative's transpose made it."""
+
+
+_T = TypeVar("_T", bound=OfModule)
+
+
+def grouped(rows: Iterable[_T]) -> list[list[_T]]:
+    """Returns rows by module and pass, in the order of execution; [] with fewer than 2 modules."""
+    groups: dict[object, list[_T]] = {}
+    for row in rows:
+        groups.setdefault((row.module, row.backward), []).append(row)
+    modules = {group[0].module for group in groups.values()}
+    return list(groups.values()) if len(modules - {()}) > 1 else []
+
+
+def cells(group: Sequence[OfModule]) -> tuple[Cell, Cell]:
+    """Returns the cells of a group's module and pass."""
+    ids = tuple(dict.fromkeys(row.path[-1] for row in group))
+    first = group[0]
+    return Cell(module_text(first), ids=ids), Cell("backward" if first.backward else "")
+
+
+def module_text(row: OfModule) -> str:
+    """Returns `Model / Block_0 / Dense_1`, or `model.blocks[0].dense`."""
+    return name_stack.module_text(row.module) or "no module"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Verdict
+from jaxlens.program.call_key import verdict_report
 from jaxlens.program.counted import Counted
 from jaxlens.program.kernel_cost import KernelCost
 from jaxlens.program.kernels import Work, tally, what
@@ -18,7 +19,6 @@ from jaxlens.questions.constants.facts import alarm as large_arrays
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.memory.report import MemoryFacts
 from jaxlens.questions.memory.report import report as memory_report
-from jaxlens.questions.recompiles.call_key import verdict_report
 from jaxlens.questions.times.facts import stages as stages_report
 from jaxlens.questions.times.report import alarm as unrolled_loop
 from jaxlens.render.document import (

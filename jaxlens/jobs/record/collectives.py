@@ -6,10 +6,9 @@ from itertools import zip_longest
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.hlo.shardings import groups
+from jaxlens.ir.hlo.shardings import COLLECTIVES, groups
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.program.sentences import listed
-from jaxlens.questions.sharding.facts import COLLECTIVES
 
 StageOf = Callable[[str, str], Stage | None]
 """Gives the stage of a program, by the program's name and the stage's; None if it is not there."""

@@ -14,7 +14,7 @@ from jaxlens.jobs.record.same_program import (
     parts,
     together,
 )
-from jaxlens.questions.recompiles.tables import place
+from jaxlens.program.compile_tables import place
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.jobs.record.facts import CompileRow, FunctionRow, JobFacts
 from jaxlens.jobs.record.same_program import Mismatch, attempts
+from jaxlens.program.compile_tables import place, step_cells
+from jaxlens.program.recompile_causes import answers
 from jaxlens.program.sentences import listed, ordinal
-from jaxlens.questions.recompiles.causes import answers
-from jaxlens.questions.recompiles.tables import place, step_cells
 from jaxlens.report import (
     Cell,
     CellLink,

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from jaxlens.jobs.sweeps.points import SweepAxis, SweepRow
-from jaxlens.questions.memory.capacity import Capacity
+from jaxlens.program.published_limits import Capacity
 
 Measured = tuple[float, SweepRow]
 """A number of an axis, and the row that was measured there."""

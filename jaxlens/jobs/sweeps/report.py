@@ -13,8 +13,8 @@ from jaxlens.jobs.sweeps.facts import (
     series,
 )
 from jaxlens.jobs.sweeps.points import FIGURES, SweepRow
+from jaxlens.program.published_limits import target_of
 from jaxlens.program.sentences import listed, unknown_trips
-from jaxlens.questions.memory.fits import target_of
 from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
 
 UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes

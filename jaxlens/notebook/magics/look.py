@@ -460,7 +460,7 @@ class Looking:
 
     def _fitted(self, call: EvaluatedCall) -> Any:
         """Captures a call for the device of --fits, as `jaxlens.fits` does; else for this one."""
-        from jaxlens.questions.memory.fits import target_of
+        from jaxlens.program.published_limits import target_of
 
         show = self._magic.show
         device = "" if show.get("run") else str(show.get("fits") or "")  # no other's can run

@@ -11,10 +11,10 @@ from jaxlens.ir.graph import Module, Span
 from jaxlens.program.counted import count_module
 from jaxlens.program.equations import written_out
 from jaxlens.program.lines import shared_frames
+from jaxlens.program.published_limits import refusal
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Seen, Subject
 from jaxlens.program.unrolled import Unrolled
-from jaxlens.questions.memory.capacity import refusal
 from jaxlens.questions.memory.peak import MemoryUse, memory_use
 from jaxlens.questions.memory.residuals import saved
 from jaxlens.report import Cell, Finding, Table, amount, barred

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
+from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
-from jaxlens.questions.memory.capacity import Capacity, capacity, refusal
 from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
 from jaxlens.questions.memory.donation import donatable, donations, option
 from jaxlens.questions.memory.peak import MemoryUse, memory_use, read
@@ -249,16 +249,3 @@ def allocates(capture: Capture, size: int) -> bool:
     assignment = read(capture)
     sizes |= {one.size for one in assignment.allocations} if assignment else set()
     return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)
-
-
-def target_of(device: str) -> str:
-    """Returns the target that compiles for a device; "" for a size, or where none is described.
-
-    Args:
-        device: A limit, as `capacity` reads it.
-    """
-    name = capacity(device).name if device else ""
-    if name.startswith("TPU"):
-        key = name.removeprefix("TPU ")
-        return f"tpu:{key}:2x2" if key in ("v5e", "v6e") else f"tpu:{key}:2x2x1"
-    return f"gpu:{name.partition(' ')[0].lower()}" if name else ""

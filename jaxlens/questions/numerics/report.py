@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.graph import Span
-from jaxlens.program import by_module
+from jaxlens.program import counted as by_module
 from jaxlens.program.maker import place
 from jaxlens.program.sentences import bracketed, quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics

@@ -9,10 +9,10 @@ from functools import cached_property
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, Replication
 from jaxlens.ir.graph import Span
+from jaxlens.program.compile_tables import at
+from jaxlens.program.recompile_causes import Identity, by_function, cause_sentence
 from jaxlens.program.sentences import ordinal
 from jaxlens.questions.constants.facts import Captured, alarm
-from jaxlens.questions.recompiles.causes import Identity, by_function, cause_sentence
-from jaxlens.questions.recompiles.tables import at
 from jaxlens.report import Finding, Report, amount, count, duration
 
 _NAMED = 2  # functions in one line

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.ir.compile_log import CompileLog
+from jaxlens.program.compile_tables import at, tables
+from jaxlens.program.recompile_causes import answers
 from jaxlens.program.sentences import listed
 from jaxlens.questions.recompiles.asides import asides
-from jaxlens.questions.recompiles.causes import answers
-from jaxlens.questions.recompiles.tables import at, tables
 from jaxlens.report import Finding, Report
 
 _FEW = 3  # compiles that an error lists

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _why() -> Lens[Verdict]:
-    from jaxlens.questions.recompiles.call_key import verdict_report
+    from jaxlens.program.call_key import verdict_report
 
     return Lens(lambda capture: capture.verdict, verdict_report)
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog, Cure
+from jaxlens.program.call_key import disk_table, key_report, key_table
+from jaxlens.program.compile_tables import tables
+from jaxlens.program.recompile_causes import cures
 from jaxlens.questions.recompiles.after_cell import AfterCell, report, warnings
 from jaxlens.questions.recompiles.brief import brief_html
-from jaxlens.questions.recompiles.call_key import disk_table, key_report, key_table
-from jaxlens.questions.recompiles.causes import cures
 from jaxlens.questions.recompiles.report import recompiles
-from jaxlens.questions.recompiles.tables import tables
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Document, Findings, Fold, TableBlock
 from jaxlens.report import Finding, count

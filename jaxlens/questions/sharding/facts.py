@@ -43,8 +43,6 @@ _SENT: Mapping[str, int | None] = {
     "collective-permute": 0,
     "collective-broadcast": 1,
 }
-COLLECTIVES = frozenset(_SENT)
-"""Opcodes of collectives, without "-start"."""
 NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 # Collectives whose replica_groups can be groups of replicas, not of devices.
 _NUMBERED = frozenset({"all-reduce", "all-gather", "reduce-scatter"})

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from jaxlens.program import by_module
+from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
 from jaxlens.program.maker import place
 from jaxlens.program.sentences import bracketed, listed, quoter

@@ -6,7 +6,7 @@ from jaxlens.errors import OptionError
 from jaxlens.jobs.sweeps.facts import Series, SweepFacts, fit
 from jaxlens.jobs.sweeps.points import SweepAxis, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import report
-from jaxlens.questions.memory.capacity import capacity, refusal
+from jaxlens.program.published_limits import capacity, refusal
 
 
 def grid(figures, row=lambda q, k: {}, limit=None):

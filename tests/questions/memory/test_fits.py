@@ -13,9 +13,9 @@ from flax import nnx
 import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
+from jaxlens.program.published_limits import target_of, within
 from jaxlens.questions.memory import checkpoint, fits
 from jaxlens.questions.memory.checkpoint import Tried
-from jaxlens.questions.memory.fits import target_of, within
 
 pytestmark = pytest.mark.backend
 N = 1 << 20

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.facts import Verdict
-from jaxlens.questions.recompiles.call_key import sentence
+from jaxlens.program.call_key import sentence
 from jaxlens.report import duration
 
 
