@@ -56,13 +56,13 @@ OF_JAX = {"core", "compat", "lines", "stages", "keys", "listen", "taps", "jobs",
 NOT_TURNED: dict[str, str] = {
     "api": "compare failure variants",
     "ask": "compare failure memory recompiles trace variants",
-    "jobs": "compare memory recompiles sharding",
-    "notebook": "compare memory recompiles",
+    "jobs": "compare memory",
+    "notebook": "compare recompiles",
     "pytest_plugin": "compare",
     "questions/compare": "cost",  # which uses sharding
     "running": "arrays timeline",
     "stages": "keys",  # the verdict before a trace
-    "viewer": "compare constants cost memory recompiles sharding times",
+    "viewer": "compare cost memory sharding times",
     "watches": "recompiles session sharding",
 }
 

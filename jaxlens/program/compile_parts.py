@@ -19,6 +19,8 @@ _GROUPS = (  # by XLA's names of its steps, on CPU and on GPU
 )
 _TASK = "TaskDispatcher::dispatch"
 
+FOLDING = "constant_folding"
+
 
 @dataclass(frozen=True, slots=True)
 class PassTime:

@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from jaxlens.errors import LensError
-from jaxlens.ir.facts import Verdict
+from jaxlens.ir.facts import Constant, Verdict
 from jaxlens.program.call_key import verdict_report
+from jaxlens.program.closed_over import alarm as large_arrays
 from jaxlens.program.counted import Counted
 from jaxlens.program.kernel_cost import KernelCost
 from jaxlens.program.kernels import Work, tally, what
 from jaxlens.program.subject import Given, Subject
-from jaxlens.questions.constants.facts import Captured
-from jaxlens.questions.constants.facts import alarm as large_arrays
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.memory.report import MemoryFacts
 from jaxlens.questions.memory.report import report as memory_report
@@ -69,7 +68,7 @@ class Overview:
     costs: Given[Mapping[str, KernelCost]]
     counted: Given[Counted]
     memory: Given[MemoryFacts]
-    closed_over: Given[Captured | None]
+    closed_over: Given[tuple[Constant, ...] | None]
     subject: Subject
     seconds: Mapping[str, float] | None = None
 

@@ -32,11 +32,11 @@ def _program(capture: Capture) -> Subject:
 
 def overview(capture: Capture) -> Overview:
     """Returns the facts of a compiled program; those of its kernels are computed on first use."""
+    from jaxlens.program.closed_over import closed_over
     from jaxlens.program.counted import counted
     from jaxlens.program.kernel_cost import cost_by_instruction
     from jaxlens.program.kernels import works
     from jaxlens.program.subject import Given
-    from jaxlens.questions.constants.facts import closed_over
     from jaxlens.questions.memory import report as memory
     from jaxlens.viewer.compile import Overview
 

@@ -14,7 +14,7 @@ from jaxlens.jobs.record.same_program import (
     parts,
     together,
 )
-from jaxlens.program.compile_tables import place
+from jaxlens.program.recompile_causes import place
 
 
 @dataclass(frozen=True, slots=True)

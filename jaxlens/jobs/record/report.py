@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.jobs.record.facts import CompileRow, FunctionRow, JobFacts
 from jaxlens.jobs.record.same_program import Mismatch, attempts
-from jaxlens.program.compile_tables import place, step_cells
-from jaxlens.program.recompile_causes import answers
+from jaxlens.program.recompile_causes import answers, place, step_cells
 from jaxlens.program.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,

@@ -7,7 +7,7 @@ from jaxlens.jobs.record.difference import JobDifference
 from jaxlens.jobs.record.facts import CompileRow, JobFacts
 from jaxlens.jobs.record.report import report
 from jaxlens.program.call_key import key_table
-from jaxlens.program.compile_tables import place
+from jaxlens.program.recompile_causes import place
 from jaxlens.render.document import Block, Document, Findings, Fold, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten

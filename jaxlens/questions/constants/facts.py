@@ -7,25 +7,23 @@ may compute with it at compile time, and another value needs another trace.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, UnavailableError
+from jaxlens.errors import LensError
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import buffers
-from jaxlens.program.compile_parts import compile_parts
+from jaxlens.program.closed_over import LARGE, is_stand_in, largest_first, sentence
+from jaxlens.program.compile_parts import FOLDING, compile_parts
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Seen
-from jaxlens.questions.constants.folds import FOLDING, Folded, conversion_folds, folds
-from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, is_cause, saves
+from jaxlens.questions.constants.folds import Folded, conversion_folds, folds
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, is_cause
 
 _NOT_COMPILED = "not compiled"
 _ROWS = 30
 _CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
-_HANDED = "captured arrays as arguments"
-_ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
-_LARGE = 1_000  # bytes of a constant from which a sentence names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +91,9 @@ def facts(capture: Capture, compiled: bool = True) -> Captured:
 
 
 def _of_trace(capture: Seen) -> Captured:
-    constants = tuple(sorted(capture.constants, key=lambda c: (-c.bytes, c.name)))
+    constants = largest_first(capture)
     stages = {"jaxpr": (len(constants), sum(c.bytes for c in constants))}
     return Captured(constants, stages, missing=_NOT_COMPILED)
-
-
-def is_stand_in(capture: Seen) -> bool:
-    """Whether the compiled program takes captured arrays as arguments."""
-    try:
-        return any(_HANDED in step.note for step in capture.times)
-    except LensError:
-        return False
 
 
 def _op_sizes(capture: Capture) -> Iterator[int]:
@@ -138,7 +128,7 @@ def report(facts: Captured) -> Report:
     compiled = facts.missing != _NOT_COMPILED
     folding = _folding(facts) if compiled else []
     if facts.constants:
-        findings = [_first(facts), *_copies(facts), *folding]
+        findings = [sentence(facts.constants), *_copies(facts), *folding]
     elif compiled and facts.folded and not facts.missing:
         findings = _folding(facts, "No array is closed over; ")
     else:
@@ -150,54 +140,6 @@ def report(facts: Captured) -> Report:
     if facts.folded:
         tables.append(_folded(facts))
     return Report("Captured", tuple(findings), tuple(tables))
-
-
-def closed_over(capture: Seen) -> Captured | None:
-    """Returns the constants of the trace alone; None if the capture has no trace."""
-    try:
-        return _of_trace(capture)
-    except UnavailableError:
-        return None
-
-
-def alarm(facts: Captured | None) -> tuple[Finding, ...]:
-    """Returns the sentence on large captured arrays that every compile reports; else ()."""
-    if not facts or facts.bytes < _ALARM:
-        return ()
-    # Beside so many bytes of arrays, the rest of the executable is small.
-    return (replace(_first(facts), weight=saves(1, 1)),)
-
-
-def _first(facts: Captured) -> Finding:
-    """Returns the number and bytes of captured arrays, and the cure, in one sentence."""
-    largest = facts.constants[0]
-    cure = ""
-    if largest.bytes >= _LARGE and is_cause(largest.bytes, facts.bytes):
-        value = "the object, as a pytree," if largest.held == "attribute" else "it"
-        value = f"`{largest.argument}`" if largest.argument else value
-        cure = f": pass {value} as an argument, and its values are no part of the program"
-    if len(facts.constants) == 1:
-        return Finding(f"One array is closed over, {_named(largest)}{cure}.")
-    share = f"{largest.bytes / (facts.bytes or 1):.0%}"
-    return Finding(
-        f"{count(len(facts.constants), 'array')} of {amount(facts.bytes)} are closed over, "
-        f"{share} of it {_named(largest)}{cure}."
-    )
-
-
-def _named(constant: Constant) -> str:
-    """Returns `W` (f32[64,64], 16.4 kB), a global of `f`, first read at cell 3:5."""
-    text = f"`{constant.name}` ({constant.type}, {amount(constant.bytes)})"
-    if constant.held:
-        article = "an" if constant.held[0] in "aeiou" else "a"
-        where = f" ({constant.defined})" if constant.defined else ""
-        preposition = "held by" if constant.held == "closure" else "of"
-        text += f", {article} {constant.held} {preposition} `{constant.holder}`{where}"
-    if constant.span:
-        text += f", first read at {constant.span}"
-    if constant.reads > 1:
-        text += f", read {constant.reads:,} times"
-    return text
 
 
 def _copies(facts: Captured) -> list[Finding]:
@@ -237,7 +179,7 @@ def _folding(facts: Captured, before: str = "") -> list[Finding]:
     )
     largest = max(facts.folded, key=lambda fold: fold.bytes or 0)
     size = largest.bytes or 0
-    if size >= _LARGE and is_cause(size, facts.folded_bytes):
+    if size >= LARGE and is_cause(size, facts.folded_bytes):
         where = f" at {largest.line}" if largest.line else ""
         text += f", the largest ({largest.type}, {amount(size)}) the result of "
         text += f"{largest.opcode}{where}"

@@ -22,9 +22,9 @@ from jaxlens.ir.facts import CONVERSION, PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.numbered import NumberedModules
+from jaxlens.program.compile_parts import FOLDING
 from jaxlens.report import count
 
-FOLDING = "constant_folding"
 _ENOUGH = 30_000_000  # characters of dumps that are read to list folds
 
 

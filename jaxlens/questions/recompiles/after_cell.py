@@ -9,10 +9,9 @@ from functools import cached_property
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, Replication
 from jaxlens.ir.graph import Span
-from jaxlens.program.compile_tables import at
-from jaxlens.program.recompile_causes import Identity, by_function, cause_sentence
+from jaxlens.program.closed_over import alarm
+from jaxlens.program.recompile_causes import Identity, at, by_function, cause_sentence
 from jaxlens.program.sentences import ordinal
-from jaxlens.questions.constants.facts import Captured, alarm
 from jaxlens.report import Finding, Report, amount, count, duration
 
 _NAMED = 2  # functions in one line
@@ -138,7 +137,7 @@ def _is_often(now: int, new: int) -> bool:
 
 def _captured(after: AfterCell) -> Iterator[Finding]:
     for call in after.compiles:
-        for finding in alarm(Captured(call.captured, {})):
+        for finding in alarm(call.captured):
             text = finding.text[0].lower() + finding.text[1:]
             yield Finding(f"In the program of `{call.function}`, {text}", "traced")
 

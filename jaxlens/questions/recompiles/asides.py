@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep
-from jaxlens.program.compile_tables import DONE, at, place
+from jaxlens.program.recompile_causes import DONE, at, place
 from jaxlens.program.sentences import listed
 from jaxlens.report import Finding, count, is_cause
 

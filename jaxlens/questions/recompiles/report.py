@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.ir.compile_log import CompileLog
-from jaxlens.program.compile_tables import at, tables
-from jaxlens.program.recompile_causes import answers
+from jaxlens.program.recompile_causes import answers, at, tables
 from jaxlens.program.sentences import listed
 from jaxlens.questions.recompiles.asides import asides
 from jaxlens.report import Finding, Report

@@ -58,7 +58,6 @@ RECOMPILES: Question[Any] = Question(
 )
 
 
-USES = ("constants",)
 ROWS = (
     WHY,
     KEY,

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog, Cure
 from jaxlens.program.call_key import disk_table, key_report, key_table
-from jaxlens.program.compile_tables import tables
-from jaxlens.program.recompile_causes import cures
+from jaxlens.program.recompile_causes import cures, tables
 from jaxlens.questions.recompiles.after_cell import AfterCell, report, warnings
 from jaxlens.questions.recompiles.brief import brief_html
 from jaxlens.questions.recompiles.report import recompiles

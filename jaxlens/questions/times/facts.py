@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Trial
+from jaxlens.ir.facts import Constant, Trial
 from jaxlens.links.links import NO_EQUATIONS
+from jaxlens.program.closed_over import closed_over
 from jaxlens.program.compile_parts import CompileParts, compile_parts
 from jaxlens.program.equations import Equations, equations, written_out
 from jaxlens.program.subject import Given, ProgramFacts, Seen, instructions, subject_of
 from jaxlens.program.unrolled import Unrolled
-from jaxlens.questions.constants.facts import Captured, closed_over
 from jaxlens.report import Cell, Finding, Report, Table, barred, duration
 
 _MOST = 200  # characters of JAX's error on a program that jaxlens rewrote
@@ -50,9 +50,9 @@ class Times(ProgramFacts):
     untried: str = ""
     lacking: str = ""
     instructions: int | None = None
-    _closed_over: Captured | None = None
+    _closed_over: tuple[Constant, ...] | None = None
 
-    def closed_over(self) -> Captured | None:
+    def closed_over(self) -> tuple[Constant, ...] | None:
         """Returns the arrays that the program closes over; None if they are not known."""
         return self._closed_over
 

@@ -10,15 +10,14 @@ from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import CONVERSION, Trial
-from jaxlens.program.compile_parts import LLVM, PASSES, REST, CompileParts
+from jaxlens.program import closed_over as captured
+from jaxlens.program.compile_parts import FOLDING, LLVM, PASSES, REST, CompileParts
 from jaxlens.program.equations import Equations, written_out
 from jaxlens.program.kernels import Work, works
 from jaxlens.program.lines import lines
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, Seen, Subject, instructions
 from jaxlens.program.unrolled import Unrolled, nested
-from jaxlens.questions.constants import facts as constants
-from jaxlens.questions.constants.folds import FOLDING
 from jaxlens.questions.times.facts import Times, stages
 from jaxlens.report import (
     Cell,
@@ -48,10 +47,10 @@ def report(facts: Times) -> Report:
     subject = facts.subject()
     kernels = Given(lambda: works(subject)).or_else([])
     # Each step copies the captured arrays; no part of the profile has a name for that.
-    folded = constants.alarm(facts.closed_over())
+    folded = captured.alarm(facts.closed_over())
     tables = (*_within(facts), *_kernels(facts, kernels), _lines(subject, facts))
     timed = stages(subject).tables if facts.stages else ()
-    whose = "Of the stand-in, " if constants.is_stand_in(subject) else ""
+    whose = "Of the stand-in, " if captured.is_stand_in(subject) else ""
     return Report("Times", tuple(_findings(subject, facts, folded, whose)), (*timed, *tables))
 
 

@@ -66,5 +66,4 @@ TIMES = Question(
 )
 
 
-USES = ("constants",)
 ROWS = (TIMES,)

@@ -7,7 +7,8 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
-from jaxlens.questions.constants.facts import Captured, alarm, closed_over, report
+from jaxlens.program.closed_over import alarm, closed_over
+from jaxlens.questions.constants.facts import Captured, report
 from jaxlens.questions.constants.facts import facts as facts_of
 from jaxlens.questions.constants.folds import folds
 from jaxlens.render.text.document_text import text

@@ -14,7 +14,7 @@ import pytest
 import jaxlens
 from jaxlens import core
 from jaxlens.ir.facts import Constant
-from jaxlens.questions.constants.facts import Captured, alarm
+from jaxlens.program.closed_over import alarm
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.arguments.closed_over_names import closed_over
 from jaxlens.stages.core.program import is_core, is_core_call
@@ -145,7 +145,7 @@ def test_nothing_of_the_users_is_called() -> None:
 def test_an_object_that_jit_refuses_is_not_to_be_an_argument() -> None:
     constant = only(by_object())
     assert constant.argument == "model.params"
-    (finding,) = alarm(Captured((replace(constant, bytes=10**7),), {}))
+    (finding,) = alarm([replace(constant, bytes=10**7)])
     assert ": pass `model.params` as an argument, and its values" in finding.text
     tree = jax.tree_util.Partial(lambda table, x: x * table, numbers(16))
     assert not only(lambda x: tree(x)).argument
