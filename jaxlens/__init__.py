@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from jaxlens.recorded import runs
     from jaxlens.recording import record
     from jaxlens.running import arrays, timeline
-    from jaxlens.viewer.answer import Answer
-    from jaxlens.viewer.view import View
+    from jaxlens.views.answer import Answer
+    from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
 
 # verbs of rows
@@ -122,13 +122,13 @@ _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (
     {
-        "Answer": "jaxlens.viewer.answer",
+        "Answer": "jaxlens.views.answer",
         "Capture": "jaxlens.captures",
         "Explorer": "jaxlens.notebook.widgets.explorer",
         "LensError": "jaxlens.errors",
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
-        "View": "jaxlens.viewer.view",
+        "View": "jaxlens.views.view",
         "record": "jaxlens.recording",
         "runs": "jaxlens.recorded",
         "load": "jaxlens.captures",

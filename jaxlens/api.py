@@ -28,9 +28,9 @@ from jaxlens.ir.spans import describe
 from jaxlens.options import read_options
 from jaxlens.questions import when_a_trace_fails
 from jaxlens.questions.compare.side_by_side import SideBySide
-from jaxlens.viewer.answer import Answer
 from jaxlens.viewer.panes import OPTIONS
-from jaxlens.viewer.view import View
+from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 Function = Callable[..., Any]
 Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`

@@ -31,8 +31,8 @@ from jaxlens.questions.trace.ladder import Ladder
 from jaxlens.questions.trace.row import LADDER, rungs
 from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.report import Report
-from jaxlens.viewer.answer import Answer
-from jaxlens.viewer.view import View
+from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 F = TypeVar("F")
 

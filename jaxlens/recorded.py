@@ -25,7 +25,7 @@ from jaxlens.jobs.record.facts import JobFacts, facts
 from jaxlens.jobs.record.report import report
 from jaxlens.jobs.record.view import difference_document, document
 from jaxlens.reading import read_file
-from jaxlens.viewer.answer import Answer
+from jaxlens.views.answer import Answer
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from jaxlens.questions.timeline.report import report
 from jaxlens.questions.timeline.trace_events import trace_events
 from jaxlens.questions.timeline.view import document
 from jaxlens.stages.measure.execute import check_local
-from jaxlens.viewer.answer import Answer
+from jaxlens.views.answer import Answer
 
 
 class TimelineAnswer(Answer[TimelineFacts]):

@@ -32,7 +32,7 @@ from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
 from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
 from jaxlens.questions.sharding.measure import way_around
-from jaxlens.viewer.answer import Answer
+from jaxlens.views.answer import Answer
 
 _TRIED = 2  # reshards for which ways around are tried
 

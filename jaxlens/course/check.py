@@ -14,7 +14,7 @@ from jaxlens.course.puzzle import Fact, Puzzle
 from jaxlens.errors import LensError
 from jaxlens.render.document import Block, Code, Document, TableBlock
 from jaxlens.report import Table, cells
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 _GIVES = "does each name hold, and each function return, what the task asks for?"
 

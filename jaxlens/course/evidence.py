@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from jaxlens.render.document import Tab, Tabs
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 
 def evidence_pane(evidence: View, lead: str = "") -> Tabs:

@@ -15,8 +15,8 @@ from jaxlens.ir.glossary import entry, words
 from jaxlens.render.document import Block, Document, Findings, TableBlock
 from jaxlens.render.text.lines import line_text
 from jaxlens.report import Cell, Finding, Table, count
-from jaxlens.viewer.view import View
 from jaxlens.views.listings import hlo as hlo_lines
+from jaxlens.views.view import View
 
 _POOL = 'lax.reduce_window(x, 0.0, lax.add, (2,), (2,), "VALID")'
 _MAXIMA = 'lax.reduce_window(x, -jnp.inf, lax.max, (2,), (2,), "VALID")'

@@ -10,7 +10,7 @@ from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.render.document import Block, Document, GraphPane, Tab, TableBlock, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.report import Cell, CellLink, Table, count
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 
 @dataclass(frozen=True, eq=False, repr=False)

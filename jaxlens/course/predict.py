@@ -14,7 +14,7 @@ from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.namespace import run_source
 from jaxlens.errors import OptionError, nearest
 from jaxlens.render.document import Block, Code, Document, Fold
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 Names = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxlens.report import amount
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 
 @dataclass(frozen=True, slots=True)

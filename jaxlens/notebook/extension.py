@@ -27,7 +27,7 @@ _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_TEXTS, *_COURSE)]
 _MAGICS = (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
 
-_VIEW = ("jaxlens.viewer.view", "View")  # by name, so that loading imports no view
+_VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
 # Per shell: the magics whose names jaxlens took over (restored by `unload`), the completion
 # matcher, the input transformer of cells that await, the output comms, and the watch.

@@ -10,9 +10,9 @@ from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.facts import facts as compare_facts
 from jaxlens.questions.compare.tables import Runs, runs, times
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.viewer.header import header_line, where
-from jaxlens.viewer.jitted_calls import as_written
 from jaxlens.viewer.show import execute
+from jaxlens.views.header import header_line, where
+from jaxlens.views.jitted_calls import as_written
 from jaxlens.views.links import weave
 from jaxlens.views.report_blocks import run_blocks
 

@@ -19,10 +19,10 @@ from jaxlens.questions import of_verb
 from jaxlens.questions.cost.roofline import CostFacts
 from jaxlens.questions.sharding.facts import Sharding
 from jaxlens.render.document import Block, Document, Tabs
-from jaxlens.viewer.answer import Answer
-from jaxlens.viewer.header import header_line
-from jaxlens.viewer.jitted_calls import as_written
 from jaxlens.viewer.panes import PANES
+from jaxlens.views.answer import Answer
+from jaxlens.views.header import header_line
+from jaxlens.views.jitted_calls import as_written
 from jaxlens.views.report_blocks import run_blocks
 
 F = TypeVar("F")

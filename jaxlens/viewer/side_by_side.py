@@ -7,11 +7,11 @@ from jaxlens.errors import LensError
 from jaxlens.program.sentences import listed
 from jaxlens.questions.compare.side_by_side import SideBySide, column
 from jaxlens.render.document import Document
-from jaxlens.viewer.header import header_line, where
-from jaxlens.viewer.jitted_calls import as_written
 from jaxlens.viewer.panes import overview
 from jaxlens.viewer.target_links import weave_targets
 from jaxlens.viewer.targets import TargetsFacts, blocks
+from jaxlens.views.header import header_line, where
+from jaxlens.views.jitted_calls import as_written
 
 Programs = Sequence[tuple[str, Capture | LensError]]
 """The name of each target, with its program or why there is none."""

@@ -10,7 +10,7 @@ from jaxlens.jobs.record.facts import facts
 from jaxlens.jobs.record.view import document
 from jaxlens.questions.timeline.events import CodeLine, Dispatch, Execution, RunTimeline, Wait
 from jaxlens.running import answer
-from jaxlens.viewer.answer import Answer
+from jaxlens.views.answer import Answer
 from tests.jobs.record.job_records import compiled, job, process
 from tests.support.paths import RECORDS
 

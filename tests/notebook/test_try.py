@@ -60,7 +60,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("try")
     package = shutil.copytree(Path(jaxlens.__file__).parent, folder / "jaxlens")
     styles = [str(path) for path in package.rglob("*.css")]
-    edits = [([str(package / "viewer/header.py")], FUNCTION), (styles, ".edited { color: red }\n")]
+    edits = [([str(package / "views/header.py")], FUNCTION), (styles, ".edited { color: red }\n")]
     cells = runpy.run_path(str(DEV))["SCRATCH"]
     paths = os.pathsep.join([str(folder), str(DEV)])
     done = subprocess.run(

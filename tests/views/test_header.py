@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.facts import Input, Program, Static, Target
 from jaxlens.ir.graph import Type
-from jaxlens.viewer.header import header_line, where
+from jaxlens.views.header import header_line, where
 
 CPU = Target("cpu", "cpu")
 X = Input("x", Type("f32", (8, 4)))

@@ -27,7 +27,7 @@ from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from jaxlens.render.to_json import plain
 from jaxlens.report import Cell, Finding, Table
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 from tests.support import sample_documents as sample
 
 FIGURE = Figure(

@@ -35,7 +35,7 @@ from jaxlens.questions.compare.figures import Figures
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags
-from jaxlens.viewer.answer import Answer
+from jaxlens.views.answer import Answer
 
 _COUNTS = 2  # of what the figures count, so that a file's others are measured again
 MEASURES = ("compile", "peak", "flops", "bytes", "kernels", "run")

@@ -14,7 +14,7 @@ from jaxlens.viewer.cell_calls import Row, document, nothing
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
-    from jaxlens.viewer.view import View
+    from jaxlens.views.view import View
 
 _MOST = 6  # programs that are traced to find the largest
 _INPUTS = 4
@@ -42,7 +42,7 @@ def answer(
         CellError: With `--core`, which shows no program that JAX made alone.
     """
     from jaxlens import api
-    from jaxlens.viewer.view import View
+    from jaxlens.views.view import View
 
     if magic.take.core:  # what ran is JAX's alone
         raise CellError(

@@ -8,7 +8,7 @@ from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.tracebacks import of_the_user
 
 if TYPE_CHECKING:
-    from jaxlens.viewer.view import View  # not imported by %load_ext
+    from jaxlens.views.view import View  # not imported by %load_ext
 
 
 @magics_class

@@ -55,7 +55,7 @@ from jaxlens.viewer.cell_calls import after_run, not_looked_at
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
-    from jaxlens.viewer.view import View  # not imported by %load_ext
+    from jaxlens.views.view import View  # not imported by %load_ext
 
 Show = Callable[["View"], None]
 # Questions about what a cell computes, for which the calls above its last statement matter too.

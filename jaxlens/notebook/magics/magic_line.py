@@ -240,7 +240,7 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
         OptionError: There is no such variable, or it holds no program.
     """
     from jaxlens.captures import Capture  # not imported by %load_ext
-    from jaxlens.viewer.view import View
+    from jaxlens.views.view import View
 
     value = names.get(name)
     if not isinstance(value, Capture | View):

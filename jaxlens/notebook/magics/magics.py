@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
     from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
     from jaxlens.notebook.magics.magic_line import MagicLine  # not imported by %load_ext
-    from jaxlens.viewer.view import View
+    from jaxlens.views.view import View
 
 
 def parser_on_use(magic: Any) -> Any:

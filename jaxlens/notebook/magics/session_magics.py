@@ -19,7 +19,7 @@ from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
 from jaxlens.report import count
 
 if TYPE_CHECKING:
-    from jaxlens.viewer.view import View  # not imported by %load_ext
+    from jaxlens.views.view import View  # not imported by %load_ext
     from jaxlens.watches import SessionWatch  # not imported by %load_ext
 
 
@@ -113,7 +113,7 @@ class JaxLens(WholeCellMagics):
     def _answer(self) -> "View":
         from jaxlens import api, ask  # import JAX, which %load_ext does not
         from jaxlens.questions.recompiles.view import explained
-        from jaxlens.viewer.view import View
+        from jaxlens.views.view import View
 
         error = getattr(sys, "last_value", None) if self._has_failed else None
         if error is not None and (failure := api.explain(error) or ask.out_of_memory(error)):

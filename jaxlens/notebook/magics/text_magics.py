@@ -92,7 +92,7 @@ class TextMagics(WholeCellMagics):
 
     def _capture(self, magic: str, name: str) -> Any:
         from jaxlens.captures import Capture  # not imported by %load_ext
-        from jaxlens.viewer.view import View
+        from jaxlens.views.view import View
 
         value = self.shell.user_ns.get(name)
         found = value.capture if isinstance(value, View) else value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxlens.notebook.widgets.explorer import Explorer  # not imported by %load_ext
-    from jaxlens.viewer.view import View
+    from jaxlens.views.view import View
 
 _MOST = 8  # outputs that a kernel serves; each keeps its program alive
 

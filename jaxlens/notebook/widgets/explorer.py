@@ -15,7 +15,7 @@ import traitlets
 
 from jaxlens.errors import LensError
 from jaxlens.notebook.widgets.viewer_requests import answer, key_of
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 
 class Explorer(anywidget.AnyWidget):

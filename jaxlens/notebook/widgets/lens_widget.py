@@ -28,9 +28,9 @@ from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.render.document import Document, TableBlock
 from jaxlens.render.text.document_text import known
 from jaxlens.report import Finding, Table, cells
-from jaxlens.viewer.answer import Answer
-from jaxlens.viewer.header import header_line
-from jaxlens.viewer.view import View
+from jaxlens.views.answer import Answer
+from jaxlens.views.header import header_line
+from jaxlens.views.view import View
 
 _UNASKED = "Nothing was asked of it yet."
 

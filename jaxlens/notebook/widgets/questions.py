@@ -13,8 +13,8 @@ from jaxlens.program.published_limits import PUBLISHED
 from jaxlens.question import Option, Question
 from jaxlens.questions import rows
 from jaxlens.viewer import show
-from jaxlens.viewer.answer import Answer
-from jaxlens.viewer.view import View
+from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 OptionValues = Mapping[str, Any]
 _NONE = "(none)"

@@ -16,7 +16,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
 from jaxlens.notebook.widgets.comm import cell_of
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 # The HTML of a widget's output: only a front end without widgets renders it.

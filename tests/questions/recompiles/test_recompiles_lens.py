@@ -9,7 +9,7 @@ from jaxlens.ir.failure import traced_again
 from jaxlens.ir.graph import Span
 from jaxlens.questions.recompiles.report import facts, one_line, recompiles
 from jaxlens.questions.recompiles.view import document
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 STEP = Span("cell 1", 3, 3, function="step")
 WORK = (CompileStep("trace", 0.01), CompileStep("lower", 0.02), CompileStep("compile", 0.3))

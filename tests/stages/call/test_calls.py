@@ -16,7 +16,7 @@ import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.questions.trace.row import rungs
 from jaxlens.stages.driver import capture
-from jaxlens.viewer.header import header_line as words
+from jaxlens.views.header import header_line as words
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 

@@ -20,7 +20,7 @@ from jaxlens.render.text.document_text import text
 from jaxlens.render.text.lines import REST
 from jaxlens.render.to_json import plain
 from jaxlens.report import Finding
-from jaxlens.viewer.about import pictures, versions
+from jaxlens.views.about import pictures, versions
 
 
 @dataclass(frozen=True, eq=False, repr=False)

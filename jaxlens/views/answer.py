@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from jaxlens.report import Finding, Overlay, Report, Table
-from jaxlens.viewer.view import View
+from jaxlens.views.view import View
 
 F = TypeVar("F")
 
