@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxlens import course
-    from jaxlens.api import capture, compile, explain, explore, glossary, hlo, jaxpr
-    from jaxlens.ask import bisect, compare, fits, key, ladder, receipt, side_by_side, without
+    from jaxlens.api import compile, explore, glossary, hlo, jaxpr
+    from jaxlens.ask import side_by_side
     from jaxlens.captures import Capture, load
+    from jaxlens.capturing import capture
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.lens_widget import Lenses
-    from jaxlens.questions.variants.verbs import edit, extract, reproducer
+    from jaxlens.questions.compare.verbs import compare, receipt
+    from jaxlens.questions.failure.verbs import explain
+    from jaxlens.questions.memory.verbs import fits
+    from jaxlens.questions.recompiles.verbs import key
+    from jaxlens.questions.trace.verbs import ladder
+    from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer, without
     from jaxlens.recorded import runs
     from jaxlens.recording import record
     from jaxlens.running import arrays, timeline
@@ -117,13 +123,22 @@ __all__ = [
     "without",
 ]
 
-_API = ("capture", "compile", "explain", "explore", "glossary", "hlo", "jaxpr")
+_API = ("compile", "explore", "glossary", "hlo", "jaxpr")
+_VERBS = {  # of questions, in their folders
+    "compare": ("compare", "receipt"),
+    "failure": ("explain",),
+    "memory": ("fits",),
+    "recompiles": ("key",),
+    "trace": ("ladder",),
+    "variants": ("bisect", "edit", "extract", "reproducer", "without"),
+}
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (
     {
         "Answer": "jaxlens.views.answer",
         "Capture": "jaxlens.captures",
+        "capture": "jaxlens.capturing",
         "Explorer": "jaxlens.notebook.widgets.explorer",
         "LensError": "jaxlens.errors",
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
@@ -136,7 +151,7 @@ _HOMES = (
     }
     | dict.fromkeys(_API, "jaxlens.api")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
-    | dict.fromkeys(("edit", "extract", "reproducer"), "jaxlens.questions.variants.verbs")
+    | {name: f"jaxlens.questions.{home}.verbs" for home, names in _VERBS.items() for name in names}
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 

@@ -12,70 +12,24 @@ without JAX.
 """
 
 import inspect
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from types import FunctionType, MethodType
 from typing import Any
 
-from jaxlens.captures import Capture, load
-from jaxlens.errors import CellError, LensError, OptionError
+from jaxlens.captures import Capture
+from jaxlens.capturing import Function, as_capture, capture
+from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.ir.failure import when_it_fails
 from jaxlens.ir.spans import describe
 from jaxlens.options import read_options
-from jaxlens.questions import when_a_trace_fails
-from jaxlens.questions.compare.side_by_side import SideBySide
+from jaxlens.questions import of_verb, when_a_trace_fails
 from jaxlens.viewer.panes import OPTIONS
-from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
-Function = Callable[..., Any]
-Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
 when_it_fails.append(when_a_trace_fails)
 _BY_JAX = "JAX compiles the call as it is written; --core shows what jaxlens.core makes of it."
-
-
-def capture(
-    f: Function | Program, /, *args: Any, target: str | None = None, **kwargs: Any
-) -> Capture:
-    """Captures a call without making it; each stage is computed on first access.
-
-    `f` may also be an existing program: `g.trace(x)`, `g.lower(x)`, `g.lower(x).compile()`,
-    `jax.export.export(g)(x)`, the text or bytes of an HLO or StableHLO module, the path of a file
-    that holds such ("m.hlo", "m.mlir", "m.hlo.pb", a serialised Exported, a saved capture) or of a
-    folder of XLA's dumps. Later stages are then computed from it, without adding to JAX's caches; a
-    compiled program is not compiled again. Stages that it does not have raise `UnavailableError`.
-    Text and bytes are tried in another process first, as XLA ends its process on some.
-
-    Args:
-        f: A function, jitted or not, a bound method, a partial, a callable object such as an
-            Equinox or Flax NNX model; or an existing program.
-        *args: Its arguments. Arrays, numbers and `jax.ShapeDtypeStruct`s become inputs; all other
-            values are static. Nothing is executed and no buffer is donated. Of the existing
-            programs only a compiled one takes arguments, to be executed with.
-        target: "cpu", "gpu", "tpu", or a device that this machine does not have ("tpu:v5e:2x2",
-            "gpu:h100"); by default the device on which JAX would run the call.
-        **kwargs: Its keyword arguments. If `f` has a parameter called `target`, bind it first:
-            `functools.partial(f, target=...)`. For a folder of dumps, `module` is the name of
-            the module to open; for an Exported, `sizes={"b": 8}` gives its symbolic sizes.
-
-    Returns:
-        The capture; see `jaxlens.Capture` for its stages.
-
-    Raises:
-        OptionError: `f` cannot be traced, or is an existing program and got arguments.
-        TargetError: There is no such device.
-        ReadError: The text is not a module, or is incomplete.
-    """
-    from jaxlens.stages.driver import capture as staged
-    from jaxlens.stages.existing.opening import is_program, opened
-
-    if is_program(f):
-        return opened(f, args, kwargs, target=target)
-    return staged(f, args, kwargs, target=target)
 
 
 def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -154,38 +108,6 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("explore", f, args, kwargs)
 
 
-def explain(error: BaseException | None = None, *, remedies: bool = True) -> View | None:
-    """Explains why tracing failed: the line, the traced value, and what to write instead.
-
-    An exception raised by a verb, or by a stage of a capture, already has the answer as a note
-    (`error.__notes__`). Any other exception is explained from its traceback.
-
-    Args:
-        error: The exception; by default the last one that Python or IPython displayed.
-        remedies: Whether to say what to write instead.
-
-    Returns:
-        A view: `str(view)` is its text, `view.html()` its HTML. None if there is no exception, or
-        if it does not come from tracing.
-    """
-    from jaxlens.questions.failure.measure.explain import explanation
-    from jaxlens.questions.failure.view import document
-
-    error = error or getattr(sys, "last_value", None)
-    cause = explanation(error) if error is not None else None
-    if cause is None:
-        return None
-    shown = cause if remedies else replace(cause, remedies=())
-    return View(None, lambda: document(shown))
-
-
-def add_note(error: Exception) -> None:
-    """Adds what `explain` says of an exception as a note, in a few lines."""
-    from jaxlens.questions.failure.measure.explain import add_note
-
-    add_note(error)
-
-
 def glossary(word: str) -> View:
     """What a word of a program means: for a first meeting, then what an expert wants to know.
 
@@ -205,30 +127,14 @@ def glossary(word: str) -> View:
     return View(None, lambda: document(word)).compute()
 
 
-def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
-    """Compiles a program without passes or with other flags; returns it and the times of both."""
-    from jaxlens.questions.variants.measure.recompile import without
-
-    return without(cap, names, run)
-
-
-def what_if_begins(target: str) -> None:
-    """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
-    from jaxlens.stages.child.child import start_early
-
-    start_early(target)
-
-
 def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
     """Returns the view of a verb's call."""
-    from jaxlens.viewer import comparison, show
+    from jaxlens.viewer import show
 
     cap, options = _capture_and_options(verb, f, args, kwargs)
-    if getattr(options, "without", ""):  # what a pass or a flag changes
-        other, measured = what_if(cap, options.without, getattr(options, "run", 0))
-        return View(other, lambda: comparison.compare(cap, other, run=measured, full=options.full))
-    if getattr(options, "against", None) is not None:
-        return View(cap, lambda: comparison.changed(verb, options.against, cap, options))
+    for row in of_verb(verb):  # what changes: another document than the verb's
+        if row.several is not None and getattr(options, row.name, None):
+            return row.several(verb, cap, options)
     return View(cap, lambda: show.verb(verb, cap, options))
 
 
@@ -245,52 +151,6 @@ def _capture_and_options(
     if kwargs.get("against") is not None:
         kwargs = {**kwargs, "against": as_capture(kwargs["against"])}
     return f, read_options(OPTIONS[verb], kwargs)
-
-
-def side_by_side(
-    programs: Sequence[tuple[str, Capture | LensError]], verb: str = "compile", full: bool = False
-) -> Answer[SideBySide]:
-    """Shows one function on several targets, with a column for each.
-
-    Args:
-        programs: The name of each target, with its program or why there is none.
-        verb: "compile" or "explore".
-        full: Whether nothing is left out.
-
-    Raises:
-        LensError: There is a program for none of the targets.
-    """
-    from jaxlens.questions.compare.side_by_side import report
-    from jaxlens.viewer import side_by_side as targets
-
-    captures = [program for _, program in programs if isinstance(program, Capture)]
-    if not captures:
-        raise next(why for _, why in programs if isinstance(why, LensError))
-    figures = cache(lambda: targets.side_by_side(programs))
-    return Answer(
-        captures[0],
-        lambda: targets.document(verb, programs, figures(), full),
-        lambda: report(figures()),
-        figures,
-    )
-
-
-def as_capture(value: Any) -> Capture:
-    """Returns a Capture itself, the capture of a view, or the capture saved under a path.
-
-    Raises:
-        OptionError: The value is none of these.
-        CaptureFileError: The file holds no capture.
-    """
-    cap = value.capture if isinstance(value, View) else value
-    if isinstance(cap, str | os.PathLike):
-        return load(cap)
-    if not isinstance(cap, Capture):
-        raise OptionError(
-            f"expected a Capture, what -o stored, or the path of a saved capture, got "
-            f"{type(value).__name__}; jaxlens.capture(f, x) makes one"
-        )
-    return cap
 
 
 def take(
@@ -359,13 +219,6 @@ def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: boo
             f"{flags[0]} is for a function, which is traced anew, got a program that is there "
             "already: name the function that it was made of"
         )
-
-
-def is_program(value: Any) -> bool:
-    """Whether a value is an existing program, which `capture` opens as it is."""
-    from jaxlens.stages.existing.opening import is_program as answer
-
-    return answer(value)
 
 
 def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:

@@ -201,7 +201,8 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _explored(name: str, path: str, options: argparse.Namespace) -> int:
-    from jaxlens.api import explore, side_by_side, take
+    from jaxlens.api import explore, take
+    from jaxlens.ask import on_targets as side_by_side
 
     function = _function(name, path)
     if not options.shapes and (needed := _needed(function)):

@@ -11,10 +11,12 @@ from jaxlens.options import option
 
 if TYPE_CHECKING:  # %load_ext imports the table, but none of these
     from jaxlens.captures import Capture
+    from jaxlens.ir.driver import Run
     from jaxlens.links.links import Links
     from jaxlens.render.document import Block
     from jaxlens.render.link_data import Web
     from jaxlens.report import Report
+    from jaxlens.views.view import View
 
 F = TypeVar("F")
 NOTHING = Needs()
@@ -84,12 +86,16 @@ class Lens(Generic[F]):
         blocks: Converts the facts to blocks of a document; the flag says that nothing is cut. By
             default those of the report.
         web: Links the nodes shown; None if there is nothing to link, or linking takes too long.
+        run: The executions that the facts hold; None for none.
+        devices: The number of devices of the program, where the facts know it better.
     """
 
     facts: Callable[..., F]
     report: Callable[[F], Report] = _no_report
     blocks: Callable[[F, bool], Sequence[Block]] | None = None
     web: Callable[[Links, F], Web | None] = lambda links, facts: None
+    run: Callable[[F], Run | None] = lambda facts: None
+    devices: Callable[[F], int | None] = lambda facts: None
 
     def shown(self, facts: F, full: bool) -> Sequence[Block]:
         """Returns the blocks that show the facts."""
@@ -133,6 +139,8 @@ class Question(Generic[F]):
         place: Its position among the questions of its magic, in help and in output.
         prepared: Returns the program that a magic shows with it, and may add to its keywords.
         runs: Whether it runs the program itself where the magic has `--run`.
+        several: Returns the view of a question about two programs, from the verb's name, the
+            program and the verb's options; None for a question about one.
     """
 
     name: str
@@ -150,6 +158,7 @@ class Question(Generic[F]):
     place: int = 1000
     prepared: Callable[[Capture, dict[str, Any]], Capture] = lambda capture, keywords: capture
     runs: bool = False
+    several: Callable[[str, Capture, Any], View] | None = None
 
     @property
     def choices(self) -> tuple[Option, ...]:

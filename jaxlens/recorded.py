@@ -198,7 +198,7 @@ def opened(path: str | os.PathLike[str]) -> Capture:
     """
     file = Path(path)
     if file.is_dir():
-        from jaxlens.api import capture
+        from jaxlens.capturing import capture
 
         return capture(str(file))
     try:

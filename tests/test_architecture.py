@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 # The rooms from bottom to top: each may import those before it, and `interrupts` all but the core.
 FLOOR = (
     "errors interrupts report progress reading core ir options links render captures compat lines "
-    "stages keys listen taps program views question"
+    "stages keys listen taps program views capturing question answers"
 ).split()
 DOORS = (
     "viewer jobs recording children api recorded ask running watches pytest_plugin course notebook "
@@ -130,14 +130,14 @@ def imported(path: Path) -> set[str]:
 
 
 def edges(modules: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
-    """Yields the rooms of modules that import modules of other rooms, but for rows that doors take.
+    """Yields the rooms of modules that import modules of other rooms.
 
-    The row of a question, and its folder, are in the room "questions".
+    For a door the row and the verbs of a question are in the room "questions".
     """
     for name, targets in modules.items():
         for there in targets:
             own, other = room(name), room(there)
-            if own in DOORS and there.endswith(".row"):
+            if own in DOORS and there.endswith((".row", ".verbs")):
                 other = "questions"
             if own != other:
                 yield own, other

@@ -13,12 +13,12 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import jaxlens
+from jaxlens.answers import ask
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.jaxpr.refs import ON_REFS
 from jaxlens.links.live_equations import live_equations
 from jaxlens.questions import rows
 from jaxlens.viewer.panes import PANES
-from jaxlens.viewer.show import ask
 
 pytestmark = pytest.mark.backend
 

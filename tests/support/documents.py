@@ -28,7 +28,7 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
         for q in of_verb("compile")
         if q.is_asked(options)
     ]
-    return show.document(capture, "compile", answers, options.full, run)
+    return answers.document(capture, "compile", answers, options.full, run)
 
 
 def explore(capture: Capture) -> Document:

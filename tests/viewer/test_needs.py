@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens import answers
 from jaxlens.ir.needs import Needs
 from jaxlens.questions import rows
-from jaxlens.viewer import show
 from tests.support.jax_events import Compiles
 
 # Those that compile programs of their own, to run them.
@@ -43,7 +43,7 @@ def compiles(ask) -> int:
 
 def answer(name: str, capture: jaxlens.Capture) -> None:
     """All that an answer has: facts, report and output."""
-    asked = show.ask(ASKED[name], capture)
+    asked = answers.ask(ASKED[name], capture)
     assert asked.report
     assert asked.document.blocks
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens import ask
 from jaxlens.errors import OptionError, TargetError
 from jaxlens.questions.compare.figures import Figures
 from jaxlens.render.document import Listing, TableBlock, Tabs, walk
@@ -123,9 +124,8 @@ def test_a_program_that_is_missing_or_does_not_compile_is_a_column_that_says_why
         ("gpu:h100", refused),
         ("tpu:v9", TargetError("no target 'tpu:v9' here")),
     ]
-    from jaxlens import api
 
-    shown = api.side_by_side(programs)
+    shown = ask.on_targets(programs)
     assert [one.missing for one in shown.columns] == [
         "",
         f"it does not compile for {kind}: NotImplementedError: no lowering of scatter",
@@ -138,10 +138,9 @@ def test_a_program_that_is_missing_or_does_not_compile_is_a_column_that_says_why
 def test_nothing_to_show_is_an_error():
     with pytest.raises(OptionError, match="takes one capture or more"):
         jaxlens.side_by_side()
-    from jaxlens import api
 
     with pytest.raises(TargetError, match="no target"):
-        api.side_by_side([("tpu", TargetError("no target 'tpu' here"))])
+        ask.on_targets([("tpu", TargetError("no target 'tpu' here"))])
 
 
 def test_flops_that_are_not_all_counted_are_said_to_be():

@@ -72,11 +72,12 @@ def answer(
 
 def _why(name: str, error: Exception | None) -> tuple[Block, ...]:
     """Returns blocks that say why the call in the last line was not captured."""
+    import jaxlens
+
     if error is None:
         return ()
-    from jaxlens import api
 
-    explained = api.explain(error)
+    explained = jaxlens.explain(error)
     if explained is not None:
         first = Findings((Finding(f"{explained.document.taken}.", "traced"),))
         return (first, *explained.document.blocks)

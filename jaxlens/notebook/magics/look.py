@@ -220,6 +220,7 @@ class Looking:
     def _is_program(self, last: ast.stmt) -> bool:
         """Shows an existing program that the last line names: `lowered`, "a folder"."""
         from jaxlens import api
+        from jaxlens.capturing import is_program
 
         named = ast.Name | ast.Attribute | ast.Subscript | ast.Constant
         if not (isinstance(last, ast.Expr) and isinstance(last.value, named)):
@@ -229,7 +230,7 @@ class Looking:
             value = last.value.value
         else:
             value = resolve(last.value, self._shell.user_ns, api.is_array)
-        if value is MISSING or not api.is_program(value):
+        if value is MISSING or not is_program(value):
             return False
         self._show_only(EvaluatedCall(value, name=short(last.value)))
         return True
@@ -389,11 +390,11 @@ class Looking:
 
     def _refused(self, call: EvaluatedCall, error: Exception, staged: bool) -> None:
         """Records why a capture failed: an option of the magic's line, or the function."""
-        if isinstance(error, LineError):
-            from jaxlens import api
+        from jaxlens.capturing import is_program
 
+        if isinstance(error, LineError):
             # A stage that an existing program lacks is not an error of the magic's line.
-            wrong = staged and not api.is_program(call.function)
+            wrong = staged and not is_program(call.function)
             if isinstance(error.error, UnavailableError) and not wrong:
                 self._fail(call_text(call), error.error)
             else:
@@ -433,11 +434,11 @@ class Looking:
                 raise
 
         def beside(targets: Sequence[str]) -> "View":
+            from jaxlens import ask
+
             programs = self._captures(call, targets)
             try:
-                return api.side_by_side(
-                    programs, magic.verb, magic.show.get("full", False)
-                ).compute()
+                return ask.on_targets(programs, magic.verb, magic.show.get("full", False)).compute()
             except LensError as error:
                 raise LineError(error) from None
 
@@ -484,6 +485,7 @@ class Looking:
     def _capture(self, call: EvaluatedCall, target: str = "") -> Any:
         """Captures a call for a target, and traces it unless it is an existing program."""
         from jaxlens import api
+        from jaxlens.capturing import is_program
 
         take = self._magic.take
         try:
@@ -498,11 +500,11 @@ class Looking:
                 core=take.core,
             )
         except (OptionError, TargetError) as error:
-            program = api.is_program(call.function)
+            program = is_program(call.function)
             if isinstance(error, TargetError) or take.transforms or call.shapes or program:
                 raise LineError(error) from None
             raise
-        if not api.is_program(call.function):
+        if not is_program(call.function):
             # Errors of tracing are raised here; the tape records one trace, which is the first.
             show = self._magic.show
             try:
@@ -583,12 +585,13 @@ class Looking:
 
     def _opened(self) -> bool:
         """Shows the program that the last expression returned, such as `lowered.as_text()`."""
+        from jaxlens.capturing import is_program
+
         value = self._value
         if "jax" not in sys.modules or value is None or self._calls is None:
             return False
-        from jaxlens import api
 
-        if not api.is_program(value):
+        if not is_program(value):
             return False
         name = short(self._ending.value) if isinstance(self._ending, ast.Expr) else ""
         try:

@@ -16,10 +16,10 @@ def out_of_memory(result: Any) -> None:
     is_served = kind == "ValueError" and str(error).startswith("RESOURCE_EXHAUSTED")  # C++ raises
     if error is None or not (is_served or kind in ("JaxRuntimeError", "XlaRuntimeError")):
         return
-    from jaxlens import ask  # not imported by %load_ext
+    from jaxlens.questions.memory.verbs import out_of_memory  # not imported by %load_ext
 
     try:
-        view = ask.out_of_memory(error)
+        view = out_of_memory(error)
         if view is not None:
             display(view.compute())
     except Exception as why:  # the user has an error to read already

@@ -111,12 +111,13 @@ class JaxLens(WholeCellMagics):
         return None
 
     def _answer(self) -> "View":
-        from jaxlens import api, ask  # import JAX, which %load_ext does not
+        import jaxlens
+        from jaxlens.questions.memory.verbs import out_of_memory
         from jaxlens.questions.recompiles.view import explained
         from jaxlens.views.view import View
 
         error = getattr(sys, "last_value", None) if self._has_failed else None
-        if error is not None and (failure := api.explain(error) or ask.out_of_memory(error)):
+        if error is not None and (failure := jaxlens.explain(error) or out_of_memory(error)):
             return self._of_earlier(failure, self._since_error)
         session = self._session
         if session is not None and session.has_grown:
@@ -131,11 +132,12 @@ class JaxLens(WholeCellMagics):
         return self._of_earlier(view, self._since_compile)
 
     def _fits(self, view: "View", device: str) -> "View":
-        from jaxlens import ask
+
+        import jaxlens
 
         if view.capture is None:
             raise CellError("--fits is for a program that ran out of memory, and was identified")
-        return ask.fits(view.capture, device=device)
+        return jaxlens.fits(view.capture, device=device)
 
     def _of_earlier(self, view: "View", since: int) -> "View":
         from jaxlens.questions.recompiles.view import of_earlier

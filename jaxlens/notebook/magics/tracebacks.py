@@ -96,7 +96,8 @@ def in_traced_code(error: Exception) -> bool:
 
 def add_notes(failure: BaseException | None, error: Exception) -> None:
     """Adds the notes of a capture's error to the cell's error of the same type, or explains it."""
-    from jaxlens import api  # imports JAX, which %load_ext does not
+
+    from jaxlens.questions.failure.verbs import add_note
 
     if type(failure) is type(error):
         for note in getattr(failure, "__notes__", ()):
@@ -104,7 +105,7 @@ def add_notes(failure: BaseException | None, error: Exception) -> None:
                 error.add_note(note)
     is_explained = any(note.startswith("jaxlens: ") for note in getattr(error, "__notes__", ()))
     if "jax" in sys.modules and not is_explained:
-        api.add_note(error)
+        add_note(error)
 
 
 def _is_own(link: TracebackType) -> bool:

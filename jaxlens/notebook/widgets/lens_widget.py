@@ -10,8 +10,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from jaxlens import api
 from jaxlens.captures import Capture
+from jaxlens.capturing import capture
 from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.ir.needs import Needs
 from jaxlens.notebook.widgets.explorer import Explorer
@@ -61,7 +61,7 @@ class Lenses(Kept, widgets.VBox):
 
     def __init__(self, f: Callable[..., Any] | Capture, /, *args: Any, **kwargs: Any) -> None:
         self.call: Any = f, args, kwargs
-        self.capture = f if isinstance(f, Capture) else api.capture(f, *args, **kwargs)
+        self.capture = f if isinstance(f, Capture) else capture(f, *args, **kwargs)
         self.shown: Answer[Any] | None = None
         self.sentences: dict[str, Finding] = {}
         self._answers: dict[tuple[Any, ...], Answer[Any]] = {}

@@ -6,13 +6,13 @@ from typing import Any, Protocol
 import ipywidgets as widgets
 from IPython.core.getipython import get_ipython
 
-from jaxlens import ask
+import jaxlens
+from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.program.published_limits import PUBLISHED
 from jaxlens.question import Option, Question
 from jaxlens.questions import rows
-from jaxlens.viewer import show
 from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
@@ -46,24 +46,24 @@ def _against(program: CapturedCall, values: OptionValues) -> Answer[Any]:
             "choose what to compare with: a capture or view that a name of this notebook holds, "
             "such as before = jaxlens.capture(step, x), or %%compile -o before"
         )
-    return ask.compare(before, program.capture, names=(values["before"], "this program"))
+    return jaxlens.compare(before, program.capture, names=(values["before"], "this program"))
 
 
 def _ladder(program: CapturedCall, _: OptionValues) -> Answer[Any]:
-    return ask.ladder(program.capture)
+    return jaxlens.ladder(program.capture)
 
 
 def _key(program: CapturedCall, _: OptionValues) -> Answer[Any]:
     f, args, kwargs = program.call
-    return ask.key(f, *args, **kwargs)
+    return jaxlens.key(f, *args, **kwargs)
 
 
 def _fusion(program: CapturedCall, values: OptionValues) -> Answer[Any]:
     if not values["without"]:
-        return ask.fusion(program.capture)
-    other = ask.without(program.capture, values["without"])
+        return jaxlens.fusion(program.capture)
+    other = jaxlens.without(program.capture, values["without"])
     names = "as it is", f"without {values['without']}"
-    return ask.compare(program.capture, other, names=names)
+    return jaxlens.compare(program.capture, other, names=names)
 
 
 _IN_PANELS: Mapping[str, Callable[[CapturedCall, OptionValues], Answer[Any]]] = {
@@ -85,7 +85,7 @@ def answer(question: Question[Any], program: CapturedCall, values: OptionValues)
     """Returns the answer to a question of the panel."""
     if question.name in _IN_PANELS:
         return _IN_PANELS[question.name](program, values)
-    return show.ask(question, program.capture, **values)
+    return ask(question, program.capture, **values)
 
 
 TRACING = ("ladder",)

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from jaxlens.captures import Capture
 from jaxlens.question import About, Question
+
+if TYPE_CHECKING:
+    from jaxlens.views.view import View
+
+
+def _changed(verb: str, capture: Capture, options: Any) -> View:
+    from jaxlens.questions.compare.document import changed
+    from jaxlens.views.view import View
+
+    return View(capture, lambda: changed(verb, options.against, capture, options))
+
 
 AGAINST: Question[Any] = Question(
     "against",
@@ -23,6 +35,7 @@ AGAINST: Question[Any] = Question(
     panel=10,
     python="jaxlens.compare(a, b)`, `receipt(f, x)",
     place=120,
+    several=_changed,
 )
 
 

@@ -33,7 +33,11 @@ def _cost() -> Lens[CostFacts]:
     from jaxlens.views.links import weave_small
 
     return Lens(
-        facts, report, blocks, lambda links, facts: weave_small(links, facts.both_counts().subject)
+        facts,
+        report,
+        blocks,
+        lambda links, facts: weave_small(links, facts.both_counts().subject),
+        run=lambda facts: facts.run(),
     )
 
 

@@ -25,7 +25,13 @@ def _sharding() -> Lens[Sharding]:
     from jaxlens.questions.sharding.view import blocks
     from jaxlens.views.links import weave_small
 
-    return Lens(facts, report, blocks, lambda links, facts: weave_small(links, facts.subject()))
+    return Lens(
+        facts,
+        report,
+        blocks,
+        lambda links, facts: weave_small(links, facts.subject()),
+        devices=lambda facts: facts.devices,
+    )
 
 
 def _of_several_devices(capture: Capture) -> Needs:

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from jaxlens.captures import Capture
 from jaxlens.question import About, Question
+
+if TYPE_CHECKING:
+    from jaxlens.views.view import View
+
+
+def _without(verb: str, capture: Capture, options: Any) -> View:
+    from jaxlens.questions.compare.document import compare
+    from jaxlens.stages.child.recompile import without
+    from jaxlens.views.view import View
+
+    other, run = without(capture, options.without, getattr(options, "run", 0))
+    return View(other, lambda: compare(capture, other, run=run, full=options.full))
+
 
 WITHOUT: Question[Any] = Question(
     "without",
@@ -23,6 +37,7 @@ WITHOUT: Question[Any] = Question(
     values="pass",
     python='jaxlens.without(cap, "fusion")',
     place=100,
+    several=_without,
 )
 
 

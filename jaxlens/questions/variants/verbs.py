@@ -1,9 +1,12 @@
 """The verbs that change a program, run a part of it, or write it to a file."""
 
 import os
-from typing import overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 from jaxlens.captures import Capture
+from jaxlens.capturing import as_capture
+from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.extracted import Extracted
 from jaxlens.questions.variants.runs import Reproducer
@@ -111,3 +114,70 @@ def reproducer(
     from jaxlens.questions.variants.measure.reproducer import written_for
 
     return written_for(capture, path, data)
+
+
+def without(f: Any, names: str | Sequence[str], /) -> Capture:
+    """Compiles the same program with a pass left out, or with an XLA flag set.
+
+        jaxlens.compare(cap, jaxlens.without(cap, "fusion"))
+
+    It is compiled in a separate process, so that a crash of XLA does not end this one.
+
+    Args:
+        f: A Capture of a program for one device of this process, or a view of it.
+        names: The name of a pass ("fusion" for all passes that fuse) or "xla_flag=value"; several
+            separated by commas, or a list.
+
+    Returns:
+        The Capture of the program compiled so.
+
+    Raises:
+        OptionError: There is no such pass or flag.
+        UnavailableError: The program cannot be compiled again, or XLA crashed.
+    """
+    from jaxlens.stages.child.recompile import without as recompiled
+
+    return recompiled(as_capture(f), names)[0]
+
+
+def bisect(
+    f: Any,
+    check: Callable[[TrialProgram], Any],
+    /,
+    *,
+    run: int = 3,
+) -> Bisected:
+    """Which flag or pass makes it wrong, slow or large? Leaves some out, and checks.
+
+        jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
+        jaxlens.bisect(cap, lambda program: program.temporaries < 1e6)
+
+    The program is compiled many times and run on the call's arguments, in another process, which
+    XLA may end. First the flags of XLA_FLAGS and of `jax.jit`'s compiler options are left out,
+    then the passes that changed the program.
+
+    Args:
+        f: A Capture of a program for one device of this process, or a view of it.
+        check: Whether a program is as it should be: gets each program, and if it is not returns
+            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy
+            arrays), `.seconds` (median), `.temporaries` (bytes), `.kernels` (their number) and
+            `.hlo`.
+        run: How often each is run; 0 compiles only.
+
+    Returns:
+        The result, with `.found` (flags or passes) and `.trials`.
+
+    Raises:
+        OptionError: An argument has no data.
+        UnavailableError: The program is for several devices, or calls Python.
+    """
+    from jaxlens.questions.variants.measure.bisect import bisect as bisected
+
+    return bisected(as_capture(f), check, run)
+
+
+def what_if_begins(target: str) -> None:
+    """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
+    from jaxlens.stages.child.child import start_early
+
+    start_early(target)

@@ -9,10 +9,10 @@ import pytest
 from jax._src import compiler
 
 import jaxlens
-from jaxlens import ask
 from jaxlens.notebook.magics import look
 from jaxlens.questions.memory import fits
 from jaxlens.questions.memory.measure.out_of_memory import wanted_bytes
+from jaxlens.questions.memory.verbs import out_of_memory
 
 pytestmark = pytest.mark.notebook
 # Of jax 0.11.2 on an H100, cut to one of 22 failures.
@@ -25,12 +25,12 @@ allocator GPU_0_bfc on device 0. [tf-allocator-allocation-error='']"""
 def test_other_errors_show_nothing(run):
     ran = run("raise RuntimeError('out of memory')")
     assert ran.shown == ""
-    assert ask.out_of_memory(ValueError("the pool is RESOURCE_EXHAUSTED")) is None
+    assert out_of_memory(ValueError("the pool is RESOURCE_EXHAUSTED")) is None
 
 
 def test_a_program_that_is_not_found_is_said():
     kind = type("JaxRuntimeError", (RuntimeError,), {})
-    view = ask.out_of_memory(kind("RESOURCE_EXHAUSTED: Out of memory allocating 7000000 bytes."))
+    view = out_of_memory(kind("RESOURCE_EXHAUSTED: Out of memory allocating 7000000 bytes."))
     assert "XLA could not get 7 MB" in str(view)
     assert "Put %%compile --memory above a cell" in str(view)
 

@@ -12,6 +12,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.links.match import across_edits
+from jaxlens.questions.compare import document as comparison
 from jaxlens.questions.compare import facts as compared
 from jaxlens.questions.compare.causes import device, edited_lines, sides
 from jaxlens.questions.compare.figures import FIGURES
@@ -19,7 +20,6 @@ from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.compare.tables import _beyond, _difference, tables
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
-from jaxlens.viewer import comparison
 from tests.support import fixed_captures
 from tests.support.fixed_captures import AFTER, BEFORE, at
 from tests.support.hlo_counts import joining_fusions

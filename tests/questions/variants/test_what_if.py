@@ -18,9 +18,9 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.program.fusion_change import operations
-from jaxlens.questions.variants.measure import recompile
 from jaxlens.stages.child import child as other_process
 from jaxlens.stages.child import main as other_process_main
+from jaxlens.stages.child import recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
@@ -231,7 +231,7 @@ def test_what_only_this_process_can_do_is_not_tried(plain):
     with pytest.raises(UnavailableError, match="calls back into Python"):
         jaxlens.without(jaxlens.capture(talks, X), "fusion")
     view = jaxlens.compile(plain)
-    assert jaxlens.api.as_capture(view) is plain
+    assert jaxlens.capturing.as_capture(view) is plain
 
 
 def test_fusion_groups_are_told_of_programs_with_loops_and_of_the_core():

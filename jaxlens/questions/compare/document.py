@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from jaxlens.answers import execute
 from jaxlens.captures import Capture
 from jaxlens.questions.compare import view as compare_view
 from jaxlens.questions.compare.causes import sides
@@ -10,7 +11,6 @@ from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.facts import facts as compare_facts
 from jaxlens.questions.compare.tables import Runs, runs, times
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.viewer.show import execute
 from jaxlens.views.header import header_line, where
 from jaxlens.views.jitted_calls import as_written
 from jaxlens.views.links import weave

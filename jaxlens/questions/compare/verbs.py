@@ -1,0 +1,74 @@
+"""The verbs that compare programs, and the receipt of one."""
+
+from functools import cache
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.capturing import Function, as_capture, captured
+from jaxlens.questions.compare.facts import Comparison
+from jaxlens.questions.compare.receipt import Receipt
+from jaxlens.report import Report
+from jaxlens.views.answer import Answer
+
+
+def compare(
+    before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True
+) -> Answer[Comparison]:
+    """Compares two programs: across an edit, another JAX version, another device or flag.
+
+        before = jaxlens.capture(step, params, x)
+        ...
+        jaxlens.compare(before, jaxlens.capture(step, params, x))
+
+    Args:
+        before: A Capture, a view (what `-o NAME` stored), or the path of a saved capture.
+        after: The other program, likewise.
+        names: Names of both in headings; by default made from what differs between them.
+        compiled: Whether the compiled programs are compared too, which compiles both; else only
+            the equations are.
+
+    Returns:
+        An answer with `.causes`, `.figures` (both sides of each, by name), `.new`, `.gone` and
+        `.changed` equations, `.lines`, and `.same` (whether both run the same program).
+
+    Raises:
+        OptionError: One of them is no capture.
+        CaptureFileError: A file holds no capture.
+    """
+    from jaxlens.questions.compare import facts as facts_of
+    from jaxlens.questions.compare.causes import sides
+    from jaxlens.questions.compare.document import compare as document
+    from jaxlens.questions.compare.report import report
+    from jaxlens.questions.compare.tables import times
+
+    was, now = as_capture(before), as_capture(after)
+    called = sides(was.program, now.program, names)
+    facts = cache(lambda: facts_of.facts(was, now, compiled=compiled))
+
+    def reported() -> Report:
+        comparison = facts()  # which compiles: the times are known after it
+        return report(comparison, called, times(was, now, called) if compiled else ())
+
+    return Answer(now, lambda: document(was, now, called, facts()), reported, facts)
+
+
+def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
+    """Returns facts of a program to assert in a test; each is computed on first access.
+
+        assert jaxlens.receipt(step, params, x).fusions == 2
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        A receipt. Without a compile it has `.equations`, `.primitives` (equations by primitive),
+        `.flops`, `.bytes` (of arguments and results), `.stable` (text to keep beside a test) and
+        `.fingerprint`; after one compile `.fusions`, `.kernels`, and in bytes `.temporaries` and
+        `.peak`. `.expect(**facts)` asserts several.
+
+    Raises:
+        OptionError: A Capture was given with further arguments.
+    """
+    return Receipt(captured("receipt", f, args, kwargs))

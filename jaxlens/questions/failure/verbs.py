@@ -1,0 +1,38 @@
+"""The verb that explains why a trace failed."""
+
+import sys
+from dataclasses import replace
+
+from jaxlens.views.view import View
+
+
+def explain(error: BaseException | None = None, *, remedies: bool = True) -> View | None:
+    """Explains why tracing failed: the line, the traced value, and what to write instead.
+
+    An exception raised by a verb, or by a stage of a capture, already has the answer as a note
+    (`error.__notes__`). Any other exception is explained from its traceback.
+
+    Args:
+        error: The exception; by default the last one that Python or IPython displayed.
+        remedies: Whether to say what to write instead.
+
+    Returns:
+        A view: `str(view)` is its text, `view.html()` its HTML. None if there is no exception, or
+        if it does not come from tracing.
+    """
+    from jaxlens.questions.failure.measure.explain import explanation
+    from jaxlens.questions.failure.view import document
+
+    error = error or getattr(sys, "last_value", None)
+    cause = explanation(error) if error is not None else None
+    if cause is None:
+        return None
+    shown = cause if remedies else replace(cause, remedies=())
+    return View(None, lambda: document(shown))
+
+
+def add_note(error: Exception) -> None:
+    """Adds what `explain` says of an exception as a note, in a few lines."""
+    from jaxlens.questions.failure.measure import explain
+
+    explain.add_note(error)

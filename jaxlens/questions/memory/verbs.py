@@ -1,0 +1,88 @@
+"""The verbs on the memory of a program, and of one that ran out of it."""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from jaxlens.answers import ask
+from jaxlens.captures import Capture
+from jaxlens.capturing import Function, capture, captured
+from jaxlens.errors import TargetError
+from jaxlens.questions.memory.fits import FitFacts
+from jaxlens.questions.memory.row import FITS, MEMORY
+from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
+
+
+def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:
+    """Will it fit a device, and if not, what would make it? Nothing is run.
+
+        jaxlens.fits(step, params, batch, device="h100")
+
+    It is compiled for the device where this machine can do that (`jaxlens[gpu]`, `jaxlens[tpu]`),
+    else for this machine's, and the answer says so. Where it does not fit, inputs are donated and
+    `jax.checkpoint` is applied, each tried by a compile.
+
+    Args:
+        f: A function, or a Capture, which is taken as it was compiled.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
+        device: "h100", "v5e" and others of published memory, or a size: "16 GB".
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.fits` (None where it is too near to say), `.takes` (bytes), `.capacity`,
+        `.use` (as of `jaxlens.memory`) and `.actions`, each with `.name`, `.code`, `.takes`.
+
+    Raises:
+        OptionError: The memory of the device is not known here.
+    """
+    from jaxlens.program.published_limits import target_of
+
+    cap = None
+    with suppress(TargetError):  # what is not installed here, or a call without inputs
+        if not isinstance(f, Capture) and (target := target_of(device)):
+            cap = capture(f, *args, target=target, **kwargs)
+    return ask(FITS, cap or captured("fits", f, args, kwargs), fits=device)
+
+
+def out_of_memory(error: BaseException) -> View | None:
+    """Shows the memory of the program that ran out of it; None for any other exception.
+
+    The program is the one that failed to compile, or that of the last call of the traceback if it
+    has an allocation of the bytes that XLA could not get. It is compiled, and not run. Where a GPU
+    ran out of memory in autotuning, it is compiled without it, in a process of its own.
+
+    Args:
+        error: What XLA raised.
+    """
+    from jaxlens.program.sentences import named_inputs
+    from jaxlens.questions.memory.fits import allocates
+    from jaxlens.questions.memory.measure import out_of_memory as failed
+    from jaxlens.questions.memory.out_of_memory_view import no_memory
+
+    if not failed.is_out_of_memory(error):
+        return None
+    size, is_tuning = failed.wanted_bytes(error), failed.is_autotuning(error)
+    has_compiled = not failed.failed_to_compile(error)
+
+    program, call = None, failed.dispatched(error) or failed.named(error)
+    with suppress(Exception):  # what cannot be captured, or compiled for its sizes, is not it
+        made = capture(call.function, *call.args, **call.kwargs) if call else None
+        if made and call and made.program.origin:
+            made = replace(made, program=replace(made.program, origin=call.under, jit=""))
+        if made and (not size or not has_compiled or allocates(made, size)):
+            program = made
+    with suppress(Exception):  # it does not compile
+        if program:
+            from jaxlens.stages.child.recompile import without
+
+            cap = without(program, "xla_gpu_autotune_level=0")[0] if is_tuning else program
+            memory = ask(MEMORY, cap).document
+            room, own = failed.room(cap.program.target.platform), cap.memory.arguments or 0
+            return View(cap, lambda: no_memory(size, memory, "", False, is_tuning, room, own))
+    name = ""
+    if program:
+        about = program.program
+        inputs = f" with {named_inputs(about.inputs)}" if has_compiled else ""
+        name = f"{about.call}{inputs}"
+    return View(None, lambda: no_memory(size, None, name, not has_compiled, is_tuning))
