@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.lens_widget import Lenses
+    from jaxlens.questions.arrays.verbs import arrays
     from jaxlens.questions.compare.verbs import compare, receipt
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.memory.verbs import fits
     from jaxlens.questions.recompiles.verbs import key
+    from jaxlens.questions.timeline.verbs import timeline
     from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer, without
     from jaxlens.recorded import runs
     from jaxlens.recording import record
-    from jaxlens.running import arrays, timeline
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -125,10 +126,12 @@ __all__ = [
 
 _API = ("compile", "explore", "glossary", "hlo", "jaxpr")
 _VERBS = {  # of questions, in their folders
+    "arrays": ("arrays",),
     "compare": ("compare", "receipt"),
     "failure": ("explain",),
     "memory": ("fits",),
     "recompiles": ("key",),
+    "timeline": ("timeline",),
     "trace": ("ladder",),
     "variants": ("bisect", "edit", "extract", "reproducer", "without"),
 }
@@ -150,7 +153,6 @@ _HOMES = (
         "sweep": "jaxlens.jobs.sweeps.sweep",
     }
     | dict.fromkeys(_API, "jaxlens.api")
-    | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
     | {name: f"jaxlens.questions.{home}.verbs" for home, names in _VERBS.items() for name in names}
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )

@@ -24,7 +24,7 @@ FLOOR = (
     "stages keys listen taps program views capturing question answers"
 ).split()
 DOORS = (
-    "viewer jobs recording children api recorded ask running watches pytest_plugin course notebook "
+    "viewer jobs recording children api recorded ask watches pytest_plugin course notebook "
     "commands cli __main__"
 ).split()
 ORDER = [*FLOOR, "questions", *DOORS]

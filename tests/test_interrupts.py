@@ -39,7 +39,7 @@ from jaxlens.notebook.cell.effects import Reached
 from jaxlens.questions.failure.measure import remedies
 from jaxlens.questions.memory.measure import checkpoint
 from jaxlens.questions.timeline.measure.record import TimelineRecording
-from jaxlens.running import TimelineBlock
+from jaxlens.questions.timeline.verbs import TimelineBlock
 from jaxlens.stages.call import isolate, target
 from jaxlens.stages.compile import dump_files, profile
 from jaxlens.stages.measure import instruction_times

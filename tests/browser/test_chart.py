@@ -9,7 +9,7 @@ from jaxlens.ir.compile_log import KeyChange
 from jaxlens.jobs.record.facts import facts
 from jaxlens.jobs.record.view import document
 from jaxlens.questions.timeline.events import CodeLine, Dispatch, Execution, RunTimeline, Wait
-from jaxlens.running import answer
+from jaxlens.questions.timeline.verbs import answer
 from jaxlens.views.answer import Answer
 from tests.jobs.record.job_records import compiled, job, process
 from tests.support.paths import RECORDS

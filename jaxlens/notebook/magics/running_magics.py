@@ -41,7 +41,9 @@ class RunningMagics(WholeCellMagics):
         check_name(options.o, "answer")
         with of_the_user(self.shell):
             code = self.read_code("%timeline" if cell is None else "%%timeline", cell, rest)
-            from jaxlens.running import TimelineBlock  # imports JAX, which %load_ext does not
+            from jaxlens.questions.timeline.verbs import (
+                TimelineBlock,  # imports JAX, which %load_ext does not
+            )
 
             with TimelineBlock("cell" if cell is not None else "line") as run:
                 try:
@@ -74,7 +76,7 @@ class RunningMagics(WholeCellMagics):
         check_name(options.o, "answer")
         if rest:
             raise OptionError(f"%arrays takes no code, got {rest!r}: %arrays alone looks")
-        from jaxlens.running import arrays  # imports JAX, which %load_ext does not
+        from jaxlens.questions.arrays.verbs import arrays  # imports JAX, which %load_ext does not
 
         answer = arrays(self.shell.user_ns)
         if options.o:

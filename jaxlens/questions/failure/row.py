@@ -1,4 +1,4 @@
-"""Why a trace failed: asked by no magic, shown where a cell raises (`running.py`)."""
+"""Why a trace failed: asked by no magic, shown where a cell raises (`measure/explain.py`)."""
 
 from typing import Any
 

@@ -17,8 +17,8 @@ from jaxlens.questions.timeline.events import (
 )
 from jaxlens.questions.timeline.facts import Step, facts, repeated, waiter
 from jaxlens.questions.timeline.report import report
+from jaxlens.questions.timeline.verbs import answer
 from jaxlens.render.document import Picture
-from jaxlens.running import answer
 
 STEP = CodeLine("cell 3:4", "w, loss = step(w, x)")
 LOSS = CodeLine("cell 3:5", "loss_value = float(loss)")

@@ -1,32 +1,24 @@
-"""The verbs about this process as it runs: who waits for the device, and what lives on it.
+"""The verb about a run: who waits for the device, and at which line.
 
 jaxlens.timeline(train, params, data)   # calls it once, and says what it waited for
 jaxlens.timeline("vm.xplane.pb")        # the same of a profile that was made elsewhere
-jaxlens.arrays()                        # what lives on each device, and what grew
 """
 
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError
 from jaxlens.interrupts import deferred
-from jaxlens.questions.arrays import report as live_arrays
-from jaxlens.questions.arrays.measure.live_arrays import look
-from jaxlens.questions.arrays.report import LiveArrayFacts
-from jaxlens.questions.arrays.report import document as arrays_document
 from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.facts import TimelineFacts, facts
-from jaxlens.questions.timeline.measure.from_file import of_file
-from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.timeline.report import report
 from jaxlens.questions.timeline.trace_events import trace_events
 from jaxlens.questions.timeline.view import document
-from jaxlens.stages.measure.execute import check_local
 from jaxlens.views.answer import Answer
 
 
@@ -65,6 +57,8 @@ class TimelineBlock:
     """
 
     def __init__(self, ran: str, caller: FrameType | None = None) -> None:
+        from jaxlens.questions.timeline.measure.record import TimelineRecording
+
         self._ran = ran
         self._recording = TimelineRecording(caller)
 
@@ -121,6 +115,8 @@ def timeline(
         UnavailableError: An array lies on devices of several processes.
     """
     if isinstance(f, str | os.PathLike):
+        from jaxlens.questions.timeline.measure.from_file import of_file
+
         path = Path(f)
         if args or kwargs:
             raise OptionError(f"timeline takes a file alone, got arguments beside {path.name!r}")
@@ -130,6 +126,8 @@ def timeline(
             "timeline takes a function and its arguments, or the name of a profile, got "
             f"{type(f).__name__}: jaxlens.timeline(f, x)"
         )
+    from jaxlens.stages.measure.execute import check_local
+
     name = getattr(f, "__name__", type(f).__name__)
     cure = "record each with jax.profiler.trace(FOLDER), then jaxlens.timeline(FOLDER)"
     check_local((args, kwargs), "timeline", cure)
@@ -138,30 +136,3 @@ def timeline(
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
     del result
     return record.answer
-
-
-def arrays(names: Mapping[str, Any] | None = None) -> Answer[LiveArrayFacts]:
-    """What lives on each device, and what grew? Looks at the live arrays of this process.
-
-        jaxlens.arrays()            # the names are those of the caller: of the notebook
-
-    Deleted and donated arrays do not count. An array has the name that leads to it: a variable,
-    or a path into one, such as `params['w']`, or a variable of a function in the last error's
-    traceback. What none of these leads to has a `.holder`, where Python's garbage collector knows
-    one: a traced program, a module, a library's object.
-
-    Args:
-        names: The variables to search; by default those that the caller sees.
-
-    Returns:
-        An answer with `.named` and `.unnamed` (each array with `.names`, `.type`, `.bytes`,
-        `.by_device`, `.sharding`, `.made`: the line, `.holder`), `.bytes`, `.by_device`,
-        `.by_variable`, `.deleted` (names), and since the last look `.new` and `.gone`.
-    """
-    if names is None:
-        caller = sys._getframe(1)
-        names = {**caller.f_globals, **caller.f_locals}
-    known = live_arrays.facts(look(names))
-    return Answer(
-        None, lambda: arrays_document(known), lambda: live_arrays.report(known), lambda: known
-    )
