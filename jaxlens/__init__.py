@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from jaxlens.questions.compare.verbs import compare, receipt
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.memory.verbs import fits
-    from jaxlens.questions.recompiles.verbs import key
+    from jaxlens.questions.recompiles.verbs import (
+        RecompileLog,
+        assert_compiles,
+        key,
+        recompiles,
+        watch,
+    )
     from jaxlens.questions.timeline.verbs import timeline
     from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer, without
@@ -35,7 +41,6 @@ if TYPE_CHECKING:
     from jaxlens.recording import record
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
-    from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
 
 # verbs of rows
 if TYPE_CHECKING:
@@ -130,12 +135,11 @@ _VERBS = {  # of questions, in their folders
     "compare": ("compare", "receipt"),
     "failure": ("explain",),
     "memory": ("fits",),
-    "recompiles": ("key",),
+    "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles", "watch"),
     "timeline": ("timeline",),
     "trace": ("ladder",),
     "variants": ("bisect", "edit", "extract", "reproducer", "without"),
 }
-_WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (
     {
@@ -154,7 +158,6 @@ _HOMES = (
     }
     | dict.fromkeys(_API, "jaxlens.api")
     | {name: f"jaxlens.questions.{home}.verbs" for home, names in _VERBS.items() for name in names}
-    | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 
 

@@ -58,7 +58,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def _limited(mark: pytest.Mark) -> Iterator[None]:
     """Limits compiles by `jaxlens.assert_compiles`, which takes the mark's arguments."""
     from jaxlens.errors import OptionError, RecompileError
-    from jaxlens.watches import assert_compiles
+    from jaxlens.questions.recompiles.verbs import assert_compiles
 
     try:
         limit = assert_compiles(*mark.args, **mark.kwargs)

@@ -19,7 +19,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 import jaxlens
-from jaxlens.watches import SessionWatch
+from jaxlens.questions.session.verbs import SessionWatch
 
 CALLS, ROUNDS, COMPILES = 20_000, 9, 25
 NUMBERS = count(9)  # for functions that were not compiled

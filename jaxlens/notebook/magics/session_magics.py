@@ -19,8 +19,8 @@ from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
 from jaxlens.report import count
 
 if TYPE_CHECKING:
+    from jaxlens.questions.session.verbs import SessionWatch  # not imported by %load_ext
     from jaxlens.views.view import View  # not imported by %load_ext
-    from jaxlens.watches import SessionWatch  # not imported by %load_ext
 
 
 @magics_class
@@ -176,7 +176,7 @@ class JaxLens(WholeCellMagics):
             self._import = self._import or AfterImport("jax", self.begin)
             return
         try:
-            from jaxlens.watches import SessionWatch
+            from jaxlens.questions.session.verbs import SessionWatch
 
             with deferred(self.stop):
                 self._stderr = KernelStderr()

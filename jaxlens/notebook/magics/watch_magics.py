@@ -38,7 +38,9 @@ class WatchMagics(WholeCellMagics):
         check_name(options.o, "log")
         with of_the_user(self.shell):
             code = self.read_code("%recompiles", cell, rest)
-            from jaxlens.watches import RecompileLog  # imports JAX, which %load_ext does not
+            from jaxlens.questions.recompiles.verbs import (
+                RecompileLog,  # imports JAX, which %load_ext does not
+            )
 
             with RecompileLog(where="in this cell" if cell else "") as log:
                 if options.o:

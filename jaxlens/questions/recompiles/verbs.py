@@ -1,12 +1,279 @@
-"""The verb on the cache key of a call."""
+"""The verbs on what JAX compiles: a log, a watched function, a limit, and the key of a call.
 
+with jaxlens.recompiles() as log:
+    train(params, data)
+log                                     # why each program was made, in a notebook or as text
+
+step = jaxlens.watch(step)              # the same function, with a log: step.log
+
+with jaxlens.assert_compiles(1): ...    # also as a decorator of a test
+"""
+
+import functools
+import sys
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ContextDecorator
+from traceback import walk_stack
 from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, is_program
-from jaxlens.errors import OptionError
-from jaxlens.ir.compile_log import CallKey
+from jaxlens.errors import OptionError, RecompileError
+from jaxlens.interrupts import deferred, undoing
+from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
+from jaxlens.listen.listen import CompileWatch
+from jaxlens.questions.recompiles.measure.fixes import with_cures
+from jaxlens.questions.recompiles.report import Recompiles, facts, one_line
+from jaxlens.questions.recompiles.report import recompiles as report
+from jaxlens.questions.recompiles.view import document
 from jaxlens.views.answer import Answer
+
+
+class RecompileLog:
+    """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
+
+    Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (from the persistent
+    cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`, `.cures`; `.log`
+    has every call as data. It can be read while it is still recording.
+
+    Args:
+        watch: Records the calls; a new one by default.
+        where: The name of the block in sentences: "in this cell".
+    """
+
+    # Facts of `answer`, to which every attribute that is not defined here is forwarded.
+    compiles: int
+    recompiles: int
+    traces: int
+    loaded: int
+    operations: int
+    fast_path: int
+    seconds: float
+    by_function: Mapping[str, int]
+    reasons: tuple[str, ...]
+
+    def __init__(self, watch: CompileWatch | None = None, where: str = "") -> None:
+        self._watch = watch or CompileWatch()
+        self._where = where
+        self._last: tuple[CompileLog, Answer[Recompiles]] | None = None
+        self._with_cures: tuple[CompileLog, CompileLog] | None = None
+
+    def __enter__(self) -> "RecompileLog":
+        with deferred(self.__exit__):
+            self._watch.start()
+            return self
+
+    @undoing
+    def __exit__(self, *_: object) -> None:
+        self._watch.stop()
+
+    @property
+    def log(self) -> CompileLog:
+        """Every call, with its steps, its key and what is new in it."""
+        return self._watch.log()
+
+    @property
+    def cures(self) -> tuple[Cure, ...]:
+        """What would avoid the recompiles, once the watch has stopped; each is tried now."""
+        calls = self._cured(self.log).calls
+        return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
+
+    @property
+    def answer(self) -> Answer[Recompiles]:
+        """The log so far as a view with facts."""
+        log = self.log
+        if self._last is None or self._last[0] != log:
+            answer = Answer(
+                None,
+                build=lambda: document(self._cured(log), self._where),
+                ask=lambda: report(self._cured(log), self._where),
+                know=lambda: facts(log),
+            )
+            self._last = log, answer
+        return self._last[1]
+
+    def _cured(self, log: CompileLog) -> CompileLog:
+        """Returns the log with cures, which are tried at the first read after the watch ends."""
+        if log.going:
+            return log
+        if self._with_cures is None or self._with_cures[0] != log:
+            self._with_cures = log, with_cures(log, self._watch.keys())
+        return self._with_cures[1]
+
+    def __str__(self) -> str:
+        return str(self.answer)
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, **formats: Any) -> dict[str, str]:
+        return self.answer._repr_mimebundle_(**formats)
+
+    def _display_(self) -> Any:
+        return self.answer._display_()
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns an attribute of the answer: a fact, or a method of the view."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.answer, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self.answer)})
+
+
+def recompiles() -> RecompileLog:
+    """Records everything that JAX traces, lowers and compiles in a `with` block.
+
+        with jaxlens.recompiles() as log:
+            for batch in batches:
+                step(params, batch)
+        print(log)
+
+    Calls that hit JAX's caches are not slowed down. Work in other threads is recorded too, with
+    the thread's name.
+
+    Returns:
+        A `RecompileLog`, to be entered by `with`.
+    """
+    return RecompileLog()
+
+
+def assert_compiles(n: int, *, operations: bool = False) -> "CompileLimit":
+    """Raises if more than `n` programs are compiled in a `with` block or in a decorated function.
+
+        with jaxlens.assert_compiles(1):
+            for batch in batches:
+                step(params, batch)
+
+    Programs loaded from the persistent cache count too, so a warm cache does not change a test.
+    As a decorator it counts the compiles of each call.
+
+    Args:
+        n: Maximum number of compiled programs.
+        operations: Whether JAX's own functions called outside of jit (`x + y`) count as well.
+
+    Raises:
+        RecompileError: At the end of the block; its message says what was compiled, and why.
+    """
+    return CompileLimit(n, operations)
+
+
+class CompileLimit(ContextDecorator):
+    """Context manager and decorator that limits compiles; returned by `assert_compiles`."""
+
+    def __init__(self, n: int, operations: bool = False) -> None:
+        if not isinstance(n, int) or n < 0:
+            raise OptionError(f"assert_compiles takes a count of 0 or more, got {n!r}")
+        self._most = n
+        self._operations = operations
+        self._logs: list[RecompileLog] = []
+
+    def _recreate_cm(self) -> "CompileLimit":
+        return CompileLimit(self._most, self._operations)
+
+    def __enter__(self) -> RecompileLog:
+        log = RecompileLog()
+        self._logs.append(log)
+        return log.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        log = self._logs.pop()
+        log.__exit__()
+        if kind is None:
+            check(log.log, self._most, self._operations)
+
+
+def check(log: CompileLog, most: int, operations: bool = False) -> None:
+    """Checks the number of compiles.
+
+    Raises:
+        RecompileError: More than `most` programs were made.
+    """
+    count = len(log.compiles) + (len(log.operations) if operations else 0)
+    if count > most:
+        noun = "compile" if most == 1 else "compiles"
+        allowed = f"at most {most} {noun}" if most else "no compile"
+        raise RecompileError(f"expected {allowed}, got {count}: {one_line(log, operations)}")
+
+
+class _FunctionWatch(CompileWatch):
+    """A watch of one function, which logs an event if a call of the function is on the stack."""
+
+    def wants(self) -> bool:
+        return any(
+            frame.f_code is Watched.__call__.__code__ and frame.f_locals["self"]._watch is self
+            for frame, _ in walk_stack(sys._getframe(1))
+        )
+
+
+class Watched(functools.partial[Any]):
+    """A function that is called as ever, and keeps a log of what its calls made JAX compile.
+
+    It is a partial that binds nothing, which JAX and every look unwrap.
+
+    Attributes:
+        log: The log so far.
+    """
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, f, updated=())
+        self._f = f
+        self._watch = _FunctionWatch()
+        self._log = RecompileLog(self._watch)
+        self._watch.start()
+        self._end = weakref.finalize(self, self._watch.stop)
+        self._end.atexit = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._f(*args, **kwargs)
+
+    @property
+    def log(self) -> RecompileLog:
+        """Why its calls compiled."""
+        return self._log
+
+    def unwatch(self) -> Callable[..., Any]:
+        """Stops watching; the log stays. Returns the function itself."""
+        self._end()
+        return self._f
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the function, such as `step.lower`."""
+        if name == "_f":  # not set yet: copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._f, name)
+
+    def __repr__(self) -> str:
+        return f"<watched {self._f!r}>"
+
+
+def watch(f: Callable[..., Any]) -> Watched:
+    """Wraps a function so that it logs what its calls make JAX trace and compile.
+
+        step = jaxlens.watch(step)
+        train(step, data)
+        step.log
+
+    The wrapper has the arguments, results and attributes of `f` (`step.lower`). It adds the time
+    of one Python call to each call. What happens outside of its calls is not logged.
+
+    Args:
+        f: A function, jitted or not.
+
+    Returns:
+        The wrapped function, with its `RecompileLog` as `.log`.
+
+    Raises:
+        OptionError: `f` is not callable.
+    """
+    if not callable(f):
+        raise OptionError(f"watch takes a function, got {type(f).__name__}: jaxlens.watch(step)")
+    return Watched(f)
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:

@@ -1,8 +1,8 @@
-"""What the cells of a session compiled: asked by no magic, shown below each cell (`watches.py`)."""
+"""What the cells of a session compiled: asked by no magic, shown below each cell (`verbs.py`)."""
 
 from typing import Any
 
 from jaxlens.question import Question
 
-USES = ("arrays", "sharding")
+USES = ("arrays", "recompiles", "sharding")
 ROWS: tuple[Question[Any], ...] = ()

@@ -1,0 +1,94 @@
+"""What `%jaxlens on` watches: every cell of a session."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from jaxlens.ir.compile_log import CompileLog, Cure
+from jaxlens.questions.recompiles.after_cell import AfterCell
+from jaxlens.questions.recompiles.measure.fixes import with_cures
+from jaxlens.questions.recompiles.report import Recompiles
+from jaxlens.questions.recompiles.verbs import RecompileLog
+from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
+from jaxlens.questions.sharding.measure import way_around
+from jaxlens.views.answer import Answer
+
+_TRIED = 2  # reshards for which ways around are tried
+
+
+class SessionWatch:
+    """Watches every cell of a session, for `%jaxlens on`.
+
+    Args:
+        stderr: Returns what was written to stderr since it was last called.
+
+    Attributes:
+        cells: Number of cells that have ended.
+        after: What the last cell that compiled a function did; None if none has.
+        has_grown: Whether no cell compiled since the last warning of growing arrays.
+    """
+
+    def __init__(
+        self,
+        stderr: Callable[[], str] = lambda: "",
+        namespace: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.cells = 0
+        self.has_grown = False
+        self.after: AfterCell | None = None
+        self._log: RecompileLog | None = None
+        self._ways: tuple[Cure, ...] | None = None
+        self._watch = CellWatch(stderr)
+        self._growth = ArrayGrowth(namespace)
+        self._programs: Counter[Any] = Counter()
+        self._recompiles: Counter[Any] = Counter()
+        self._watch.start()
+
+    @property
+    def programs(self) -> int:
+        """Number of programs of functions that were made."""
+        return self._programs.total()
+
+    @property
+    def answer(self) -> Answer[Recompiles] | None:
+        """The full answer about the last cell that compiled a function; cures are tried for it."""
+        return None if self._log is None else self._log.answer
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        self._watch.stop()
+
+    def ways_around(self) -> tuple[Cure, ...]:
+        """Tries once, in a process of its own, what would avoid the last replications."""
+        if self._ways is None:
+            calls = self.after.compiles if self.after else ()
+            values = [one for call in calls for one in call.replicated][:_TRIED]
+            self._ways = tuple(cure for one in values if (cure := way_around(one)) is not None)
+        return self._ways
+
+    def cell_done(self) -> AfterCell:
+        """Returns what the cell compiled that ends now, with what came before it."""
+        self.cells += 1
+        growth = self._growth.look()
+        self.has_grown = (growth is not None or self.has_grown) and self._watch.is_empty
+        if self._watch.is_empty:
+            return AfterCell(CompileLog(), {}, {}, growth)
+        ended = self._watch.split()
+        log = RecompileLog(ended)
+        after = AfterCell(with_cures(log.log, None), {}, {}, growth)
+        if not after.compiles:
+            return after
+        causes = [(call.identity, call.cause) for call in after.compiles if call.changes]
+        # A step and the vmap of it have one name and place; neither is a recompile of the other.
+        keys = {("user", number): key for number, key in ended.keys().items()}
+        origins = [getattr(keys.get((c.role, c.number)), "origin", None) for c in after.compiles]
+        functions = [(c.identity, o) for c, o in zip(after.compiles, origins, strict=True)]
+        self._programs.update(functions)
+        self._recompiles.update(causes)
+        programs = {function[0]: self._programs[function] for function in functions}
+        recompiles = {cause: self._recompiles[cause] for cause in causes}
+        self.after = replace(after, programs=programs, recompiles=recompiles)
+        self._log, self._ways = log, None
+        return self.after
