@@ -28,7 +28,7 @@ from jaxlens.questions.compare.side_by_side import SideBySide
 from jaxlens.questions.memory.fits import FitFacts
 from jaxlens.questions.memory.row import FITS, MEMORY
 from jaxlens.questions.trace.ladder import Ladder
-from jaxlens.questions.trace.row import LADDER, rungs
+from jaxlens.questions.trace.row import LADDER, all_rungs
 from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.report import Report
 from jaxlens.viewer.answer import Answer
@@ -204,7 +204,7 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder
     if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
         captures: tuple[Capture, ...] = (f, *args)
     else:
-        captures = rungs(_captured("ladder", f, args, kwargs))
+        captures = all_rungs(_captured("ladder", f, args, kwargs))
     return show.ask(LADDER, captures[-1], rungs=captures)
 
 
