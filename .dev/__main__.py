@@ -139,7 +139,7 @@ def try_changes(programs: Path, headless: bool) -> None:
 
 
 # With the lessons half of the time.
-BESIDE = ("tests/backend", "tests/course", "tests/questions", "tests/notebook")
+BESIDE = ("tests/backend", "tests/course", "tests/questions")
 
 
 def tests(programs: Path, extra: list[str]) -> None:

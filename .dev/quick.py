@@ -32,7 +32,7 @@ def module(path: str) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """The names that a file imports, anywhere in it; those of text that it runs too."""
+    """The names that a file imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -59,13 +59,10 @@ def chosen(root: Path, files: set[str]) -> list[str]:
 
     users = {module(str(path.relative_to(root))) for path, names in ours.items() if takes(names)}
     folders = {f"tests/{package(name)}/" for name in new | users if package(name)}
-    paths = {path: str(path.relative_to(root)) for path in tests}
-    return sorted(
-        text
-        for path, text in paths.items()
-        if text in files or text in ALWAYS or takes(tests[path])
-        or any(text.startswith(folder) for folder in folders)
-    )  # fmt: skip
+    paths = {str(path.relative_to(root)): names for path, names in tests.items()}
+    kept = {path for path, names in paths.items() if path in files or takes(names)}
+    kept |= {path for path in paths for folder in folders if path.startswith(folder)}
+    return sorted(kept | set(ALWAYS))
 
 
 def run(root: Path, python: Path) -> int:

@@ -1,5 +1,6 @@
-"""The garbage collector while tests are collected and run."""
+"""What the tests of one process would leave to each other, and the garbage collector."""
 
+import builtins
 import gc
 
 
@@ -10,3 +11,7 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()  # so that no collection goes through them again
     gc.enable()
+
+
+def pytest_runtest_teardown() -> None:
+    builtins.__dict__.pop("_", None)  # doctest puts the last result there; IPython then keeps none

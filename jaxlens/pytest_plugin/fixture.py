@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jaxlens.errors import OWN
 from jaxlens.pytest_plugin.files import FOLDER, UPDATE, file_of, read, test_of
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ class Receipts:
 
 def _user_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns the frames of the user's functions; all of them where jaxlens itself failed."""
+    from jaxlens.errors import OWN
+
     frames, link, file = trace, trace, ""
     while link is not None:
         file = link.tb_frame.f_code.co_filename

@@ -13,7 +13,7 @@ import jaxlens
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
 from jaxlens.questions.memory.measure.checkpoint import attempts
-from jaxlens.questions.trace.row import rungs
+from jaxlens.questions.trace.row import all_rungs
 
 X = jnp.arange(3.0)
 
@@ -85,14 +85,14 @@ def core_by_its_argument():
 
 def ladder(cap):
     try:
-        return [rung.jaxpr.text for rung in rungs(cap)]
+        return [rung.jaxpr.text for rung in all_rungs(cap)]
     except UnavailableError as error:
         return str(error)
 
 
 def trials(cap):
     try:
-        return [name for name, _, _ in attempts(cap)]
+        return [name for name, _, _ in attempts(cap.driver.live(traces=True))]
     except UnavailableError as error:
         return str(error)
 
@@ -135,7 +135,7 @@ def test_arrays_are_let_go_of_and_the_call_is_traced_again():
     del large
     gc.collect()
     assert seen() is None
-    assert [str(rung.program.inputs[0].type) for rung in rungs(cap)] == ["f32[600]"] * 2 + [
+    assert [str(rung.program.inputs[0].type) for rung in all_rungs(cap)] == ["f32[600]"] * 2 + [
         "f32[600,600]"
     ]
     assert "f32[600]" in str(jaxlens.tape(cap))
@@ -161,6 +161,6 @@ def test_a_trial_is_no_call_of_its_own():
         return jnp.sin(jnp.sin(x)).sum()
 
     cap = jaxlens.capture(jax.grad(loss), X)
-    trial = next(iter(attempts(cap)))[2]()
+    trial = next(iter(attempts(cap.driver.live(traces=True))))[2]()
     with pytest.raises(UnavailableError, match="traced for a trial only"):
         str(jaxlens.tape(trial))

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import pytest
 
+from jaxlens.listen import listen
+
 EVENTS: list[object] = []
 
 
@@ -53,3 +55,9 @@ def jitted_sum(**settings: Any) -> Callable[..., Any]:
         return jax.tree.map(lambda leaf: (leaf * n).sum(), x)
 
     return f
+
+
+def stop_watches() -> None:
+    """Stops the watches that other tests left behind, which remember calls of theirs."""
+    for watch in [*listen._recorder._watches]:
+        watch.stop()

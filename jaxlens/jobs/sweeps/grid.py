@@ -17,6 +17,7 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import REMAT
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.jobs.sweeps.points import SweepAxis
+from jaxlens.questions.memory.checkpoint import CHECKPOINTED
 from jaxlens.questions.memory.measure.checkpoint import under_policy
 from jaxlens.report import tally
 from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
@@ -320,7 +321,9 @@ def capture_at(
     made = capture(f, args, kwargs, target=own["target"])
     if own["policy"] is None:
         return made
-    made = under_policy(made, _policy_name(own["policy"]), own["policy"])
+    made = under_policy(
+        made.driver.live(CHECKPOINTED, traces=True), _policy_name(own["policy"]), own["policy"]
+    )
     if not any(node.opcode in REMAT for node in made.jaxpr.module.nodes()):
         raise UnavailableError(
             "nothing is differentiated in it that a policy of jax.checkpoint could change: "

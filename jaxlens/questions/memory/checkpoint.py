@@ -19,6 +19,7 @@ from jaxlens.questions.memory.peak import MemoryUse, memory_use
 from jaxlens.questions.memory.residuals import saved
 from jaxlens.report import Cell, Finding, Table, amount, barred
 
+CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _FORWARD, _BACKWARD = "jvp(", "transpose("  # in name stacks of the two passes of a gradient
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
 Function = tuple[str, str]  # its file and name
@@ -59,10 +60,10 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     Raises:
         UnavailableError: It holds no function (a file, a Lowered), or has no backward pass.
     """
-    capture.driver.live("Python function that could be traced under jax.checkpoint", traces=True)
+    live = capture.driver.live(CHECKPOINTED, traces=True)  # raises before JAX is imported
     from jaxlens.questions.memory.measure.checkpoint import attempts
 
-    ways = list(attempts(capture))
+    ways = list(attempts(live))
     jit = capture.program.jit
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
@@ -155,7 +156,7 @@ def _over_loops(capture: Capture) -> Iterator[Tried]:
 
     from jaxlens.questions.memory.measure.checkpoint import scan_attempt
 
-    trial = _trial(*scan_attempt(capture, spans))
+    trial = _trial(*scan_attempt(capture.driver.live(CHECKPOINTED, traces=True), spans))
     if not within:
         why = "what is differentiated calls the function it stands in"
         trial = replace(trial, peak=None, why=why)

@@ -123,10 +123,10 @@ def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
     jit = capture.program.jit
     name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
     try:
-        capture.driver.live("program that could be compiled with donated inputs")
+        live = capture.driver.live("program that could be compiled with donated inputs")
         from jaxlens.questions.memory.measure.donate import donating
 
-        made = donating(capture, [one.name for one in possible])
+        made = donating(live, [one.name for one in possible])
         use, takes, refused = _sized(made)
     except UnavailableError as why:
         yield Tried(name, code, why=str(why))

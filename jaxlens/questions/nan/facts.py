@@ -118,10 +118,10 @@ def facts(capture: Capture) -> FirstNan:
     """
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
-    capture.driver.live()  # else JAX need not be here
+    live = capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.nan.measure.runs import nonfinite
 
-    run = nonfinite(capture)
+    run = nonfinite(live)
     walker = Walker(module)
     look = Look(capture, walker, owners(module), run)
     names = _inputs(capture, len(module.body().parameters))

@@ -83,7 +83,7 @@ class Look:
 
         node = self.walker.nodes[path[-1]]
         at = (self.run.nan if nan else self.run.inf).get(path, NonFiniteExecution())
-        values = equation_values(self.capture, path, at)
+        values = equation_values(self.capture.driver.live(), path, at)
         if not nan:  # where its results have both, the NaN are another question
             values = replace(values, results=tuple(map(_without_nan, values.results)))
         backward, derived = self.scoped(path, _BACKWARD), self.derivative_of(path)
@@ -271,7 +271,7 @@ class Look:
             if found is None:
                 return None
             here, opcode = found
-            inner = runs.equation_values(self.capture, here, at)
+            inner = runs.equation_values(self.capture.driver.live(), here, at)
             if not any(v is not None and v.zeros for v in inner.results):
                 return None
             zeros = [n for n, v in enumerate(inner.operands) if v is not None and v.zeros]
@@ -308,7 +308,7 @@ class Look:
             if not guarded or any(self.opcode(path) not in GUARDS for path in guarded):
                 return made(tuple(paths), self.changes(paths), change=change) if paths else None
             paths += [path for path in guarded if path not in paths]
-            run, change = guarded_run(self.capture, paths)
+            run, change = guarded_run(self.capture.driver.live(), paths)
             left = run.nan_results or (() if nan else run.inf_results)
             if not left:
                 infinite = bool(run.inf_results)
@@ -324,7 +324,7 @@ class Look:
         """Runs the program in float64; None where some equation cannot be."""
         from jaxlens.questions.nan.measure import runs
 
-        widened = runs.widened(self.capture)
+        widened = runs.widened(self.capture.driver.live())
         if widened is None:
             return None
         run, change = widened

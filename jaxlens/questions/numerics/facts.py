@@ -131,10 +131,10 @@ def facts(capture: Capture) -> Numerics:
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
-    capture.driver.live()  # else JAX need not be here
+    live = capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.numerics.measure import errors
 
-    run = errors(capture)
+    run = errors(live)
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
     return Numerics(

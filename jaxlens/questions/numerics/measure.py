@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
-from jaxlens.captures import Capture
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.stages.call import isolate
@@ -22,16 +21,15 @@ _EXCESS = {"xla_allow_excess_precision": False}
 _LITERAL = compat.extend("core", "Literal")
 
 
-def errors(capture: Capture) -> NumericsRun:
+def errors(live: Running) -> NumericsRun:
     """Runs a program op by op, in float64 and compiled, and returns the error of each equation.
 
     Raises:
         OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here, or has an `io_callback`.
     """
-    runs: Running = capture.driver.live()
-    with runs.measuring("op by op, and in float64", "--numerics") as (closed, leaves):
-        runs.check_effects("--numerics runs the program in several ways")
+    with live.measuring("op by op, and in float64", "--numerics") as (closed, leaves):
+        live.check_effects("--numerics runs the program in several ways")
         return run(closed, leaves)
 
 

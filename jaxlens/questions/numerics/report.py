@@ -11,7 +11,7 @@ from jaxlens.program.sentences import bracketed, quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.questions.numerics.promotion import Promotion
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, share
 from jaxlens.taps.equation_errors import (
     BITS,
     DotRounding,
@@ -128,7 +128,7 @@ def _at(facts: Numerics, span: object) -> str:
 
 
 def _promoted(facts: Numerics, one: Promotion) -> str:
-    part = f" ({one.flops / one.total:.0%} of the flops)" if one.total and one.flops else ""
+    part = f" ({share(one.flops, one.total)} of the flops)" if one.total and one.flops else ""
     return (
         f"`{one.opcode}` in {_at(facts, one.span)} makes {one.narrow} of the program "
         f"{one.wide.dtype}, because its other operand is {one.other}: "

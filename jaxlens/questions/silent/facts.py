@@ -99,10 +99,10 @@ def facts(capture: Capture) -> Silent:
     subject, target, not_run = subject_of(capture, "jaxpr"), capture.program.target, ""
     outside: tuple[IndexOutside, ...] = ()
     try:
-        capture.driver.live()  # else JAX need not be here
+        live = capture.driver.live()  # raises before JAX is imported
         from jaxlens.questions.silent.measure import indices_outside
 
-        outside = indices_outside(capture)
+        outside = indices_outside(live)
     except (OptionError, UnavailableError) as error:
         if isinstance(error, UnavailableError) and not target.absent:
             raise

@@ -17,7 +17,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlens.captures import Capture
 from jaxlens.ir.jaxpr.arguments import function
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.spans import describe
@@ -125,15 +124,14 @@ class _Outside(Probe):
         return kept.at[..., 0].set(before[..., 0] + now[..., 0])
 
 
-def indices_outside(capture: Capture) -> tuple[IndexOutside, ...]:
+def indices_outside(live: Running) -> tuple[IndexOutside, ...]:
     """Runs a program once, and returns the indices that were out of bounds, in program order.
 
     Raises:
         OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
-    runs: Running = capture.driver.live()
-    with runs.measuring("looks at its indices", "--silent") as (closed, leaves):
+    with live.measuring("looks at its indices", "--silent") as (closed, leaves):
         return run(closed, leaves)
 
 

@@ -108,10 +108,10 @@ def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Tr
     region = loops[0].region
     spans = sorted((n.first, n.size, n.count) for n in loops if n.region == region)
     try:
-        capture.driver.live("function that could be traced with a scan")  # else no JAX need be here
+        live = capture.driver.live("function that could be traced with a scan")
         from jaxlens.questions.times.measure import rolled
 
-        return rolled(capture, region, spans, run), ""
+        return rolled(live, region, spans, run), ""
     except Exception as why:  # any error of JAX on the rewritten program
         text = " ".join(str(why).split()) or type(why).__name__
         return None, text if len(text) <= _MOST else f"{text[:_MOST]}..."

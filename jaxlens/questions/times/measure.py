@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
-from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Loop
 from jaxlens.ir.facts import Trial, TrialSide
@@ -26,11 +25,11 @@ _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
 _number = itertools.count(100_000)
 
 
-def rolled(capture: Capture, region: str, loops: Sequence[Loop], run: bool) -> Trial:
+def rolled(live: Running, region: str, loops: Sequence[Loop], run: bool) -> Trial:
     """Compares a program with one whose unrolled loops are scans; both are compiled.
 
     Args:
-        capture: The program.
+        live: The driver of the program.
         region: The name of the jaxpr body that contains the loops.
         loops: The loops in order, each as (first eqn, eqns per iteration, iterations).
         run: Execute both on random inputs, and compare the results.
@@ -38,18 +37,17 @@ def rolled(capture: Capture, region: str, loops: Sequence[Loop], run: bool) -> T
     Raises:
         UnavailableError: jaxlens cannot rewrite a loop as a scan.
     """
-    runs: Running = capture.driver.live("function that could be traced with a scan")
-    if runs.staging.by_core:
+    if live.staging.by_core:
         raise UnavailableError("programs of jaxlens.core are not tried: compile one by JAX")
-    target = runs.staging.place.target
+    target = live.staging.place.target
     if target.absent or target.devices > 1 or target.platform != jax.default_backend():
         raise UnavailableError(
             "a trial is compiled for one device, where JAX runs by default; "
             "look at the call without --target"
         )
     if run:
-        runs.check_effects("both programs would run on random inputs")
-    return trial(runs.staging.traced.jaxpr, region, loops, run)
+        live.check_effects("both programs would run on random inputs")
+    return trial(live.staging.traced.jaxpr, region, loops, run)
 
 
 def trial(jaxpr: Any, region: str, loops: Sequence[Loop], run: bool) -> Trial:

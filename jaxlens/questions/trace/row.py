@@ -124,24 +124,22 @@ TREE = Question(
 )
 
 
-def rungs(capture: Capture) -> tuple[Capture, ...]:
+def all_rungs(capture: Capture) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first."""
     if isinstance(capture.driver, RecordedDriver):
         raise UnavailableError(
             f"{capture.driver.holder} is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
         )
-    capture.driver.live("Python function, of whose transforms a ladder could be made", traces=True)
-    from jaxlens.questions.trace.measure.rungs import rungs_of  # else JAX need not be here
+    noun = "Python function, of whose transforms a ladder could be made"
+    live = capture.driver.live(noun, traces=True)  # raises before JAX is imported
+    from jaxlens.questions.trace.measure.rungs import rungs_of
 
-    return rungs_of(capture)
-
-
-_rungs = rungs
+    return rungs_of(capture, live)
 
 
 def _prepared(capture: Capture, keywords: dict[str, Any]) -> Capture:
     """Takes all rungs once; the last is the program that is shown."""
-    *_, last = keywords["rungs"] = rungs(capture)
+    *_, last = keywords["rungs"] = all_rungs(capture)
     return last
 
 
@@ -150,7 +148,7 @@ def _ladder() -> Lens[Ladder]:
     from jaxlens.questions.trace.ladder_view import blocks, web
 
     def of_rungs(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
-        return facts(rungs or _rungs(capture))
+        return facts(rungs or all_rungs(capture))
 
     return Lens(of_rungs, report, blocks, lambda links, facts: web(facts))
 

@@ -6,7 +6,7 @@ from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, captured
 from jaxlens.questions.trace.ladder import Ladder
-from jaxlens.questions.trace.row import LADDER, rungs
+from jaxlens.questions.trace.row import LADDER, all_rungs
 from jaxlens.views.answer import Answer
 
 
@@ -30,5 +30,5 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder
     if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
         captures: tuple[Capture, ...] = (f, *args)
     else:
-        captures = rungs(captured("ladder", f, args, kwargs))
+        captures = all_rungs(captured("ladder", f, args, kwargs))
     return ask(LADDER, captures[-1], rungs=captures)

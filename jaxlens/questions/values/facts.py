@@ -120,12 +120,12 @@ def facts(capture: Capture, at: str = "") -> Values:
     nodes = {node.id: node for node in module.nodes()}
     if at and at not in nodes:
         raise OptionError(f"at takes the id of an equation, e0 to e{len(nodes) - 1}, got {at!r}")
-    capture.driver.live()  # else JAX need not be here
+    live = capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.values.measure.arrays import array_of
     from jaxlens.questions.values.measure.values import statistics
 
-    run = statistics(capture)
-    array = array_of(capture, at) if at else None
+    run = statistics(live)
+    array = array_of(live, at) if at else None
     if at and array is None:
         raise OptionError(
             f"at={at} ({nodes[at].opcode}) has no array: it was not executed, is a call, or makes "

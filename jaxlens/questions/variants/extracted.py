@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxlens.questions.variants.runs import ExtractedRun
 from jaxlens.questions.variants.shown import Shown, times_table
-from jaxlens.report import Finding, Report, Table, cells, count, duration
+from jaxlens.report import Finding, Report, Table, cells, count, duration, share
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,8 +57,9 @@ class Extracted(Shown):
     def report(self) -> Report:
         """What it computes and takes, in sentences and tables."""
         run = self.run
-        times = f"{duration(self.seconds)} alone, {self.share:.0%} of the program's "
-        lead = f"{times}{duration(median(run.whole_seconds))} (medians). "
+        whole = median(run.whole_seconds)
+        times = f"{duration(self.seconds)} alone, {share(self.seconds, whole)} of the program's "
+        lead = f"{times}{duration(whole)} (medians). "
         is_one = len(run.outputs) == 1
         noun, that = ("Its output is", "that") if is_one else ("Its outputs are", "those")
         text = f"{noun} bit for bit equal to {that} of the program run up to it."

@@ -47,7 +47,7 @@ def edit(
         OptionError: It has other parameters, or an argument has no data.
         UnavailableError: The program is not live, for several devices, or calls Python.
     """
-    capture.driver.live("program that could be changed")  # else JAX need not be here
+    capture.driver.live("program that could be changed")  # raises before JAX is imported
     from jaxlens.questions.variants.measure.edit import compared, editable
 
     return editable(capture, stage) if text is None else compared(capture, stage, text, run)
@@ -78,7 +78,7 @@ def extract(capture: Capture, name: str, /, *, run: int = 10) -> Extracted:
             compile optimised HLO.
     """
     found = [kernel.instruction for kernel in capture.kernels if kernel.name == name]
-    capture.driver.live()  # else JAX need not be here
+    capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.variants.measure.extract import extracted
 
     return extracted(capture, next(filter(None, found), name), run)
@@ -110,7 +110,7 @@ def reproducer(
             functions, or is not live.
         OptionError: The file cannot be written, or an argument has no data to save.
     """
-    capture.driver.live("program that could be written to a file")  # else JAX need not be here
+    capture.driver.live("program that could be written to a file")  # raises before JAX is imported
     from jaxlens.questions.variants.measure.reproducer import written_for
 
     return written_for(capture, path, data)

@@ -96,7 +96,10 @@ class TracedCall:
             raise
 
     def _failed(self, error: Exception, seconds: float = inf) -> None:
-        """Has the failure explained; a second trace does not repeat a lowering's: infinite."""
+        """Calls what explains a failure; that of a lowering has infinite seconds.
+
+        A second trace does not repeat it.
+        """
         for explain in when_it_fails:
             explain(error, self.call, self.place, seconds)
 

@@ -19,8 +19,7 @@ import pytest
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.jobs.record import compiled_program, writer
-from jaxlens.listen import listen
-from tests.support.jax_events import Compiles
+from tests.support.jax_events import Compiles, stop_watches
 from tests.support.paths import environment
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -28,9 +27,7 @@ pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 @pytest.fixture(autouse=True)
 def _first_calls():
-    """No watch of another test remembers calls or keeps what they were of."""
-    for watch in [*listen._recorder._watches]:
-        watch.stop()
+    stop_watches()
 
 
 def ones(*shape):

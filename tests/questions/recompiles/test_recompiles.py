@@ -12,11 +12,16 @@ import numpy as np
 import pytest
 
 import jaxlens
-from tests.support.jax_events import Compiles, jitted_sum
+from tests.support.jax_events import Compiles, jitted_sum, stop_watches
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = np.ones((128, 784), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _first_calls():
+    stop_watches()
 
 
 def watched(*calls):

@@ -14,7 +14,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
-from jaxlens.questions.trace.row import rungs
+from jaxlens.questions.trace.row import all_rungs
 from jaxlens.stages.driver import capture
 from jaxlens.views.header import header_line as words
 
@@ -338,10 +338,10 @@ def test_a_partial_that_is_not_jitted_closes_over_what_it_binds(partial, fixed, 
 
 def test_the_ladder_of_a_partial():
     partial = functools.partial(jax.vmap(jax.grad(loss), (None, 0)), PARAMS)
-    ladder = rungs(capture(partial, (X,)))
+    ladder = all_rungs(capture(partial, (X,)))
     assert [r.program.transforms for r in ladder] == [(), ("grad",), ("vmap", "grad")]
     partial = functools.partial(jax.grad(lambda x, n: (x**n).sum()), n=2)
-    for rung in rungs(capture(partial, (X,))):
+    for rung in all_rungs(capture(partial, (X,))):
         assert names(rung) == ["x"]
         assert statics(rung) == {"n": "2"}
 

@@ -220,43 +220,39 @@ Attempt = tuple[str, str, Callable[[], Capture]]
 """A way to rewrite a program: in words, in Python, and what traces it."""
 
 
-def attempts(capture: Capture) -> Iterator[Attempt]:
+def attempts(live: LiveDriver) -> Iterator[Attempt]:
     """Yields the ways to apply `jax.checkpoint` to what a program differentiates.
 
     What traces the call again raises UnavailableError where it cannot be.
 
     Raises:
-        UnavailableError: This is not a live call of JAX.
+        UnavailableError: It is a program of `jaxlens.core`.
     """
-    live = _function(capture)
     if live.staging.by_core:
         raise UnavailableError(
             "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
         )
-    with_checkpoint = any(n.opcode in REMAT for n in capture.jaxpr.module.nodes())
+    with_checkpoint = any(n.opcode in REMAT for n in live.stage("jaxpr").module.nodes())
     for way in (WITHOUT, *WAYS) if with_checkpoint else WAYS:
         yield way.name, way.code, functools.partial(_under, live, way)
 
 
-def scan_attempt(capture: Capture, loops: Callable[[Module], Sequence[Loop]]) -> Attempt:
+def scan_attempt(live: LiveDriver, loops: Callable[[Module], Sequence[Loop]]) -> Attempt:
     """Returns the way to replace unrolled loops by scans with checkpointed bodies.
 
     Args:
-        capture: The program.
+        live: The driver of the program.
         loops: Returns the loops of a jaxpr's entry, as `ir.driver.Loop`.
-
-    Raises:
-        UnavailableError: This is not a live call.
     """
     way = over_loops(loops)
-    return "", way.code, functools.partial(_under, _function(capture), way)
+    return "", way.code, functools.partial(_under, live, way)
 
 
-def under_policy(capture: Capture, name: str, policy: Callable[..., Any]) -> Capture:
+def under_policy(live: LiveDriver, name: str, policy: Callable[..., Any]) -> Capture:
     """Returns the program with what it differentiates under `jax.checkpoint` with a policy.
 
     Args:
-        capture: The program.
+        live: The driver of the program.
         name: The policy's name.
         policy: A policy, as `jax.checkpoint_policies` has them.
 
@@ -265,14 +261,7 @@ def under_policy(capture: Capture, name: str, policy: Callable[..., Any]) -> Cap
     """
     wrap = functools.partial(jax.checkpoint, policy=policy)
     way = Way("the whole function", f"jax.checkpoint(f, policy={name})", wrap)
-    return _under(_function(capture), way)
-
-
-def _function(capture: Capture) -> LiveDriver:
-    live: LiveDriver = capture.driver.live(
-        "Python function that could be traced under jax.checkpoint", traces=True
-    )
-    return live
+    return _under(live, way)
 
 
 def _under(live: LiveDriver, way: Way) -> Capture:

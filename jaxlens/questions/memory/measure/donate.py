@@ -12,17 +12,16 @@ from jaxlens.stages.driver import ExistingDriver, LiveDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
 
 
-def donating(capture: Capture, names: Collection[str]) -> Capture:
+def donating(live: LiveDriver, names: Collection[str]) -> Capture:
     """Returns the program with more inputs donated, made of a copy of the lowered one.
 
     Args:
-        capture: The program.
+        live: The driver of the program.
         names: The inputs' names.
 
     Raises:
         UnavailableError: The lowered program cannot be copied.
     """
-    live: LiveDriver = capture.driver.live("program that could be compiled with donated inputs")
     staging = live.staging
     # The jits of libraries name the inputs of the lowered program in their own way.
     users = {leaf.path: leaf.name for leaf in staging.call.inputs if leaf.path}

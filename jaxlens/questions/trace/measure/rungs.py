@@ -151,7 +151,7 @@ def _example(arg: Any, axes: Any) -> Any:
     return jax.tree_util.tree_map(example, axes, arg, is_leaf=lambda axis: axis is None)
 
 
-def rungs_of(capture: Capture) -> tuple[Capture, ...]:
+def rungs_of(capture: Capture, live: LiveDriver) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first.
 
     `vmap(grad(loss))` gives captures of `loss`, `grad(loss)` and `vmap(grad(loss))`.
@@ -160,7 +160,6 @@ def rungs_of(capture: Capture) -> tuple[Capture, ...]:
         UnavailableError: The function has no transform, was made for a trial, or the capture is
             not of a live call.
     """
-    live: LiveDriver = capture.driver.live(traces=True)
     with live.staging.as_called():
         made = ladder_of(live.staging.opened, live.staging.call)
     same = made[-1].program.transforms == capture.program.transforms  # else its rung shows a jit

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.captures import Capture
 from jaxlens.compat.arrays import is_ref
 from jaxlens.questions.values.measure.values import real_type, unsharded
 from jaxlens.questions.values.statistics import ExecutionArray
@@ -74,15 +73,14 @@ class _LastArray(Probe):
         return ExecutionArray(path, array, str(aval.dtype), grid, tile, _text(array), when, device)
 
 
-def array_of(capture: Capture, ident: str) -> ExecutionArray | None:
+def array_of(live: Running, ident: str) -> ExecutionArray | None:
     """Runs a program once, and returns what the last execution of an equation made.
 
     Raises:
         OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
-    runs: Running = capture.driver.live()
-    with runs.measuring("takes an array along", "--values") as (closed, leaves):
+    with live.measuring("takes an array along", "--values") as (closed, leaves):
         return array_at(closed, leaves, ident)
 
 

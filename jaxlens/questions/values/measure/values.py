@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.captures import Capture
 from jaxlens.compat.arrays import is_ref
 from jaxlens.questions.values.statistics import ValuesRun, ValueStatistics
 from jaxlens.stages.session.running import Running
@@ -246,15 +245,14 @@ def float_results(eqn: Any) -> Iterator[tuple[int, Any]]:
             yield index, aval
 
 
-def statistics(capture: Capture) -> ValuesRun:
+def statistics(live: Running) -> ValuesRun:
     """Runs a program once, and returns the statistics of each float value.
 
     Raises:
         OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
-    runs: Running = capture.driver.live()
-    with runs.measuring("measures its values", "--values") as (closed, leaves):
+    with live.measuring("measures its values", "--values") as (closed, leaves):
         return run(closed, leaves)
 
 

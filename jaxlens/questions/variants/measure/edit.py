@@ -97,7 +97,6 @@ def _types(shapes: Sequence[Any]) -> str:
 
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
-_NOUN = "program that could be changed"
 
 
 def compared(capture: Capture, stage: str, text: str, n: int) -> Edited:
@@ -127,7 +126,7 @@ def editable(capture: Capture, stage: str) -> str:
         OptionError: There is no such stage to change.
         UnavailableError: The program is not live, for several devices, or calls Python.
     """
-    live: LiveDriver = capture.driver.live(_NOUN)
+    live: LiveDriver = capture.driver.live()
     if stage not in EDITABLE:
         raise OptionError(f"no text {stage!r} to change; {nearest(stage, EDITABLE)}")
     live.stage(stage)  # raises if this program does not have it
@@ -181,7 +180,7 @@ def _edited(capture: Capture, stage: str, text: str) -> Capture:
         OptionError: It takes other arguments.
         UnavailableError: See `editable`.
     """
-    live: LiveDriver = capture.driver.live(_NOUN)
+    live: LiveDriver = capture.driver.live()
     inputs = live.entry_inputs()
     live.check_refs(edited=True)
     with live.taken("an edited program") as lowered:

@@ -220,7 +220,7 @@ def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool)
             Python.
         OptionError: The file cannot be written, or an argument has no data.
     """
-    live: LiveDriver = capture.driver.live("program that could be written to a file")
+    live: LiveDriver = capture.driver.live()
     live.stage("stablehlo")  # raises if this program has none
     with live.taken("a reproducer") as lowered:
         place = live.staging.place.target

@@ -109,7 +109,7 @@ STACKED = eqx.filter_vmap(lambda key: eqx.nn.Linear(4, 4, key=key))(KEYS[:3])
         (nnx.jit(nnx.value_and_grad(loss)), (TwoOnALine(),), "model.a model.b"),
         (apply, (Blocks(),), "model.parts.down model.parts.up model.more[0] model.more[1]"),
         (nnx.jit(apply), (Shared(),), "model.also"),
-        (apply, (Made(),), "model / Linear (test_modules.py:59)"),
+        (apply, (Made(),), "model / Linear (test_module_paths.py:59)"),
         (TwoOnALine(), (), "TwoOnALine.a TwoOnALine.b"),
         (apply, (Plain(),), "model.layers[1].a model.layers[1].b"),
         (lambda x: jax.vmap(CLOSED)(x), (), "CLOSED.layers[0] CLOSED.layers[2]"),
