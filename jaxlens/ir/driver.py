@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.fact import Fact, T
+from jaxlens.ir.fact import FactRow, T
 from jaxlens.ir.facts import (
     Limits,
     PassStage,
@@ -134,7 +134,7 @@ class Driver:
         """
         return ()
 
-    def fact(self, row: Fact[T]) -> T:
+    def fact(self, row: FactRow[T]) -> T:
         """Returns a fact of the program, by the driver's method of its name.
 
         Raises:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Fact(Generic[T]):
+class FactRow(Generic[T]):
     """A fact of a program.
 
     Attributes:
@@ -51,35 +51,33 @@ def no_call(holder: str) -> Verdict:
     return Verdict(None, reasons=(f"{holder} is looked at, and no call that they could hold",))
 
 
-OUTPUTS: Fact[tuple[Input, ...]] = Fact("outputs", tuple[Input, ...], "names of results", "jaxpr")
+OUTPUTS = FactRow[tuple[Input, ...]]("outputs", tuple[Input, ...], "names of results", "jaxpr")
 """Results with their pytree paths."""
-CONSTANTS: Fact[tuple[Constant, ...]] = Fact(
+CONSTANTS = FactRow[tuple[Constant, ...]](
     "constants", tuple[Constant, ...], "list of captured arrays", "jaxpr"
 )
 """Arrays that the function closed over."""
-VERDICT: Fact[Verdict] = Fact("verdict", Verdict, "cache verdict", "jaxpr", no_call)
+VERDICT = FactRow[Verdict]("verdict", Verdict, "cache verdict", "jaxpr", no_call)
 """Whether this call would have hit JAX's caches."""
-TAPE: Fact[LineTrace] = Fact("tape", LineTrace, "tape of its tracing", "jaxpr", costs=True)
+TAPE = FactRow[LineTrace]("tape", LineTrace, "tape of its tracing", "jaxpr", costs=True)
 """What the function's lines did while it was traced; traced again if need be."""
-SOURCES: Fact[Mapping[str, Source]] = Fact("sources", Mapping[str, Source], "source text", "jaxpr")
+SOURCES = FactRow[Mapping[str, Source]]("sources", Mapping[str, Source], "source text", "jaxpr")
 """Source text by `Span.key`, of every file that the jaxpr's spans name."""
-KERNELS: Fact[tuple[Kernel, ...]] = Fact("kernels", tuple[Kernel, ...], "kernels", "compiled")
+KERNELS = FactRow[tuple[Kernel, ...]]("kernels", tuple[Kernel, ...], "kernels", "compiled")
 """What the executable calls, in the entry's order where it is known."""
-MEMORY: Fact[Memory] = Fact("memory", Memory, "sizes of memory", "compiled")
+MEMORY = FactRow[Memory]("memory", Memory, "sizes of memory", "compiled")
 """Sizes of the compiled program."""
-COST: Fact[Mapping[str, float]] = Fact(
+COST = FactRow[Mapping[str, float]](
     "cost", Mapping[str, float], "cost analysis of XLA's", "compiled"
 )
 """XLA's own cost analysis, under XLA's names."""
-BUFFERS: Fact[str] = Fact("buffers", str, "buffer assignment", "compiled")
+BUFFERS = FactRow[str]("buffers", str, "buffer assignment", "compiled")
 """XLA's buffer assignment as text."""
-FUSION_LOG: Fact[str] = Fact(
-    "fusion_log", str, "reasons for what XLA fused", "compiled", costs=True
-)
+FUSION_LOG = FactRow[str]("fusion_log", str, "reasons for what XLA fused", "compiled", costs=True)
 """What XLA's fusing pass decided and why (GPU); see `ir.hlo.fusion_log`."""
-PROFILE: Fact[Profile] = Fact("profile", Profile, "profile of its compile", "compiled", costs=True)
+PROFILE = FactRow[Profile]("profile", Profile, "profile of its compile", "compiled", costs=True)
 """What the compile spent its time on; compiles again where it was not profiled."""
-TIMES: Fact[tuple[Timing, ...]] = Fact("times", tuple[Timing, ...], "times", "", lambda holder: ())
+TIMES = FactRow[tuple[Timing, ...]]("times", tuple[Timing, ...], "times", "", lambda holder: ())
 """Seconds of the steps done so far."""
 
 SAVED = (

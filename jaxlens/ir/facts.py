@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from jaxlens.ir.bytecode import FunctionBytecode
 from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.lazy import lazy
 from jaxlens.ir.stage import StageInfo
@@ -530,6 +529,46 @@ class TapeStep:
     wrote: tuple[str, ...] = ()
     raised: str = ""
     code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BytecodeInstruction:
+    """One instruction of Python's virtual machine, as `dis` says it; they differ by version.
+
+    Attributes:
+        offset: Its position in the bytecode, in bytes.
+        name: Its name ("BINARY_OP").
+        argument: Its argument as `dis` shows it ("+", "x", "to 24"); "" for none.
+        line: The line that it was compiled from.
+        end_line: The last line of the expression that it was compiled from.
+        column: First column of that expression in bytes, from 0; -1 where unknown.
+        end_column: Column after its last; -1 where unknown.
+    """
+
+    offset: int
+    name: str
+    argument: str
+    line: int
+    end_line: int = 0
+    column: int = -1
+    end_column: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionBytecode:
+    """The bytecode of one function.
+
+    Attributes:
+        key: The file as Python knows it, the key of `Capture.sources`.
+        file: The same file by its short name.
+        function: Qualified name.
+        instructions: In the order of the bytecode.
+    """
+
+    key: str
+    file: str
+    function: str
+    instructions: tuple[BytecodeInstruction, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import dis
 from types import CodeType
 
-from jaxlens.ir.bytecode import BytecodeInstruction, FunctionBytecode
+from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode
 from jaxlens.ir.spans import describe
 
 _LONG = 60  # characters of a constant

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir.driver import Extra, RecordedDriver
-from jaxlens.ir.fact import SAVED, Fact, T
+from jaxlens.ir.fact import SAVED, FactRow, T
 from jaxlens.ir.facts import (
     KERNEL_TEXTS,
     Kernel,
@@ -128,7 +128,7 @@ class SavedDriver(RecordedDriver):
     def _absent(self, name: str) -> UnavailableError:
         return UnavailableError(self._missing.get(name, f"{name} is not in this file"))
 
-    def fact(self, row: Fact[T]) -> T:
+    def fact(self, row: FactRow[T]) -> T:
         held: dict[str, Any] = self._facts
         if row.name not in held and row.name in ("kernels", "sources"):
             if row.name in self._missing:

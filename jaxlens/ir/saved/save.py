@@ -14,7 +14,7 @@ from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.driver import Driver
-from jaxlens.ir.fact import KERNELS, SAVED, SOURCES, Fact, T
+from jaxlens.ir.fact import KERNELS, SAVED, SOURCES, FactRow, T
 from jaxlens.ir.facts import (
     KERNEL_TEXTS,
     Kernel,
@@ -131,7 +131,7 @@ class _Writer:
             **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self._texts.items()},
         }
 
-    def _fact(self, row: Fact[T]) -> T | None:
+    def _fact(self, row: FactRow[T]) -> T | None:
         return self._ask(row.name, row.stage, lambda: self._driver.fact(row))
 
     def _ask(self, name: str, stage: str, ask: Callable[[], T]) -> T | None:
@@ -182,7 +182,7 @@ class _Writer:
         return row
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
-        row: Fact[Any]
+        row: FactRow[Any]
         for row in SAVED:
             if row.costs and row.name not in self._driver.recorded():
                 continue

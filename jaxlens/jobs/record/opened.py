@@ -13,7 +13,7 @@ from jaxlens import compat
 from jaxlens.captures import Capture, load_with
 from jaxlens.compat.lowering import hlo_text
 from jaxlens.errors import LensError, UnavailableError, first_line
-from jaxlens.ir.fact import KERNELS, Fact, T
+from jaxlens.ir.fact import KERNELS, FactRow, T
 from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.saved.driver import SavedDriver
@@ -42,7 +42,7 @@ class ProgramOfRecord(SavedDriver):
 
     holder = "the record of a job"
 
-    def fact(self, row: Fact[T]) -> T:
+    def fact(self, row: FactRow[T]) -> T:
         try:
             return super().fact(row)
         except UnavailableError:

@@ -487,7 +487,7 @@ class Looking:
         from jaxlens import api
         from jaxlens.capturing import is_program
 
-        take = self._magic.take
+        take, program = self._magic.take, is_program(call.function)
         try:
             capture = api.take(
                 call.function,
@@ -500,11 +500,10 @@ class Looking:
                 core=take.core,
             )
         except (OptionError, TargetError) as error:
-            program = is_program(call.function)
             if isinstance(error, TargetError) or take.transforms or call.shapes or program:
                 raise LineError(error) from None
             raise
-        if not is_program(call.function):
+        if not program:
             # Errors of tracing are raised here; the tape records one trace, which is the first.
             show = self._magic.show
             try:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.bytecode import BytecodeInstruction, FunctionBytecode
-from jaxlens.ir.facts import Source, TapeStep
+from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.report import Cell, Finding, Report, Table, barred, count

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import zip_longest
 
-from jaxlens.ir.bytecode import BytecodeInstruction
+from jaxlens.ir.facts import BytecodeInstruction
 from jaxlens.questions.trace.bytecode import (
     Bytecode,
     BytecodeFunction,

@@ -13,7 +13,7 @@ from typing import Any
 from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.fact import Fact, T
+from jaxlens.ir.fact import FactRow, T
 from jaxlens.ir.facts import Memory, Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
@@ -172,7 +172,7 @@ class _Recompiled(OutputDriver):
             raise UnavailableError("XLA has no cost analysis of it")
         return self._cost
 
-    def fact(self, row: Fact[T]) -> T:
+    def fact(self, row: FactRow[T]) -> T:
         """Returns a fact; those of the trace do not depend on the compile."""
         return self._first.fact(row) if row.stage == "jaxpr" else super().fact(row)
 

@@ -251,8 +251,6 @@ def test_one_line_for_a_wrong_word(run):
 def test_a_fault_of_jaxlens_is_not_the_users(run, shell, monkeypatch):
     cell_done = "jaxlens.questions.session.verbs.SessionWatch.cell_done"
     monkeypatch.setattr(cell_done, lambda self: 1 / 0)
-        "jaxlens.questions.session.verbs.SessionWatch.cell_done", lambda self: 1 / 0
-    )
     ran = run("x = 3")
     assert ran.ok
     assert "jaxlens is off: ZeroDivisionError: division by zero" in ran.out
