@@ -24,7 +24,7 @@ from jaxlens.ir.facts import (
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FactRow(Generic[T]):
     """A fact of a program.
 
