@@ -1,4 +1,6 @@
-"""What is written from the rows of questions: README's table, `__all__`, and the types of verbs.
+"""What is written from the folders of questions: README's table, `__all__`, and their verbs.
+
+A verb is made of a row alone, or is a name in `__all__` of a question's `verbs.py`.
 
 `python3 .dev index` writes them anew; a test fails where they do not fit.
 """
@@ -59,17 +61,33 @@ def verbs(rows: tuple[Any, ...]) -> dict[str, tuple[str, str]]:
 
 
 def package(text: str, rows: tuple[Any, ...]) -> str:
-    """The text of `jaxlens/__init__.py` with the verbs of the rows."""
-    made = {name: facts for name, facts in verbs(rows).items() if name not in _own(text)}
-    homes: dict[str, set[str]] = {}
+    """The text of `jaxlens/__init__.py` with the verbs of all questions."""
+    written = written_verbs()
+    public = {f"jaxlens.questions.{home}.verbs": names for home, names in written.items()}
+    own = {*_own(text), *(name for names in written.values() for name in names)}
+    made = {name: facts for name, facts in verbs(rows).items() if name not in own}
+    imported = {home: set(names) for home, names in public.items()}
     for home, facts in made.values():
-        homes.setdefault(home, set()).add(facts)
-    lines = [f"    from {home} import {', '.join(sorted(homes[home]))}\n" for home in sorted(homes)]
-    lines = ["if TYPE_CHECKING:\n", *lines, "\n"]
-    lines += [f"    {name}: Callable[..., Answer[{made[name][1]}]]\n" for name in sorted(made)]
-    text = VERBS.sub(lambda _: "".join([*lines, "\n"]), text)
-    names = sorted({*_own(text), *made, "__version__"})
+        imported.setdefault(home, set()).add(facts)
+    lines = ["if TYPE_CHECKING:"]
+    for home in sorted(imported):
+        lines += _wrapped(f"    from {home} import ", sorted(imported[home]), "")
+    lines += ["", *(f"    {name}: Callable[..., Answer[{made[name][1]}]]" for name in sorted(made))]
+    lines += ["", "_VERBS = {"]
+    for home, names in written.items():
+        lines += _wrapped(f'    "{home}": ', [f'"{name}"' for name in names], ",")
+    text = VERBS.sub(lambda _: "\n".join([*lines, "}", "", ""]), text)
+    names = sorted({*own, *made, "__version__"})
     return ALL.sub(lambda _: "".join(f'    "{name}",\n' for name in names), text)
+
+
+def _wrapped(head: str, names: list[str], end: str) -> list[str]:
+    """Some names as the formatter has them: in one line where they fit."""
+    many = f"{', '.join(names)}{',' if end and len(names) == 1 else ''}"
+    line = f"{head}({many}){end}" if end else f"{head}{many}"
+    if len(line) <= 100:
+        return [line]
+    return [f"{head}(", *(f"        {name}," for name in names), f"    ){end}"]
 
 
 def _own(text: str) -> set[str]:
@@ -78,6 +96,18 @@ def _own(text: str) -> set[str]:
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     ours = [node for node in imports if str(node.module).startswith("jaxlens")]
     return {alias.name for node in ours for alias in node.names}
+
+
+def written_verbs() -> dict[str, tuple[str, ...]]:
+    """The public names of each question's `verbs.py`."""
+    from jaxlens import questions
+
+    found = {}
+    for path in sorted(Path(questions.__path__[0]).glob("*/verbs.py")):
+        module = import_module(f"jaxlens.questions.{path.parent.name}.verbs")
+        if names := tuple(sorted(getattr(module, "__all__", ()))):
+            found[path.parent.name] = names
+    return found
 
 
 def write(root: Path) -> None:

@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.lens_widget import Lenses
-    from jaxlens.questions.arrays.verbs import arrays
-    from jaxlens.questions.compare.verbs import compare, receipt
-    from jaxlens.questions.failure.verbs import explain
-    from jaxlens.questions.memory.verbs import fits
-    from jaxlens.questions.recompiles.verbs import (
-        RecompileLog,
-        assert_compiles,
-        key,
-        recompiles,
-        watch,
-    )
-    from jaxlens.questions.timeline.verbs import timeline
-    from jaxlens.questions.trace.verbs import ladder
-    from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer, without
     from jaxlens.recorded import runs
     from jaxlens.recording import record
     from jaxlens.views.answer import Answer
@@ -44,19 +30,33 @@ if TYPE_CHECKING:
 
 # verbs of rows
 if TYPE_CHECKING:
+    from jaxlens.questions.arrays.verbs import arrays
+    from jaxlens.questions.compare.verbs import compare, receipt
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.cost.roofline import CostFacts
+    from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.report import MemoryFacts
+    from jaxlens.questions.memory.verbs import fits
     from jaxlens.questions.nan.facts import FirstNan
     from jaxlens.questions.numerics.facts import Numerics
+    from jaxlens.questions.recompiles.verbs import (
+        RecompileLog,
+        assert_compiles,
+        key,
+        recompiles,
+        watch,
+    )
     from jaxlens.questions.sharding.facts import Sharding
     from jaxlens.questions.silent.facts import Silent
+    from jaxlens.questions.timeline.verbs import timeline
     from jaxlens.questions.times.facts import Times
     from jaxlens.questions.trace.bytecode import Bytecode
     from jaxlens.questions.trace.tape import Tracing
     from jaxlens.questions.trace.tree.facts import Depth
+    from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.values.facts import Values
+    from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer, without
 
     bytecode: Callable[..., Answer[Bytecode]]
     captured: Callable[..., Answer[Captured]]
@@ -71,6 +71,17 @@ if TYPE_CHECKING:
     times: Callable[..., Answer[Times]]
     tree: Callable[..., Answer[Depth]]
     values: Callable[..., Answer[Values]]
+
+_VERBS = {
+    "arrays": ("arrays",),
+    "compare": ("compare", "receipt"),
+    "failure": ("explain",),
+    "memory": ("fits",),
+    "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles", "watch"),
+    "timeline": ("timeline",),
+    "trace": ("ladder",),
+    "variants": ("bisect", "edit", "extract", "reproducer", "without"),
+}
 
 # end
 
@@ -130,17 +141,6 @@ __all__ = [
 ]
 
 _API = ("compile", "explore", "glossary", "hlo", "jaxpr")
-_VERBS = {  # of questions, in their folders
-    "arrays": ("arrays",),
-    "compare": ("compare", "receipt"),
-    "failure": ("explain",),
-    "memory": ("fits",),
-    "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles", "watch"),
-    "timeline": ("timeline",),
-    "trace": ("ladder",),
-    "variants": ("bisect", "edit", "extract", "reproducer", "without"),
-}
-
 _HOMES = (
     {
         "Answer": "jaxlens.views.answer",

@@ -7,6 +7,8 @@ from typing import Any
 from jaxlens.questions.arrays.report import LiveArrayFacts, document, facts, report
 from jaxlens.views.answer import Answer
 
+__all__ = ["arrays"]
+
 
 def arrays(names: Mapping[str, Any] | None = None) -> Answer[LiveArrayFacts]:
     """What lives on each device, and what grew? Looks at the live arrays of this process.

@@ -10,6 +10,8 @@ from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.report import Report
 from jaxlens.views.answer import Answer
 
+__all__ = ["compare", "receipt"]
+
 
 def compare(
     before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from jaxlens.views.view import View
 
+__all__ = ["explain"]
+
 
 def explain(error: BaseException | None = None, *, remedies: bool = True) -> View | None:
     """Explains why tracing failed: the line, the traced value, and what to write instead.

@@ -13,6 +13,8 @@ from jaxlens.questions.memory.row import FITS, MEMORY
 from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
+__all__ = ["fits"]
+
 
 def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:
     """Will it fit a device, and if not, what would make it? Nothing is run.

@@ -30,6 +30,8 @@ from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
 from jaxlens.views.answer import Answer
 
+__all__ = ["RecompileLog", "assert_compiles", "key", "recompiles", "watch"]
+
 
 class RecompileLog:
     """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.

@@ -21,6 +21,8 @@ from jaxlens.questions.timeline.trace_events import trace_events
 from jaxlens.questions.timeline.view import document
 from jaxlens.views.answer import Answer
 
+__all__ = ["timeline"]
+
 
 class TimelineAnswer(Answer[TimelineFacts]):
     """A run as a view with facts, which is saved as a trace too."""

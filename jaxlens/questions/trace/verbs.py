@@ -9,6 +9,8 @@ from jaxlens.questions.trace.ladder import Ladder
 from jaxlens.questions.trace.row import LADDER, all_rungs
 from jaxlens.views.answer import Answer
 
+__all__ = ["ladder"]
+
 
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:
     """Shows what each transform makes: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.

@@ -11,6 +11,8 @@ from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.extracted import Extracted
 from jaxlens.questions.variants.runs import Reproducer
 
+__all__ = ["bisect", "edit", "extract", "reproducer", "without"]
+
 
 @overload
 def edit(capture: Capture, stage: str, /) -> str: ...
