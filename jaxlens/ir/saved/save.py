@@ -166,7 +166,7 @@ class _Writer:
         return to_json(self._fact(SOURCES) or {})
 
     def _passes(self) -> Iterator[dict[str, Any]]:
-        for dump in self._ask("passes", "passes", self._driver.passes) or ():
+        for dump in self._ask("passes", "passes", lambda: self._driver.passes()) or ():
             row = {name: getattr(dump, name) for name in _PASS}
             yield {**row, "title": dump.stage.title, "text": len(self._texts["hlo"])}
             self._texts["hlo"].append(dump.stage.raw)

@@ -13,9 +13,10 @@ from flax import nnx
 import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
-from jaxlens.program.published_limits import target_of, within
+from jaxlens.program.published_limits import target_of
 from jaxlens.questions.memory import checkpoint, fits
 from jaxlens.questions.memory.checkpoint import Tried
+from jaxlens.questions.memory.fits import within
 
 pytestmark = pytest.mark.backend
 N = 1 << 20
