@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
-from jaxlens.capturing import Function, as_capture, captured
+from jaxlens.capturing import Function, as_capture
 from jaxlens.errors import LensError, OptionError
 from jaxlens.options import CompilePanes
 from jaxlens.question import Question
@@ -39,11 +39,12 @@ def _verb(question: Question[F], name: str) -> Callable[..., Answer[F]]:
     """Returns the verb of a question; its docstring is made of the row and the lens function's."""
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
+        from jaxlens import capturing
         from jaxlens.answers import ask
 
         options = {option.name: option for option in question.choices}
         keywords = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
-        cap = captured(name, f, args, {} if keywords else kwargs)
+        cap = capturing.captured(name, f, args, {} if keywords else kwargs)
         CompilePanes(run=keywords.get("run", 0))  # raises for a negative count of runs
         values = {name: options[name].read(value) for name, value in keywords.items()}
         return ask(question, cap, **values)

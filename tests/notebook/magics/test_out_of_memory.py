@@ -10,7 +10,7 @@ from jax._src import compiler
 
 import jaxlens
 from jaxlens.notebook.magics import look
-from jaxlens.questions.memory import fits
+from jaxlens.program import published_limits
 from jaxlens.questions.memory.measure.out_of_memory import wanted_bytes
 from jaxlens.questions.memory.verbs import out_of_memory
 
@@ -151,7 +151,7 @@ def test_the_magic_compiles_for_the_device_as_the_verb_does(run, monkeypatch):
         return capture(self, call, target)
 
     monkeypatch.setattr(look.Looking, "_capture", noted)
-    monkeypatch.setattr(fits, "target_of", lambda device: "cpu")
+    monkeypatch.setattr(published_limits, "target_of", lambda device: "cpu")
     run("import jax.numpy as jnp\nf = lambda x: x + 1\nx = jnp.ones(8)")
     assert "It fits" in run("%compile --fits h100 f(x)").shown
     assert asked == ["cpu"]
