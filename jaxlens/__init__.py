@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from jaxlens import course
     from jaxlens.api import compile, explore, glossary, hlo, jaxpr
-    from jaxlens.ask import side_by_side
     from jaxlens.captures import Capture, load
     from jaxlens.capturing import capture
     from jaxlens.errors import LensError, RecompileError
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recorded import runs
     from jaxlens.recording import record
+    from jaxlens.viewer.side_by_side import side_by_side
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
 
@@ -154,6 +154,7 @@ _HOMES = (
         "record": "jaxlens.recording",
         "runs": "jaxlens.recorded",
         "load": "jaxlens.captures",
+        "side_by_side": "jaxlens.viewer.side_by_side",
         "sweep": "jaxlens.jobs.sweeps.sweep",
     }
     | dict.fromkeys(_API, "jaxlens.api")

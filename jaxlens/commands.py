@@ -202,7 +202,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 def _explored(name: str, path: str, options: argparse.Namespace) -> int:
     from jaxlens.api import explore, take
-    from jaxlens.ask import on_targets as side_by_side
+    from jaxlens.viewer.side_by_side import on_targets
 
     function = _function(name, path)
     if not options.shapes and (needed := _needed(function)):
@@ -219,7 +219,7 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
             programs[target] = error
     first, *others = programs.values()
     several = others or isinstance(first, LensError)
-    view = side_by_side(list(programs.items()), "explore") if several else explore(first)
+    view = on_targets(list(programs.items()), "explore") if several else explore(first)
     return _written(view.save, options.output or Path(f"{path}.html"))
 
 

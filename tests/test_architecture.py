@@ -54,14 +54,13 @@ OF_JAX = {"core", "compat", "lines", "stages", "keys", "listen", "taps", "jobs",
 # What does not follow the three rules yet: a room or a question, and the questions (or the room
 # above it) that it reaches. It only shrinks: the test fails on a row that is no longer needed.
 NOT_TURNED: dict[str, str] = {
-    "ask": "compare",
-    "jobs": "compare memory",
-    "notebook": "compare recompiles",
+    "jobs": "memory",
+    "notebook": "recompiles",
     "pytest_plugin": "compare",
     "questions/compare": "cost",  # which uses sharding
     "questions/variants": "compare",
     "stages": "keys",  # the verdict before a trace
-    "viewer": "compare cost memory times",
+    "viewer": "cost memory times",
 }
 
 

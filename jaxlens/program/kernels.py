@@ -11,6 +11,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.ir.trips import CONTROL, trips
 from jaxlens.program.sentences import fusion_kind, lines_of, listed, opcodes
@@ -157,3 +158,8 @@ def what(work: Work) -> str:
     names = opcodes(work.inside)
     kind = fusion_kind(work.node) if work.node.opcode == "fusion" else ""
     return f"{names} ({kind})" if kind.startswith("custom") else names
+
+
+def joins(node: Node, module: Module) -> tuple[Node, ...]:
+    """Returns the fused operations, without parameters, constants, tuples and bitcasts."""
+    return tuple(inner for inner in inside(node, module) if inner.opcode not in PLUMBING)

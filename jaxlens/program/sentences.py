@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import groupby
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Input, Source, root_name
+from jaxlens.ir.facts import Input, Program, Source, Target, root_name
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo.library_products import label
 from jaxlens.program.subject import Subject
@@ -135,3 +136,19 @@ class Quoter:
         lines = self._lines[span.key]
         text = lines[span.line - 1].strip() if 0 < span.line <= len(lines) else ""
         return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def device(target: Target) -> str:
+    """Returns number and kind of devices: "cpu", "8 x NVIDIA H200"."""
+    kind = target.kind or target.platform
+    return f"{target.devices} x {kind}" if target.devices > 1 else kind
+
+
+def title(program: Program) -> str:
+    """Returns a function's name in the calls of its transforms: `grad(loss)`."""
+    return reduce(lambda name, by: f"{by}({name})", reversed(program.transforms), program.name)
+
+
+def called(program: Program) -> str:
+    """Returns a call in short: `grad(loss)(f32[8,128], f32[4])`."""
+    return f"{title(program)}({listed([str(leaf.type) for leaf in program.inputs], 4)})"

@@ -78,7 +78,7 @@ class Receipts:
 
     def _failure(self, receipt: "Receipt", compiled: bool) -> str:
         """Returns why a receipt fails; "" where it does not."""
-        from jaxlens.questions.compare.causes import title
+        from jaxlens.program.sentences import title
         from jaxlens.questions.compare.receipt_record import changes, is_whole, record
 
         config, id, measured = self._item.config, self._item.nodeid, self._measured

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxlens.questions.compare.side_by_side import SideBySide, report
 from jaxlens.questions.memory.report import report as memory_report
 from jaxlens.render.document import Block, Findings, Listing, Tab, TableBlock, Tabs
 from jaxlens.viewer import compile as compile_view
 from jaxlens.viewer.compile import Overview
+from jaxlens.viewer.side_by_side_report import SideBySide, report
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import jaxpr_tab, pane, shortened, stage_pane
 from jaxlens.views.report_blocks import report_blocks

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens import ask
 from jaxlens.errors import OptionError, TargetError
-from jaxlens.questions.compare.figures import Figures
+from jaxlens.program.figures import Figures
 from jaxlens.render.document import Listing, TableBlock, Tabs, walk
+from jaxlens.viewer.side_by_side import on_targets
 from tests.support.paths import RECORDS
 
 NAMES = ("cpu", "gpu-h100", "tpu-v5e-2x2")
@@ -125,7 +125,7 @@ def test_a_program_that_is_missing_or_does_not_compile_is_a_column_that_says_why
         ("tpu:v9", TargetError("no target 'tpu:v9' here")),
     ]
 
-    shown = ask.on_targets(programs)
+    shown = on_targets(programs)
     assert [one.missing for one in shown.columns] == [
         "",
         f"it does not compile for {kind}: NotImplementedError: no lowering of scatter",
@@ -140,7 +140,7 @@ def test_nothing_to_show_is_an_error():
         jaxlens.side_by_side()
 
     with pytest.raises(TargetError, match="no target"):
-        ask.on_targets([("tpu", TargetError("no target 'tpu' here"))])
+        on_targets([("tpu", TargetError("no target 'tpu' here"))])
 
 
 def test_flops_that_are_not_all_counted_are_said_to_be():

@@ -29,9 +29,9 @@ from jaxlens.jobs.sweeps.points import FIGURES, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import report
 from jaxlens.jobs.sweeps.worker import measure as measure_capture
 from jaxlens.jobs.sweeps.worker import measured, one_line
+from jaxlens.program.figures import Figures
 from jaxlens.program.published_limits import Capacity, capacity
 from jaxlens.program.subject import devices
-from jaxlens.questions.compare.figures import Figures
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags

@@ -20,7 +20,7 @@ from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Program
 from jaxlens.ir.jaxpr.canonical import ADDRESS
-from jaxlens.questions.compare.figures import Figures
+from jaxlens.program.figures import Figures
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.child.main import input_arrays, serve
 from jaxlens.stages.compile.output_driver import OutputDriver

@@ -427,18 +427,18 @@ class Looking:
                 raise LineError(error) from None
             except Exception:
                 # What does not compile for a target of the line is answered, and not run instead.
-                from jaxlens.questions.compare.side_by_side import uncompiled
+                from jaxlens.viewer.side_by_side_report import uncompiled
 
                 if targets and (why := uncompiled(capture)):
                     raise LineError(why) from None
                 raise
 
         def beside(targets: Sequence[str]) -> "View":
-            from jaxlens import ask
+            from jaxlens.viewer.side_by_side import on_targets
 
             programs = self._captures(call, targets)
             try:
-                return ask.on_targets(programs, magic.verb, magic.show.get("full", False)).compute()
+                return on_targets(programs, magic.verb, magic.show.get("full", False)).compute()
             except LensError as error:
                 raise LineError(error) from None
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.questions.compare.figures import FIGURES, Unit
+from jaxlens.program.figures import FIGURES, Unit
 from jaxlens.report import read_amount
 
 _EXAMPLES: Mapping[Unit, str] = {"": "12", "flop": "1e9 or 2Gflop", "B": "1e6 or 2GB"}

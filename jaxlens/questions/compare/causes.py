@@ -5,12 +5,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import reduce
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input, Program, Target
 from jaxlens.ir.graph import Node
-from jaxlens.program.sentences import Quoter, listed
+from jaxlens.program.sentences import Quoter, device, listed, title
 from jaxlens.program.subject import Given
 from jaxlens.report import count
 
@@ -154,22 +153,6 @@ def _is_untuned(target: Target, other: Target) -> bool:
 
 def _presence(target: Target) -> str:
     return "for an absent device" if target.absent else "on the device"
-
-
-def device(target: Target) -> str:
-    """Returns number and kind of devices: "cpu", "8 x NVIDIA H200"."""
-    kind = target.kind or target.platform
-    return f"{target.devices} x {kind}" if target.devices > 1 else kind
-
-
-def title(program: Program) -> str:
-    """Returns a function's name in the calls of its transforms: `grad(loss)`."""
-    return reduce(lambda name, by: f"{by}({name})", reversed(program.transforms), program.name)
-
-
-def called(program: Program) -> str:
-    """Returns a call in short: `grad(loss)(f32[8,128], f32[4])`."""
-    return f"{title(program)}({listed([str(leaf.type) for leaf in program.inputs], 4)})"
 
 
 def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:

@@ -22,11 +22,10 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
 from jaxlens.program import counted as cost
+from jaxlens.program.figures import FIGURES, Figures
 from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes
+from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
 from jaxlens.questions.compare.bounds import read_bounds
-from jaxlens.questions.compare.causes import title
-from jaxlens.questions.compare.figures import FIGURES, Figures
 from jaxlens.questions.cost import report as cost_report
 from jaxlens.questions.memory import report as memory
 from jaxlens.report import Finding, amount

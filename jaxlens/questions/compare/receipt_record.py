@@ -23,9 +23,9 @@ from jaxlens.ir.facts import Target
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import printed_kind
 from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import lines_of, listed
+from jaxlens.program.sentences import device, lines_of, listed
 from jaxlens.program.subject import Given
-from jaxlens.questions.compare.causes import device, edited_lines, line_text
+from jaxlens.questions.compare.causes import edited_lines, line_text
 from jaxlens.questions.compare.receipt import Receipt, value_text
 from jaxlens.report import count, tally
 

@@ -11,10 +11,10 @@ from math import log2
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.links.match.across_edits import Pairs
+from jaxlens.program.figures import FIGURES, Metric
 from jaxlens.program.sentences import listed
 from jaxlens.questions.compare.causes import subject
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
-from jaxlens.questions.compare.figures import FIGURES, Metric
 from jaxlens.questions.compare.tables import tables
 from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count, tally
 

@@ -42,7 +42,7 @@ AGAINST: Question[Any] = Question(
 AGAINST_JAXPR = replace(AGAINST, verb="jaxpr", panel=0, python="", place=130)
 
 
-USES = ("fusion", "memory")
+USES = ("memory",)
 ROWS = (
     AGAINST,
     AGAINST_JAXPR,

@@ -9,10 +9,10 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import Pairs
+from jaxlens.program.figures import FIGURES, Metric
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import opcodes
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
-from jaxlens.questions.compare.figures import FIGURES, Metric
 from jaxlens.report import Cell, Table, amount, barred, cells, count, duration
 
 _ROWS = 60

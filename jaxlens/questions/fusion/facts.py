@@ -186,11 +186,6 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     )
 
 
-def joins(node: Node, module: Module) -> tuple[Node, ...]:
-    """Returns the fused operations, without parameters, constants, tuples and bitcasts."""
-    return tuple(inner for inner in inside(node, module) if inner.opcode not in PLUMBING)
-
-
 def _fused(
     node: Node, times: int, traffic: Traffic, change: ProgramChange, estimate: float | None
 ) -> Fused:

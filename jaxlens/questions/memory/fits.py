@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
+from jaxlens.program.buffer_assignment import read
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
 from jaxlens.questions.memory.donation import donatable, donations, option
-from jaxlens.questions.memory.peak import MemoryUse, memory_use, read
+from jaxlens.questions.memory.peak import MemoryUse, memory_use
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
 
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said

@@ -15,7 +15,6 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, why_unavailable
-from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
@@ -25,12 +24,12 @@ from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.links.instruction_atoms import TRIVIAL
+from jaxlens.program.buffer_assignment import read, reserved
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of
 from jaxlens.questions.memory.buffer_origins import Origin, Origins
 from jaxlens.questions.memory.constant_names import CapturedNames
 from jaxlens.questions.memory.residuals import Saved, saved
-from jaxlens.report import total
 
 Kind = Literal["argument", "result", "constant", "temporary"]
 _KINDS: Mapping[Allocated, Kind] = {
@@ -191,16 +190,6 @@ def memory_use(capture: Capture) -> MemoryUse:
     )
 
 
-def reserved(sizes: Memory, assignment: buffers.Buffers | None, ranges: Live | None) -> int | None:
-    """Returns the bytes that a program allocates from start to end; None where unknown."""
-    whole = total((sizes.arguments, sizes.outputs, sizes.temporaries))
-    if whole is None:
-        return None
-    whole += (assignment.bytes("constant") if assignment else 0) - (sizes.aliases or 0)
-    # On some devices XLA's sizes omit tables of pointers.
-    return max(whole, ranges.bytes if ranges else 0)
-
-
 def _by_line(values: Iterable[Owned]) -> dict[str, int]:
     by_line: Counter[str] = Counter()
     for value in values:
@@ -274,14 +263,6 @@ def timeline(capture: Capture) -> Timeline | None:
         frozenset(n for n, id in enumerate(assignment.order) if id in trivial),
         space_name(0, platform) if live_spaces(assignment) else "Memory",
     )
-
-
-def read(capture: Capture) -> buffers.Buffers | None:
-    """Returns XLA's buffer assignment; None where there is none."""
-    try:
-        return buffers.read(capture.buffers)
-    except LensError:
-        return None
 
 
 def owners(

@@ -11,9 +11,9 @@ from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.ir.needs import Needs
 from jaxlens.program.counted import Cost
+from jaxlens.program.figures import FIGURES, Figures
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import devices
-from jaxlens.questions.compare.figures import FIGURES, Figures
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration, tally
 
 _ROWS = (

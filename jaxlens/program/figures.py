@@ -17,11 +17,11 @@ from jaxlens.ir.hlo.buffers import Buffers
 from jaxlens.ir.hlo.live_ranges import Live, live, spaces
 from jaxlens.ir.trips import RunCount, runs
 from jaxlens.program import counted as cost
+from jaxlens.program.buffer_assignment import read, reserved
 from jaxlens.program.fusion_change import operations
 from jaxlens.program.kernel_cost import instruction_costs
+from jaxlens.program.kernels import joins
 from jaxlens.program.sentences import unknown_trips
-from jaxlens.questions.fusion.facts import joins
-from jaxlens.questions.memory.peak import read, reserved
 from jaxlens.report import total
 
 Unit = Literal["", "flop", "B"]
