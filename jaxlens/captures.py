@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxlens.errors import CaptureFileError, UnavailableError, nearest
+from jaxlens.errors import CaptureFileError, LensError, UnavailableError, nearest
 from jaxlens.ir import fact
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
@@ -26,6 +26,7 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
+from jaxlens.ir.hlo.buffers import Buffers, read
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
@@ -195,6 +196,14 @@ class Capture:
     def buffers(self) -> str:
         """XLA's buffer assignment, as XLA prints it."""
         return self.driver.fact(fact.BUFFERS)
+
+    @property
+    def assignment(self) -> Buffers | None:
+        """The same, read; None where there is none."""
+        try:
+            return read(self.buffers)
+        except LensError:
+            return None
 
     @property
     def fusion_log(self) -> str:

@@ -14,10 +14,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.columns import counts
 from jaxlens.ir.hlo.buffers import Buffers
-from jaxlens.ir.hlo.live_ranges import Live, live, spaces
+from jaxlens.ir.hlo.live_ranges import Live, live, reserved, spaces
 from jaxlens.ir.trips import RunCount, runs
 from jaxlens.program import counted as cost
-from jaxlens.program.buffer_assignment import read, reserved
 from jaxlens.program.fusion_change import operations
 from jaxlens.program.kernel_cost import instruction_costs
 from jaxlens.program.kernels import joins
@@ -69,7 +68,7 @@ class Figures:
     @cached_property
     def assignment(self) -> Buffers | None:
         """XLA's buffer assignment; None if the backend provides none."""
-        return read(self.capture)
+        return self.capture.assignment
 
     @cached_property
     def ranges(self) -> Live | None:

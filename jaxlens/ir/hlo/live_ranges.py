@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from jaxlens.ir.facts import Memory
 from jaxlens.ir.hlo.buffers import Allocation, Buffer, Buffers, Kind
+from jaxlens.report import total
 
 _COLOR = re.compile(r"\bcolor (\d{1,3})\b")
 
@@ -153,3 +155,13 @@ def _in_use(values: Iterable[LiveValue]) -> Iterator[tuple[int, int]]:
             in_place.append(size)
         total += max(in_place, default=0)
         yield total, position
+
+
+def reserved(sizes: Memory, assignment: Buffers | None, ranges: Live | None) -> int | None:
+    """Returns the bytes that a program allocates from start to end; None where unknown."""
+    whole = total((sizes.arguments, sizes.outputs, sizes.temporaries))
+    if whole is None:
+        return None
+    whole += (assignment.bytes("constant") if assignment else 0) - (sizes.aliases or 0)
+    # On some devices XLA's sizes omit tables of pointers.
+    return max(whole, ranges.bytes if ranges else 0)

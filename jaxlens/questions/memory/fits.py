@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
-from jaxlens.program.buffer_assignment import read
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
@@ -247,6 +246,6 @@ def allocates(capture: Capture, size: int) -> bool:
     """Whether a program has one allocation, or results or temporaries, of a number of bytes."""
     memory = capture.memory
     sizes = {memory.temporaries, memory.outputs}
-    assignment = read(capture)
+    assignment = capture.assignment
     sizes |= {one.size for one in assignment.allocations} if assignment else set()
     return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)

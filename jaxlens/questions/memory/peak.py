@@ -20,11 +20,10 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
 from jaxlens.ir.hlo.instructions import inputs_of
 from jaxlens.ir.hlo.library_products import is_scratch
-from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
+from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live, reserved
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.links.instruction_atoms import TRIVIAL
-from jaxlens.program.buffer_assignment import read, reserved
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of
 from jaxlens.questions.memory.buffer_origins import Origin, Origins
@@ -161,7 +160,7 @@ def memory_use(capture: Capture) -> MemoryUse:
         UnavailableError: The backend provides no sizes.
     """
     residuals = saved(capture)
-    assignment = read(capture)
+    assignment = capture.assignment
     ranges = live(assignment) if assignment else None
     at_peak = owners(capture, ranges, ranges.at_peak, residuals) if ranges else ()
     spaces = tuple(_spaces(capture, assignment, residuals)) if assignment else ()
@@ -247,7 +246,7 @@ class Timeline:
 
 def timeline(capture: Capture) -> Timeline | None:
     """Returns the values in memory over the schedule; None where XLA gives no live ranges."""
-    assignment = read(capture)
+    assignment = capture.assignment
     ranges = live(assignment) if assignment else None
     if assignment is None or ranges is None:
         return None
