@@ -1,6 +1,6 @@
 """What differs between two programs that should be one: their keys, devices, constants, lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 from jaxlens.errors import LensError
@@ -8,8 +8,10 @@ from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.record import RecordedCompile
-from jaxlens.jobs.record.collectives import StageOf
 from jaxlens.program.sentences import listed
+
+StageOf = Callable[[str, str], Stage | None]
+"""Gives the stage of a program, by the program's name and the stage's; None if it is not there."""
 
 _FEW = 3  # differences of one kind that are named
 _LONG = 240  # characters of a line of a program that is shown
