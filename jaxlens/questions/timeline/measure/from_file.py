@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jaxlens.errors import OptionError, ReadError, first_line
-from jaxlens.questions.timeline.events import RunTimeline
+from jaxlens.questions.timeline.events import Activity, Execution, RunTimeline
 from jaxlens.questions.timeline.measure import read_profile
 from jaxlens.questions.timeline.measure.function_log import FunctionLog
 from jaxlens.questions.timeline.measure.read_profile import Lines, ProfileEvent
@@ -72,7 +72,7 @@ def _of_lines(found: Lines) -> RunTimeline:
         known.executions,
     )
     activities = read_profile.owned(known.activities, executions)
-    events = (*main, *executions, *activities)
+    events: tuple[ProfileEvent | Execution | Activity, ...] = (*main, *executions, *activities)
     origin = min(e.start for e in events)
     end = max(e.end for e in main or events)
     named = _FUNCTIONS if functions.lines else _ELSEWHERE
