@@ -168,6 +168,21 @@ class Sized:
         return isinstance(other, Sized) and other.size == self.size
 
 
+class Rate:
+    value = 2.0
+
+
+def test_objects_that_could_be_equal():
+    f = jax.jit(lambda x, rate: x * rate.value, static_argnames="rate")
+    with jaxlens.recompiles() as log:
+        f(X, rate=Rate())
+        f(X, rate=Rate())
+    assert the_cure(log).text == (
+        "make rate once, and pass that object, or give Rate an __eq__ and a __hash__ over what it "
+        "holds"
+    )
+
+
 def test_objects_with_an_equality_of_their_own():
     f = jax.jit(lambda x, sized: jnp.resize(x, (sized.size,)), static_argnums=1)
     with jaxlens.recompiles() as log:
@@ -553,7 +568,7 @@ def test_a_state_that_gets_its_arrays_later():
 
 
 @pytest.mark.models
-def test_an_optimiser_made_anew_is_named_by_the_users_line():
+def test_an_optimiser_made_anew_is_to_be_made_once():
     optax = pytest.importorskip("optax")
 
     @functools.partial(jax.jit, static_argnames="tx")
@@ -565,13 +580,10 @@ def test_an_optimiser_made_anew_is_named_by_the_users_line():
         for _ in range(2):
             tx = optax.adam(0.1)
             update(X, state, tx)
-    line = log.log.compiles[0].line.line - 1
     assert log.findings[0].text.endswith(
         "because tx is static and each time another GradientTransformationExtraArgs."
     )
-    assert the_cure(log).text == (
-        f"make tx once, and pass that object (test_fixes.py:{line}: tx = optax.adam(0.1))"
-    )
+    assert the_cure(log).text == "make tx once, and pass that object"
 
 
 @pytest.mark.models
@@ -592,11 +604,7 @@ def test_an_optimiser_within_an_object_made_anew():
     again = log.log.compiles[1]
     assert again.reason == "optimizer.tx: kept in the pytree another object"
     assert "because optimizer.tx is kept in the pytree and was made anew." in log.findings[0].text
-    assert the_cure(log).text == (
-        "make optimizer.tx once, and use the same object each time "
-        f"(test_fixes.py:{again.line.line}: "
-        "nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param))"
-    )
+    assert the_cure(log).text == "make optimizer.tx once, and use the same object each time"
 
 
 def test_padding_names_all_arguments_that_change():
