@@ -141,11 +141,10 @@ def _static_as_data(cause: RecompileCause) -> Cure:
         )
     # The `__eq__` of `object` compares by identity.
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__
-    if cause.is_new_object or (by_identity and not isinstance(value, type)):
-        text = f"make {name} once, and pass that object"
-        if by_identity and not callable(value):
-            text += f", or give {type(value).__name__} an __eq__ and a __hash__ over what it holds"
-        return Cure(text, cause.equal_programs())
+    if (by_identity and not isinstance(value, type)) or (value is None and cause.is_new_object):
+        return _equal_objects(cause, value)
+    if cause.is_new_object:
+        return Cure(f"make {name} once, and pass that object", cause.equal_programs())
     failure = retrace.as_data(key, name)
     if failure is None:
         is_no_data = value is None or isinstance(value, str | bytes | type)
@@ -159,6 +158,27 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     if "_filter_jit" in getattr(getattr(key.inner(), "__code__", None), "co_qualname", ""):
         how = "as a jax.Array"
     return _traced(f"pass {name} as data: {how}", len(cause.values))
+
+
+def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
+    """Cure for static objects that compare by identity, each of which has its own program."""
+    name, equal = cause.name, cause.equal_programs()
+    if value is None:
+        return Cure(
+            f"pass an object as {name} that equals the earlier one: the same function object, or "
+            "one of a class with __eq__ and __hash__",
+            equal,
+        )
+    if callable(value) and hasattr(value, "__name__"):
+        text = f"pass the same function object as {name} each time: functions equal no other"
+        return Cure(text, equal)
+    kind = type(value).__name__
+    reason = f"{kind} has Python's own __eq__, by which each object differs from all others"
+    return Cure(
+        f"give {kind} an __eq__ and a __hash__ over what it holds (a frozen dataclass has them), "
+        f"so that values of {name} that are alike share a program",
+        f"{reason}; {equal}" if equal else reason,
+    )
 
 
 # ---- avals: pad, cast, or pass one kind of number -----------------------------------------------
