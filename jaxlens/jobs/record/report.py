@@ -170,9 +170,6 @@ def _trouble(job: JobFacts) -> Iterator[Finding]:
         label = f"process {process.process.index}"
         for text in process.process.trouble:
             yield Finding(f"The record of {label} is not complete: {text}.", "unknown")
-        if process.process.left_out:
-            more = count(process.process.left_out, "more compile")
-            yield Finding(f"{label.capitalize()} had {more}, which are not recorded.", "counted")
         if process.damaged:
             text = f"Files of {label} could not be read: {listed(process.damaged)}."
             yield Finding(text, "unknown")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from jaxlens.jobs.record.compiled_program import CompiledProgram
 
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
-_MOST = 10_000  # compiles that are recorded; of more, the number is
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
 _recordings: Counter[str] = Counter()  # of this process, by the folder's name
@@ -58,7 +57,6 @@ class Writer:
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
-        self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
         self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -109,10 +107,6 @@ class Writer:
         self, compile: RecordedCompile, lowered: LoweredProgram | None, executable: Any
     ) -> None:
         """A compile has ended; the program is None if there is none to write."""
-        if compile.number > _MOST:
-            with self._lock:
-                self._left_out += 1
-            return
         if lowered is None and compile.note:
             self._trouble(f"a program is left out: {compile.note}")
         self._count(len(lowered.text) if lowered else 0)
@@ -211,7 +205,6 @@ class Writer:
             self._process,
             **{"seconds": time.perf_counter() - self._zero, **self._end},
             operations=operations,
-            left_out=self._left_out,
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
