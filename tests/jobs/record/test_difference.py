@@ -94,14 +94,6 @@ def sized(job, bytes):
     return replace(job, functions=tuple(replace(f, bytes=bytes) for f in job.functions))
 
 
-def test_a_cast_of_many_inputs_is_one_change():
-    cast = [replace(p, text=p.text.replace("f32", "bf16")) for p in wider(1, 8, 64).call.parts]
-    other = compiled(1, program="bf16")
-    other = replace(other, call=replace(other.call, parts=tuple(cast)))
-    keys = ("11 inputs, such as w[0], are f32 in a, bf16 in b",)
-    assert changes([wider(1, 8, 64)], [other]) == (keys, ())
-
-
 def test_programs_of_one_key_are_compared_line_by_line():
     both = [[replace(compiled(1, program=p), program=p)] for p in ("0.1", "0.2")]
 
