@@ -18,10 +18,10 @@ from jaxlens.ir.facts import Stage
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.ir.saved.file import LARGEST_FILE
 from jaxlens.ir.saved.job_files import program_path, read_job
-from jaxlens.jobs.record.collectives import StageOf
 from jaxlens.jobs.record.difference import JobDifference, difference
 from jaxlens.jobs.record.difference import report as difference_report
 from jaxlens.jobs.record.facts import JobFacts, facts
+from jaxlens.jobs.record.program_difference import StageOf
 from jaxlens.jobs.record.report import report
 from jaxlens.jobs.record.view import difference_document, document
 from jaxlens.reading import read_file

@@ -98,8 +98,6 @@ def test_json_that_is_damaged_or_stands_for_much_is_refused_first(data, tmp_path
 DOORS = {
     "load": (jaxlens.load, "a.jaxlens"),
     "opened": (opened, "a.hlo"),
-    "timeline": (jaxlens.timeline, "a.json"),
-    "packed timeline": (jaxlens.timeline, "a.json.gz"),
     "profile": (jaxlens.timeline, "a.xplane.pb"),
     "receipts": (lambda path: receipts.read(path, {}), "a.json"),
     "sweep": (Journal, "a.json"),

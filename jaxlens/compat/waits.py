@@ -24,22 +24,15 @@ class _Reads:
 
     name: str
     begins: Callable[[], None]
-    ready: Callable[[], None]
 
     def wait(self, value: Any) -> bool:
-        """Whether a read of this value is about to wait; calls `begins` if so, else `ready`."""
-        if _waits(value):
+        """Whether a read of this value is about to wait; calls `begins` if so."""
+        if is_waiting := _waits(value):
             self.begins()
-            return True
-        values = value[:_MOST] if isinstance(value, list | tuple) else (value,)
-        if any(isinstance(one, jax.Array) for one in values):
-            self.ready()
-        return False
+        return is_waiting
 
 
-def mark_waits(
-    name: str, begins: Callable[[], None], ready: Callable[[], None]
-) -> Callable[[], None]:
+def mark_waits(name: str, begins: Callable[[], None]) -> Callable[[], None]:
     """Puts an event into the profile where Python waits for arrays, until the result is called.
 
     What is replaced meanwhile: `np.asarray` and its like, and what `_mark_values`, `_mark_method`
@@ -48,12 +41,11 @@ def mark_waits(
     Args:
         name: Name of the events.
         begins: Called before each of these waits, in the frame that waits.
-        ready: Called before a read of an array that is ready, which does not wait.
 
     Gone: reads by `float(x)` or `print(x)`, or `jax.block_until_ready` of several arrays, are in
     the profile only if the profiler itself records them.
     """
-    reads = _Reads(name, begins, ready)
+    reads = _Reads(name, begins)
     ends = (*(_mark(np, reader, reads) for reader in _READERS), _mark_values(reads))
     ends = (*ends, _mark_method(reads), _mark_batched(reads))
 

@@ -73,7 +73,6 @@ class RecordedProcess:
         ended: Whether its record was closed: not where it was killed, or still runs.
         seconds: Seconds from the start of the record until this was written, or to the exception.
         operations: Compiles of JAX's own functions that were called outside of jit, by name.
-        left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.
         start: Identity of the job's start, equal in all of its processes; "" where unknown.
         settings: What should be equal in all processes besides the program: versions of "jax",
@@ -91,7 +90,6 @@ class RecordedProcess:
     ended: bool = False
     seconds: float = 0.0
     operations: Mapping[str, int] = field(default_factory=dict)
-    left_out: int = 0
     trouble: tuple[str, ...] = ()
     start: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)

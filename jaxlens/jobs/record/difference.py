@@ -1,16 +1,15 @@
 """What changed between the records of two runs, function by function."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
 from jaxlens.ir.compile_log import KeyPart, KeyPartKind
 from jaxlens.ir.record import RecordedCompile
-from jaxlens.jobs.record.collectives import StageOf
 from jaxlens.jobs.record.facts import FunctionRow, JobFacts, identity
-from jaxlens.jobs.record.program_difference import differences, parts_differ
+from jaxlens.jobs.record.program_difference import StageOf, differences, parts_differ
 from jaxlens.program.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
@@ -18,7 +17,6 @@ _FEW = 3  # parts of a key that are named
 _RATIO = 1.2  # times of compiles that differ by less are not mentioned
 
 _Key: TypeAlias = tuple[tuple[KeyPartKind, str, str], ...]  # kind, name and text of each part
-_Texts: TypeAlias = dict[tuple[KeyPartKind, str], dict[str, None]]  # by kind and name of a part
 _Place: TypeAlias = tuple[str, int]  # a process, and which compile of a key it is there
 _Compiles: TypeAlias = dict[tuple[_Key, _Place], RecordedCompile]
 
@@ -81,50 +79,18 @@ def _keys(before: _Compiles, after: _Compiles, names: tuple[str, str]) -> Iterat
     """Yields what differs between the keys that only one of two runs compiled a function for."""
     keys = [dict.fromkeys(key for key, _ in own) for own in (before, after)]
     alone = [[key for key in own if key not in keys[1 - n]] for n, own in enumerate(keys)]
-    # Part by part: a batch that has one size more is no change of each weight of the model.
-    texts = [_texts(own or keys[n]) for n, own in enumerate(alone)]
-    parts = [
-        [*_new_parts(texts[n], texts[1 - n], all(alone))] if own else []
-        for n, own in enumerate(alone)
-    ]
-    yield from parts_differ(parts[0], parts[1], names)
-    if any(parts):
-        return
-    # All texts are in both runs, but not together.
-    same = set.intersection(*(set(key) for own in keys for key in own)) if any(alone) else set()
-    for job, own in zip(names, alone, strict=True):
-        rests = [
-            ", ".join(f"{p[1]} {p[2]}" for p in key if p not in same)
-            or f"inputs in the order {', '.join(p[1] for p in key if p[0] == 'input')}"
-            for key in own
-        ]
-        if rests:
-            yield f"only {job} has {listed(rests, _FEW)}"
-
-
-def _texts(keys: Iterable[_Key]) -> _Texts:
-    """Returns the texts that each part has in keys, in order."""
-    texts: _Texts = {}
-    for kind, name, text in chain.from_iterable(keys):
-        texts.setdefault((kind, name), {})[text] = None
-    return texts
-
-
-def _new_parts(own: _Texts, other: _Texts, are_pairs: bool) -> Iterator[KeyPart]:
-    """Yields parts with the texts that another run does not have.
-
-    Args:
-        own: The texts of one run.
-        other: Those of the other.
-        are_pairs: Whether texts that only the other has are in the place of these; where there is
-            none in their place, they are in the part's name.
-    """
-    for part, texts in own.items():
-        there = other.get(part, {})
-        if new := [text for text in texts if text not in there]:
-            kind, name, text = *part, listed(new, _FEW)
-            is_name = not there or (are_pairs and any(t not in texts for t in there))
-            yield KeyPart(name if is_name else f"{name} {text}", kind, text)
+    if len(alone[0]) == len(alone[1]) == 1:
+        left, right = ([KeyPart(n, kind, text) for kind, n, text in own[0]] for own in alone)
+        if changed := [*parts_differ(left, right, names)]:
+            yield from changed
+            return
+    texts = [dict.fromkeys(chain.from_iterable(own)) for own in keys]
+    new = [[part for part in own if part not in texts[1 - n]] for n, own in enumerate(texts)]
+    for job, parts in zip(names, new, strict=True):
+        if parts:
+            yield f"only {job} has {listed([f'{name} {text}' for _, name, text in parts], _FEW)}"
+    if any(alone) and not any(new):
+        yield "the same arguments, in another order or combination"
 
 
 def _programs(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
-from jaxlens.jobs.record.collectives import StageOf
+from jaxlens.jobs.record.program_difference import StageOf
 from jaxlens.jobs.record.same_program import (
     Mismatch,
     attempts,

@@ -1,6 +1,6 @@
 """What differs between two programs that should be one: their keys, devices, constants, lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 from jaxlens.errors import LensError
@@ -8,8 +8,10 @@ from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.record import RecordedCompile
-from jaxlens.jobs.record.collectives import StageOf
 from jaxlens.program.sentences import listed
+
+StageOf = Callable[[str, str], Stage | None]
+"""Gives the stage of a program, by the program's name and the stage's; None if it is not there."""
 
 _FEW = 3  # differences of one kind that are named
 _LONG = 240  # characters of a line of a program that is shown
@@ -52,13 +54,6 @@ def parts_differ(
     """Yields what differs between two keys: the type of an argument, a static value, an option."""
     left, right = ({(p.kind, p.name): p.text for p in parts} for parts in (a, b))
     both = [key for key in left if key in right and left[key] != right[key]]
-    if both:  # one cast of many arrays is one change
-        old, new = (f"{side[both[0]].partition('[')[0]}[" for side in (left, right))
-        cast = [key for key in both if left[key].replace(old, new) == right[key]]
-        if len(cast) > _FEW:
-            types = f"{old[:-1]} in {names[0]}, {new[:-1]} in {names[1]}"
-            yield f"{len(cast):,} inputs, such as {cast[0][1]}, are {types}"
-            both = [key for key in both if key not in cast]
     texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
     if texts:
         is_order = sorted(left[key] for key in both) == sorted(right[key] for key in both)

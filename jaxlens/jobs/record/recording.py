@@ -140,7 +140,6 @@ class Recording(CompileWatch):
                 key_digest=digest,
                 devices=tuple(device.id for device in stack.devices),
             )
-            self._writer.begins()
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None

@@ -22,7 +22,6 @@ from jaxlens.report import (
 
 _ROWS = 200  # compiles in the table
 _SOURCES = 3  # functions that are named
-_SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
 
@@ -65,13 +64,6 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         yield Finding(f"{text}{programs} together, in one order.", "compared")
         return
     yield Finding(_apart(job.mismatch), "compared")
-    if waits := job.mismatch.waits:
-        text = "The first collective that does not fit, in which they can wait for each other"
-        # Two that only reduce by other operations run, and give numbers that are neither's.
-        yield Finding(f"{text} or get wrong numbers: {waits}.", "compared")
-    elif waits == "" and job.mismatch.first and job.mismatch.second:
-        text = "Its collectives fit each other in order, type and groups: no process need wait in "
-        yield Finding(f"{text}one of them, but its numbers may be wrong.", "compared")
 
 
 def _settings(job: JobFacts) -> Iterator[Finding]:
@@ -97,7 +89,7 @@ def _absent(job: JobFacts) -> Iterator[Finding]:
 
 
 def _ends(job: JobFacts) -> Iterator[Finding]:
-    """Yields which processes ended by an exception, or were not heard of as long as others."""
+    """Yields which processes ended by an exception."""
     for start in attempts(job.job):
         if len(start) < 2:
             continue
@@ -108,19 +100,6 @@ def _ends(job: JobFacts) -> Iterator[Finding]:
             if p.process.error:
                 text = f"{name} ended with {p.process.error}"
                 yield Finding(text, "counted", tail=f", after {at}.{waits}")
-            elif not p.process.ended and (silent := _silent(p, start)) > _SILENT:
-                text = f"{name} was last heard of long before the others: it may have been killed"
-                yield Finding(text, "compared", tail=f", after {at}, by {duration(silent)}.")
-
-
-def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
-    """Returns seconds from the last write of a process to the last of the others: the less of two.
-
-    One is by the hosts' clocks, which may differ, one from the starts of the records.
-    """
-    by_clock = max(p.process.started + p.seconds for p in start)
-    by_record = max(p.seconds for p in start)
-    return min(by_clock - process.process.started, by_record) - process.seconds
 
 
 def _called(compile: RecordedCompile) -> str:
@@ -144,12 +123,9 @@ def _apart(found: Mismatch) -> str:
             last = f"; the last one of {absent} is {_called(found.last)}" if found.last else ""
             called = f"{program}, {_called(compile)}"
             return f"{head}{absent} did not get to {called}, as {there} did{last}."
-        known = "; whether it has a collective is not known" if found.waits is None else ""
-        if found.waits == "":
-            known = "; it has no collective, in which others would wait"
         why = f" ({compile.call.reason})" if compile.call.changes else ""
         called = f"{_called(compile)}, {found.where}{why}"
-        return f"{head}{there} compiled one program more than {absent}, {called}{known}."
+        return f"{head}{there} compiled one program more than {absent}, {called}."
     what = "; ".join(found.differences) or "only its fingerprint is known"
     if len(groups) > 1:
         groups = [g + " (alike)" * (len(n) > 1) for g, n in zip(groups, found.groups, strict=True)]
@@ -194,9 +170,6 @@ def _trouble(job: JobFacts) -> Iterator[Finding]:
         label = f"process {process.process.index}"
         for text in process.process.trouble:
             yield Finding(f"The record of {label} is not complete: {text}.", "unknown")
-        if process.process.left_out:
-            more = count(process.process.left_out, "more compile")
-            yield Finding(f"{label.capitalize()} had {more}, which are not recorded.", "counted")
         if process.damaged:
             text = f"Files of {label} could not be read: {listed(process.damaged)}."
             yield Finding(text, "unknown")

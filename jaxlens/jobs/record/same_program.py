@@ -2,25 +2,20 @@
 
 Under `jax.distributed` all processes must run the same programs in the same order; where one does
 not, all wait in a collective. A program that is for the devices of several processes is compiled by
-each of them, so the first compile that differs names what went apart. The compiles of two processes
-are aligned as a diff aligns lines.
+each of them, so the first compile that differs names what went apart.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import zip_longest
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
-from jaxlens.jobs.record.collectives import StageOf, unfit
 from jaxlens.jobs.record.program_difference import (
+    StageOf,
     differences,
     other_constants,
     other_devices,
 )
-
-_ALIGNED = 1000  # compiles after the first that differs that are aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +33,6 @@ class Mismatch:
         where: Where a program that only one of the two compiled lies: "after step"; "" if the
             other compiled nothing later.
         differences: What differs, a sentence each; the first is the cause, as far as is known.
-        waits: The first collective that does not fit, in which processes wait for each other if
-            they run the program; "" for none, None if it is not known.
     """
 
     position: int
@@ -50,7 +43,6 @@ class Mismatch:
     groups: tuple[tuple[str, ...], ...]
     where: str
     differences: tuple[str, ...]
-    waits: str | None = None
 
     @property
     def function(self) -> str:
@@ -85,19 +77,12 @@ class _Unlike:
     """Two programs at one point of two sequences of compiles; None for none.
 
     Attributes:
-        i: Index of the point in the left sequence.
-        j: Index in the right one.
+        at: Index of the point in both sequences, which are equal before it.
     """
 
-    i: int
-    j: int
+    at: int
     first: RecordedCompile | None
     second: RecordedCompile | None
-
-    @property
-    def alone(self) -> RecordedCompile | None:
-        """The program that only one of the two has; None where both have one."""
-        return (self.first or self.second) if None in (self.first, self.second) else None
 
 
 def attempts(job: JobRecord) -> list[tuple[ProcessRecord, ...]]:
@@ -144,7 +129,7 @@ def compared(
     for right in rest:
         both = {left.process.index, right.process.index}
         shared = [[c for c in together(p) if both <= {*c.processes}] for p in (left, right)]
-        if (unlike := next(_unlike(*shared), None)) is not None:
+        if (unlike := _first_unlike(*shared)) is not None:
             first_unlike[right.folder] = unlike, _where(unlike, *shared)
     settings = tuple(_other_settings(left, rest, labels))
     # Where settings are the same, a program from the persistent cache has another text.
@@ -169,16 +154,16 @@ def _mismatch(
         stage_of: Gives a stage of a program.
         labels: The processes' names by their folders.
     """
-    folder, (unlike, where) = min(first_unlike.items(), key=lambda row: row[1][0].i)
+    folder, (unlike, where) = min(first_unlike.items(), key=lambda row: row[1][0].at)
     right = next(p for p in rest if p.folder == folder)
     groups: dict[object, list[str]] = {None: [], _there(unlike): []}
     for p in (left, *rest):
         other = first_unlike.get(p.folder, (None, ""))[0]
-        is_here = other is not None and other.i == unlike.i
+        is_here = other is not None and other.at == unlike.at
         groups.setdefault(_there(other) if is_here else None, []).append(labels[p.folder])
     names = f"process {labels[left.folder]}", f"process {labels[right.folder]}"
     return Mismatch(
-        unlike.i + 1,
+        unlike.at + 1,
         left,
         right,
         unlike.first,
@@ -186,7 +171,6 @@ def _mismatch(
         tuple(map(tuple, groups.values())),
         where,
         tuple(differences(unlike.first, unlike.second, names, stage_of)),
-        unfit(unlike.first, unlike.second, names, stage_of),
     )
 
 
@@ -228,52 +212,45 @@ def _where(
     unlike: _Unlike, left: Sequence[RecordedCompile], right: Sequence[RecordedCompile]
 ) -> str:
     """Returns where a program of one sequence lies; "" if nothing follows in the other one."""
-    others, at = (left, unlike.i) if unlike.first is None else (right, unlike.j)
+    others, at = (left if unlike.first is None else right), unlike.at
     if at >= len(others):
         return ""
     return f"after {others[at - 1].call.function}" if at else f"before {others[0].call.function}"
 
 
-def _unlike(left: Sequence[RecordedCompile], right: Sequence[RecordedCompile]) -> Iterator[_Unlike]:
-    """Yields where two sequences differ, in order."""
-    start = 0  # the equal ones at the start are not aligned, which would take long
-    while start < min(len(left), len(right)) and _ident(left[start]) == _ident(right[start]):
-        if _differs_besides(left[start], right[start]):
-            yield _Unlike(start, start, left[start], right[start])
-        start += 1
-    a, b = left[start : start + _ALIGNED], right[start : start + _ALIGNED]
-    unlike = []
-    for i, j, first, second in _aligned(a, b, [*map(_ident, a)], [*map(_ident, b)]):
-        is_same = first and second and _ident(first) == _ident(second)
-        if not (first and second and is_same) or _differs_besides(first, second):
-            unlike.append(_Unlike(start + i, start + j, first, second))
-    alone = Counter(_ident(u.alone) for u in unlike if u.alone)
-    for u in unlike:
-        if u.alone and alone[_ident(u.alone)] > 1:  # both have it, in another order
-            yield _Unlike(
-                u.i, u.j, *(side[0] if side else None for side in (left[u.i :], right[u.j :]))
-            )
-        else:
-            yield u
+def _first_unlike(
+    left: Sequence[RecordedCompile], right: Sequence[RecordedCompile]
+) -> _Unlike | None:
+    """Returns the first point at which two sequences differ; None if they are equal.
+
+    A program that one of the two compiled more is one that the other does not have from there on,
+    while it has the one after.
+    """
+    at = 0
+    for first, second in zip(left, right, strict=False):
+        if _ident(first) != _ident(second):
+            break
+        if _differs_besides(first, second):
+            return _Unlike(at, first, second)
+        at += 1
+    if at == max(len(left), len(right)):
+        return None
+    if at == min(len(left), len(right)):
+        return _Unlike(at, next(iter(left[at:]), None), next(iter(right[at:]), None))
+    first, second = left[at], right[at]
+    for same in (_ident, _function):
+        is_later = same(first) in map(same, right[at:]), same(second) in map(same, left[at:])
+        if is_later == (True, False):
+            return _Unlike(at, None, second)
+        if is_later == (False, True):
+            return _Unlike(at, first, None)
+        if any(is_later):
+            break
+    return _Unlike(at, first, second)
 
 
-def _aligned(
-    left: Sequence[RecordedCompile],
-    right: Sequence[RecordedCompile],
-    keys: Sequence[object],
-    others: Sequence[object],
-) -> Iterator[tuple[int, int, RecordedCompile | None, RecordedCompile | None]]:
-    """Yields pairs with equal keys, others by the function's name, and the rest in order."""
-    by_name = [[c.call.function for c in side] for side in (left, right)]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, keys, others, False).get_opcodes():
-        block = left[i1:i2], right[j1:j2]
-        if tag == "replace" and keys != by_name[0]:
-            names = by_name[0][i1:i2], by_name[1][j1:j2]
-            for i, j, first, second in _aligned(*block, *names):
-                yield i1 + i, j1 + j, first, second
-            continue
-        for n, (first, second) in enumerate(zip_longest(*block)):
-            yield min(i1 + n, i2), min(j1 + n, j2), first, second
+def _function(compile: RecordedCompile) -> str:
+    return compile.call.function
 
 
 def _ident(compile: RecordedCompile) -> tuple[str, str]:

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
     from jaxlens.jobs.record.compiled_program import CompiledProgram
 
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
-_MOST = 10_000  # compiles that are recorded; of more, the number is
-_TICK = 1.0  # seconds
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
-_SELDOM = 10.0  # seconds between two writes of what the process is
 _recordings: Counter[str] = Counter()  # of this process, by the folder's name
 
 
@@ -61,7 +57,6 @@ class Writer:
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
-        self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
         self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -108,18 +103,10 @@ class Writer:
             return f"{size} are in the record, its limit (raise --megabytes)"
         return "too many programs waited to be written" if self._waiting > _WAITING else ""
 
-    def begins(self) -> None:
-        """A compile begins: that the process has any is written while it goes on."""
-        self._queue.put(self._to_folder)
-
     def ends(
         self, compile: RecordedCompile, lowered: LoweredProgram | None, executable: Any
     ) -> None:
         """A compile has ended; the program is None if there is none to write."""
-        if compile.number > _MOST:
-            with self._lock:
-                self._left_out += 1
-            return
         if lowered is None and compile.note:
             self._trouble(f"a program is left out: {compile.note}")
         self._count(len(lowered.text) if lowered else 0)
@@ -137,16 +124,8 @@ class Writer:
     # ---- in the thread -----------------------------------------------------------------------
 
     def _work(self) -> None:
-        last = time.perf_counter()
-        while True:
-            with suppress(queue.Empty):
-                task = self._queue.get(timeout=_TICK)
-                if task is None:
-                    break
-                self._safely(task)
-            if time.perf_counter() - last >= _TICK:
-                self._safely(self._tell)
-                last = time.perf_counter()
+        while (task := self._queue.get()) is not None:
+            self._safely(task)
         self._safely(self._write_process)
 
     def _safely(self, task: Callable[[], object]) -> None:
@@ -178,6 +157,7 @@ class Writer:
     def _write_compile(self, data: RecordedCompile) -> None:
         self._to_folder().write_compile(data)
         self.files.add(data.number)
+        self._write_process()
 
     def _write_program(self, program: "CompiledProgram") -> None:
         folder = self._to_folder()
@@ -185,12 +165,6 @@ class Writer:
             data = program.file()
             folder.write_program(program.digest, data)
             self._sizes.append(len(data))
-
-    def _tell(self) -> None:
-        """Writes the process now and then, to tell that it lives."""
-        now = time.perf_counter() - self._zero
-        if now - self._process.seconds > _SELDOM and "seconds" not in self._end:
-            self._write_process()
 
     def _to_folder(self) -> ProcessFolder:
         """Returns the process's folder, made when there is something to write into it."""
@@ -231,7 +205,6 @@ class Writer:
             self._process,
             **{"seconds": time.perf_counter() - self._zero, **self._end},
             operations=operations,
-            left_out=self._left_out,
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)

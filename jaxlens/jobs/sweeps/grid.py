@@ -89,21 +89,9 @@ def _axis(name: Any, given: Any) -> AxisValues:
     return AxisValues(name, values, tuple(_different(labels)))
 
 
-def sweep_axis(given: AxisValues, compiled: Sequence[int]) -> SweepAxis:
-    """Returns an axis with the numbers that change along it.
-
-    Args:
-        given: Its values.
-        compiled: Indices of the values with which a point was compiled: if not all values have a
-            number, such as an array of another rank, these may have.
-    """
-    for indices in (range(len(given.values)), compiled):
-        numbers, quantity = _numbers(given.name, [given.values[n] for n in indices])
-        if numbers:
-            known = dict(zip(indices, numbers, strict=True))
-            every = tuple(known.get(n, math.nan) for n in range(len(given.values)))
-            return SweepAxis(given.name, given.labels, every, quantity)
-    return SweepAxis(given.name, given.labels)
+def sweep_axis(given: AxisValues) -> SweepAxis:
+    """Returns an axis with the numbers that change along it."""
+    return SweepAxis(given.name, given.labels, *_numbers(given.name, given.values))
 
 
 def _read(name: str, value: Any) -> Any:

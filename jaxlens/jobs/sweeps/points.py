@@ -1,8 +1,9 @@
-"""The points of a sweep, and what was measured at each."""
+"""The points of a sweep, what was measured at each, and all that is known of a sweep."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+
+from jaxlens.program.published_limits import Capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +13,7 @@ class SweepAxis:
     Attributes:
         name: What varies: an argument, several ("x, y"), "target", "flags" or "policy".
         labels: Each value in words, all different.
-        numbers: What changes along it as numbers; () where it is no one number. NaN for a value
-            with which nothing was compiled, such as an array of another shape.
+        numbers: What changes along it as numbers; () where it is no one number.
         quantity: What these numbers are: "x.shape[0]", or the argument itself; "" without them.
     """
 
@@ -24,8 +24,7 @@ class SweepAxis:
 
     def value(self, n: int) -> float | str:
         """Returns value number n as a number, or in words where it has none."""
-        is_number = self.numbers and not math.isnan(self.numbers[n])
-        return self.numbers[n] if is_number else self.labels[n]
+        return self.numbers[n] if self.numbers else self.labels[n]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +80,45 @@ class SweepRow:
         """Bytes that a device must have: those reserved, else those at the peak."""
         known = self.figures.reserved
         return self.figures.peak if known is None else known
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFacts:
+    """All points of a sweep.
+
+    Attributes:
+        name: The function.
+        axes: The axes of the grid.
+        rows: One row a point, in the order of the grid, the last axis fastest.
+        capacity: The limit, or None.
+        workers: How many programs were compiled at a time; None where the executor decides.
+        runs: How often each program was run; 0 for not at all.
+        random: Whether they ran on random inputs.
+        trouble: Why points could not be written to the file; "" where they could.
+        elsewhere: What points were compiled for, where that is not the device of the limit.
+        traced: Axes of numbers that the function only traces: no value of theirs is in a program.
+        open: Loops whose trips tracing does not tell, by line: no flops are known of these points.
+    """
+
+    name: str
+    axes: tuple[SweepAxis, ...]
+    rows: tuple[SweepRow, ...]
+    capacity: Capacity | None = None
+    workers: int | None = None
+    runs: int = 0
+    random: bool = False
+    trouble: str = ""
+    elsewhere: tuple[str, ...] = ()
+    traced: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> tuple[int, ...]:
+        """The axes along which numbers change programs."""
+        known = enumerate(self.axes)
+        return tuple(n for n, a in known if len(a.numbers) > 1 and a.name not in self.traced)
+
+    @property
+    def failed(self) -> tuple[SweepRow, ...]:
+        """The points with an error."""
+        return tuple(row for row in self.rows if row.error)

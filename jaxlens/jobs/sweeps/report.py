@@ -1,30 +1,40 @@
-"""Says which points of a sweep fit, and which failed."""
+"""Says how memory grows along a sweep, which points fit, and which failed; and their table."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from operator import attrgetter
+from itertools import groupby
 
-from jaxlens.jobs.sweeps.facts import (
-    Measured,
-    Series,
-    SweepFacts,
-    figure,
-    fit,
-    series,
-)
-from jaxlens.jobs.sweeps.points import FIGURES, SweepRow
+from jaxlens.jobs.sweeps.points import FIGURES, SweepFacts, SweepRow
 from jaxlens.program.published_limits import target_of
 from jaxlens.program.sentences import listed, unknown_trips
-from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
+from jaxlens.render.document import Document, TableBlock
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
+from jaxlens.views.report_blocks import report_blocks
 
 UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
 TIMED = ("compile", "run")
-_GROUPS = 6  # values of the other axes that have a sentence each
 _FITS = {True: "yes", False: "no", None: "unknown"}
 
 
+def document(facts: SweepFacts, asked: bool = False) -> Document:
+    """Returns the document of a sweep.
+
+    Args:
+        facts: The points.
+        asked: Whether the user named the figures: the text then has the times too.
+    """
+    over = " x ".join(f"{len(axis.labels)} of {axis.name}" for axis in facts.axes)
+    title = f"sweep of {facts.name}: {count(len(facts.rows), 'point')} ({over})"
+    blocks = (
+        replace(block, asked=asked) if isinstance(block, TableBlock) else block
+        for block in report_blocks(report(facts))
+    )
+    return Document("sweep", title, tuple(blocks))
+
+
 def report(facts: SweepFacts) -> Report:
-    """Reports a sweep: limits and errors, and all points as a table."""
+    """Reports a sweep: growth, limits and errors, and all points as a table."""
     findings = [
         Finding(
             f"{name} is traced, so that its value is in no program: to vary it, make it static, as "
@@ -33,15 +43,41 @@ def report(facts: SweepFacts) -> Report:
         )
         for name in facts.traced
     ]
-    findings += [*_limits(facts), *_errors(facts)]
+    findings += [*_limits(facts), *_growth(facts), *_errors(facts)]
     if facts.trouble:
         text = f"Points are not kept in the file: {facts.trouble}."
         findings.append(Finding(text, "measured"))
     return Report("Sweep", tuple(findings), tuple(t for t in tables(facts) if t.rows))
 
 
+def _growth(facts: SweepFacts) -> Iterator[Finding]:
+    """Yields how many times memory grows along each axis of numbers, at the first other values."""
+    for at in facts.numbered:
+        axis = facts.axes[at]
+
+        def others(row: SweepRow, at: int = at) -> tuple[int, ...]:
+            return row.place[:at] + row.place[at + 1 :]
+
+        known = sorted((row for row in facts.rows if row.takes), key=others)
+        lines = [
+            sorted(rows, key=lambda r: axis.numbers[r.place[at]])
+            for _, rows in groupby(known, others)
+        ]
+        if line := next((rows for rows in lines if len(rows) > 1), None):
+            low, high = (axis.numbers[line[n].place[at]] for n in (0, -1))
+            before, after = (float(line[n].takes or 0) for n in (0, -1))
+            larger = f" ({high / low:.3g} times)" if low > 0 else ""
+            fixed = _point(line[0], [name for name in line[0].point if name != axis.name])
+            yield Finding(
+                f"From {axis.quantity} = {_number(low)} to {_number(high)}{larger}, memory goes "
+                f"from {amount(before)} to {amount(after)} ({after / before:.3g} times)"
+                f"{f', with {fixed}' if fixed else ''}.",
+                "xla",
+            )
+
+
 def _limits(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields which points fit the limit, along the axis of numbers that changes most."""
+    """Yields how many points fit the limit: the largest that does, the smallest that does not."""
     capacity = facts.capacity
     if capacity is None:
         return
@@ -49,17 +85,17 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
     if not known:
         yield Finding("What fits is not known: no point has a known memory.", "unknown")
         return
-    trust: Trust = "estimate" if facts.elsewhere else "xla"
-    tried = "that were tried" if len(known) == len(facts.rows) else "with a known memory"
-    alike = _limited(facts, capacity.words, tried)
-    for text, ones in alike.items():
-        yield Finding(_capital(f"{_with(ones) if len(alike) > 1 else ''}{text}"), trust)
-    if not alike:
-        inside = [row for row in known if row.fits]
-        text = f"{count(len(inside), 'point')} of {len(known)} {tried} fit {capacity.words}"
-        most = max(inside, key=lambda row: row.takes or 0, default=None)
-        more = f"; the largest is {_point(most)} with {amount(most.takes)}" if most else ""
-        yield Finding(f"{text}{more}.", trust)
+    inside = [row for row in known if row.fits]
+    outside = [row for row in known if not row.fits and row.takes]
+    of = f"{count(len(known), 'point')} with a known memory"
+    text = f"{len(inside)} of {of} fit {capacity.words}"
+    if inside:
+        most = max(inside, key=lambda row: row.takes or 0)
+        text += f": the largest is {_point(most)} with {amount(most.takes)}"
+    if outside:
+        least = min(outside, key=lambda row: row.takes or 0)
+        text += f"; the smallest that does not is {_point(least)} with {amount(least.takes)}"
+    yield Finding(f"{text}.", "estimate" if facts.elsewhere else "xla")
     if facts.elsewhere:
         yield Finding(
             f"Compiled for {listed(facts.elsewhere)}: XLA would make other programs for "
@@ -69,51 +105,11 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         )
     if capacity.source:
         yield Finding(
-            f"{_capital(capacity.words)}: {capacity.source}. A program is "
+            f"{capacity.words[0].upper()}{capacity.words[1:]}: {capacity.source}. A program is "
             "counted with all that it reserves from start to end; what else is on the device is "
             "not.",
             "estimate",
         )
-
-
-def _limited(facts: SweepFacts, words: str, tried: str) -> dict[str, list[Series]]:
-    """Returns sentences and whom they are of; {} where the points are to be counted instead."""
-    along = max(facts.numbered, key=partial(_spread, facts), default=None)
-    alike: dict[str, list[Series]] = {}
-    for one in () if along is None else series(facts, along):
-        where = fit(one)
-        if along is None or where is None:
-            return {}
-        text = _fit(*where, facts.axes[along].quantity, words, tried)
-        alike.setdefault(text, []).append(one)
-    return alike if len(alike) <= _GROUPS else {}
-
-
-def _spread(facts: SweepFacts, at: int) -> tuple[bool, float]:
-    """Returns whether the limit is met along an axis, and how many times memory grows there."""
-    lines = list(series(facts, at))
-    values = [takes for one in lines if (takes := one.values(attrgetter("takes"))[1])]
-    meets = any(len({row.fits for row in one.rows}) > 1 for one in lines)
-    return meets, max((max(takes) / max(min(takes), 1) for takes in values), default=0.0)
-
-
-def _fit(low: Measured | None, high: Measured | None, quantity: str, words: str, tried: str) -> str:
-    if high is not None:
-        above = f"{quantity} = {_number(high[0])} {_takes(high[1])}"
-    if low is None:
-        return f"none {tried.replace('were', 'was')} fits {words}: {above}."
-    if high is None:
-        largest = f"{quantity} = {_number(low[0])}, {_takes(low[1])}"
-        return f"all {tried} fit {words}: the largest, {largest}."
-    return (
-        f"{quantity} = {_number(low[0])} is the largest {tried.removeprefix('that were ')} that "
-        f"fits {words} "
-        f"({amount(low[1].takes)}); {above}."
-    )
-
-
-def _takes(row: SweepRow) -> str:
-    return f"takes {amount(row.takes)}" if row.takes is not None else "is refused by XLA"
 
 
 def _errors(facts: SweepFacts) -> Iterator[Finding]:
@@ -164,7 +160,7 @@ def _label(axis: str, row: SweepRow) -> Cell:
 
 
 def _figure(name: str, row: SweepRow) -> Cell:
-    value = figure(name)(row)
+    value = getattr(row.figures, name)
     return Cell(_text(name, value), value)
 
 
@@ -179,7 +175,7 @@ def _text(name: str, value: float | None) -> str:
 
 
 def _has(facts: SweepFacts, name: str) -> bool:
-    return any(figure(name)(row) is not None for row in facts.rows)
+    return any(getattr(row.figures, name) is not None for row in facts.rows)
 
 
 def _note(facts: SweepFacts) -> str:
@@ -215,21 +211,10 @@ def _clock(facts: SweepFacts) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _with(ones: Sequence[Series]) -> str:
-    """Returns the values of the other axes as the beginning of a sentence; "" for none."""
-    texts = [", ".join(f"{name}={label}" for name, label in one.others) for one in ones]
-    return f"with {listed(texts, _GROUPS)} " if any(texts) else ""
-
-
-def _point(row: SweepRow, names: Sequence[str] = ()) -> str:
-    shown = names or row.point
-    return ", ".join(f"{name}={row.point[name]}" for name in shown)
-
-
-def _capital(text: str) -> str:
-    """Returns a sentence that may begin with an argument's name, which stays as it is."""
-    is_word = text.startswith(("with ", "none ", "all ", "at ", "the "))
-    return f"{text[0].upper()}{text[1:]}" if is_word else text
+def _point(row: SweepRow, names: Sequence[str] | None = None) -> str:
+    return ", ".join(
+        f"{name}={row.point[name]}" for name in (row.point if names is None else names)
+    )
 
 
 def _number(n: float) -> str:

@@ -21,12 +21,10 @@ from jaxlens import compat, progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, first_line, missing_package, nearest
 from jaxlens.jobs.sweeps.children import ChildProcesses
-from jaxlens.jobs.sweeps.document import document
-from jaxlens.jobs.sweeps.facts import SweepFacts
 from jaxlens.jobs.sweeps.grid import AxisValues, arguments, axes, capture_at, sweep_axis, values_at
 from jaxlens.jobs.sweeps.journal import Journal
-from jaxlens.jobs.sweeps.points import FIGURES, SweepFigures, SweepRow
-from jaxlens.jobs.sweeps.report import report
+from jaxlens.jobs.sweeps.points import FIGURES, SweepFacts, SweepFigures, SweepRow
+from jaxlens.jobs.sweeps.report import document, report
 from jaxlens.jobs.sweeps.worker import measure as measure_capture
 from jaxlens.jobs.sweeps.worker import measured, one_line
 from jaxlens.program.figures import Figures
@@ -46,7 +44,7 @@ _LOOK = 0.2  # seconds between two looks for an interrupt
 
 
 class Sweep(Answer[SweepFacts]):
-    """The answer of a sweep: `.rows`, `.pandas()`, and sentences, charts and tables as a view."""
+    """The answer of a sweep: `.rows`, `.pandas()`, and sentences and tables as a view."""
 
     def pandas(self) -> Any:
         """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
@@ -113,7 +111,7 @@ def sweep(
 
     Returns:
         An answer with `.rows` (each with `.point`, `.figures`, `.fits`, `.error`), `.failed`,
-        `.pandas()`, and sentences, charts and tables as a view.
+        `.pandas()`, and sentences and tables as a view.
 
     Raises:
         OptionError: The grid, a figure, the limit or the file is not one that sweep takes.
@@ -134,8 +132,7 @@ def sweep(
     block, workers = _executor(executor, len(plan.places))
     with block as pool:
         rows = _Points(plan, pool, journal).rows()
-    compiled = [row.place for row in rows.values() if not row.error or row.fits is not None]
-    along = [sweep_axis(row, sorted({at[n] for at in compiled})) for n, row in enumerate(grid)]
+    along = [sweep_axis(row) for row in grid]
     facts = SweepFacts(
         function_name(f),
         tuple(along),

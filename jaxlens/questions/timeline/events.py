@@ -139,7 +139,6 @@ class RunTimeline:
         unknown: Why there are no figures, or which are incomplete; "" if all is known.
         activities: What else is known: arguments, copies, instructions, collectives.
         some_waits: Whether there may be waits that were not recorded.
-        ready: The lines that read arrays which were ready, in the order of the first read.
     """
 
     seconds: float
@@ -149,4 +148,3 @@ class RunTimeline:
     unknown: str = ""
     activities: tuple[Activity, ...] = ()
     some_waits: bool = False
-    ready: tuple[CodeLine, ...] = ()

@@ -46,15 +46,12 @@ def _findings(facts: TimelineFacts) -> Iterator[Finding]:
             return
     if not facts.dispatched and not facts.waits:
         yield Finding("Nothing was dispatched: this thread called no compiled program.", "measured")
-        yield from _ready(facts)
         return
     waiting = [use for use in facts.lines if use.waits]
     if waiting:
         lead = _python(facts)
         yield Finding(_waits(facts, waiting), "measured", lead=lead, tail=_idle(facts))
     yield from _queue(facts)
-    if not waiting:
-        yield from _ready(facts)
     at_once = [d.program for d in facts.timeline.dispatches if d.at_once]
     if at_once:
         yield Finding(
@@ -154,17 +151,6 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
         rest = f" The {facts.ran.partition(' ')[0]} is done before the device is."
         text = f"Python waits for nothing: it dispatches {count(queued, 'program')} and goes on."
         yield Finding(text + rest * bool(facts.behind), "measured", lead=_python(facts))
-
-
-def _ready(facts: TimelineFacts) -> Iterator[Finding]:
-    """Yields the finding on reads that do not wait."""
-    lines = facts.timeline.ready
-    if lines:
-        more = len(lines) - _NAMED
-        places = [_placed(line) for line in lines[:_NAMED]]
-        places += [count(more, "more line")] if more > 0 else []
-        text = f"What Python reads is ready when it is read: at {'; '.join(places)}."
-        yield Finding(text, "measured")
 
 
 def _lines(facts: TimelineFacts) -> Table:

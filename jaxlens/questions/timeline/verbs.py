@@ -100,8 +100,8 @@ def timeline(
     A profile that `jax.profiler.trace` wrote has no lines, and not all waits; the answer says so.
 
     Args:
-        f: A function, jitted or not; or a file: `.xplane.pb`, `.json` or `.json.gz` of JAX's
-            profiler, or the folder that it wrote to.
+        f: A function, jitted or not; or the `.xplane.pb` file of JAX's profiler, or the folder
+            that it wrote to.
         *args: Its arguments.
         **kwargs: Its keyword arguments.
 
@@ -112,7 +112,7 @@ def timeline(
         dispatch, wait and execution. `.save("trace.json")` writes it for Perfetto.
 
     Raises:
-        OptionError: `f` is neither callable nor a file of these kinds.
+        OptionError: `f` is neither callable nor such a file.
         ReadError: The file is damaged, or holds no profile of JAX.
         UnavailableError: An array lies on devices of several processes.
     """

@@ -1,6 +1,5 @@
 """Which flag or pass makes a program fail a check."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -8,24 +7,18 @@ from jaxlens.questions.variants.shown import Shown
 from jaxlens.report import Finding, Report, Table, cells, count
 
 CheckOutcome = Literal["fine", "at fault", "unknown"]
-Kind = Literal["flag", "pass"]
-_WITHOUT: dict[Kind, tuple[str, str]] = {
-    "flag": ("without the flag {}", "without the flags {}"),
-    "pass": ("without the pass {}", "without the passes {}"),
-}
-_SHOWN = 4  # names in a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class TrialChange:
-    """One thing that a trial leaves out.
+    """What a trial leaves out.
 
     Attributes:
         kind: "flag" or "pass".
         name: The flag as it was set, or the pass.
     """
 
-    kind: Kind
+    kind: Literal["flag", "pass"]
     name: str
 
 
@@ -39,7 +32,6 @@ class TrialProgram:
         temporaries: Bytes of its temporary buffers; None where unknown.
         kernels: Number of its instructions that are run; None where unknown.
         hlo: Its optimised HLO; "" where unknown.
-        changes: What was left out.
     """
 
     outputs: tuple[Any, ...] = field(repr=False)
@@ -47,7 +39,6 @@ class TrialProgram:
     temporaries: int | None = None
     kernels: int | None = None
     hlo: str = field(default="", repr=False)
-    changes: tuple[TrialChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +46,20 @@ class TrialOutcome:
     """What came of a trial.
 
     Attributes:
-        tried: What was tried, in words.
+        change: What was left out; None for the program as it is.
         outcome: "fine", "at fault", or "unknown" if it did not compile.
         why: Why it is not fine, in a line; "" where the check returned so.
-        changes: What was left out.
     """
 
-    tried: str
+    change: TrialChange | None
     outcome: CheckOutcome
     why: str = ""
-    changes: tuple[TrialChange, ...] = ()
+
+    @property
+    def tried(self) -> str:
+        """What was tried, in words."""
+        change = self.change
+        return f"without the {change.kind} {change.name}" if change else "as it is"
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,43 +68,31 @@ class Bisected(Shown):
 
     Attributes:
         name: The program's name.
-        found: The flags and passes without which the program passes the check; () if unknown.
+        found: The flag or pass without which the program passes the check; None if unknown.
         trials: All trials, in order; the first is the program as it is.
     """
 
     name: str
-    found: tuple[TrialChange, ...]
+    found: TrialChange | None
     trials: tuple[TrialOutcome, ...]
 
     @property
     def report(self) -> Report:
-        """What makes it fail, in sentences and a table of all trials."""
+        """What makes it fail, in a sentence and a table of all trials."""
         compiled = count(len(self.trials), "time")
         title = f"bisect of {self.name}: compiled {compiled} and run, in processes of their own"
         rows = tuple(cells(t.tried, t.outcome, t.why) for t in self.trials)
-        return Report(title, (self._finding(),), (Table("Trials", _COLUMNS, rows),))
+        table = Table("Trials", ("tried", "outcome", "why"), rows)
+        return Report(title, (self._finding(),), (table,))
 
     def _finding(self) -> Finding:
-        first = self.trials[0]
+        first, last = self.trials[0], self.trials[-1]
         if first.outcome != "at fault":
             why = f": {first.why}" if first.why else ""
             return Finding(f"The program as it is is {first.outcome}{why}.", "compared")
         if self.found:
-            return Finding(f"It is fine {in_words(self.found)}.", "compared")
+            return Finding(f"It is fine {last.tried}.", "compared")
         return Finding(
-            "No flag that is set and no pass that was left out makes it fine.", "unknown"
+            "Leaving out a single flag that is set, or a single pass, makes it fine in no trial.",
+            "unknown",
         )
-
-
-_COLUMNS = ("tried", "outcome", "why")
-
-
-def in_words(changes: Sequence[TrialChange]) -> str:
-    """Returns changes of one kind as the end of a sentence; "" for none."""
-    if not changes:
-        return ""
-    names = [change.name for change in changes]
-    if len(names) > _SHOWN:
-        names = [*names[: _SHOWN - 1], f"{len(names) - _SHOWN + 1} more"]
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    return _WITHOUT[changes[0].kind][len(changes) > 1].format(listed)

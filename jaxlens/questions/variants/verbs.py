@@ -149,14 +149,14 @@ def bisect(
     *,
     run: int = 3,
 ) -> Bisected:
-    """Which flag or pass makes it wrong, slow or large? Leaves some out, and checks.
+    """Which flag or pass makes it wrong, slow or large? Leaves one after another out, and checks.
 
         jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
         jaxlens.bisect(cap, lambda program: program.temporaries < 1e6)
 
     The program is compiled many times and run on the call's arguments, in another process, which
     XLA may end. First the flags of XLA_FLAGS and of `jax.jit`'s compiler options are left out,
-    then the passes that changed the program.
+    then the passes that changed the program, each alone, until the check passes.
 
     Args:
         f: A Capture of a program for one device of this process, or a view of it.
@@ -167,7 +167,7 @@ def bisect(
         run: How often each is run; 0 compiles only.
 
     Returns:
-        The result, with `.found` (flags or passes) and `.trials`.
+        The result, with `.found` (a flag or pass, or None) and `.trials`.
 
     Raises:
         OptionError: An argument has no data.

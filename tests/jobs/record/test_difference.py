@@ -31,7 +31,7 @@ def run(name, *shapes):
     [
         ((8, 16), (8, 32), "x is f32[16,4] in a, f32[32,4] in b"),
         ((8, 16), (8,), "only a has x f32[16,4]"),
-        ((8,), (8, 16, 24), "only b has x f32[16,4] and f32[24,4]"),
+        ((8,), (8, 16, 24), "only b has x f32[16,4] and x f32[24,4]"),
     ],
 )
 def test_the_shapes_of_one_run_are_named(before, after, what):
@@ -52,11 +52,10 @@ def changes(left, right, stage_of=none):
     return change.keys, change.programs
 
 
-def test_weights_that_changed_in_all_programs_are_named_once():
+def test_of_several_programs_each_run_has_what_the_other_has_not():
     assert changes([wider(1, 8, 64), wider(2, 5, 64)], [wider(1, 8, 96)])[0] == (
-        "w[0] is f32[64] in a, f32[96] in b, w[1] is f32[64] in a, f32[96] in b, "
-        "w[2] is f32[64] in a, f32[96] in b and 7 more",
-        "only a has x f32[5,4]",
+        "only a has w[0] f32[64], w[1] f32[64], w[2] f32[64] and 8 more",
+        "only b has w[0] f32[96], w[1] f32[96], w[2] f32[96] and 7 more",
     )
 
 
@@ -68,22 +67,19 @@ def with_part(compile, part):
 def test_a_layer_more_is_named_once_and_sizes_of_both_runs_are_not():
     layer = KeyPart("layer[3]", "input", "f32[64]")
     before = [wider(1, 8, 64), wider(2, 5, 64)]
-    assert changes(before, [with_part(c, layer) for c in before])[0] == ("only b has layer[3]",)
+    assert changes(before, [with_part(c, layer) for c in before])[0] == (
+        "only b has layer[3] f32[64]",
+    )
 
 
-def test_texts_that_are_not_together_in_the_other_run():
+def test_texts_that_are_in_both_runs_but_not_together():
+    said = ("the same arguments, in another order or combination",)
     left = [with_part(compiled(n, x=f"f32[{n}]"), KeyPart("y", "input", str(n))) for n in (1, 2)]
     mixed = with_part(compiled(3, x="f32[1]"), KeyPart("y", "input", "2"))
-    assert changes(left, [*left, mixed])[0] == ("only b has x f32[1], y 2",)
-
-
-def test_the_order_of_inputs_is_named():
+    assert changes(left, [*left, mixed])[0] == said
     one = with_part(compiled(1, x="f32[8]"), KeyPart("y", "input", "f32[8]"))
     call = replace(one.call, parts=one.call.parts[::-1], program="swapped")
-    assert changes([one], [replace(one, call=call)])[0] == (
-        "only a has inputs in the order x, y",
-        "only b has inputs in the order y, x",
-    )
+    assert changes([one], [replace(one, call=call)])[0] == said
 
 
 def test_what_one_run_compiled_alone_has_no_verdict_and_equal_amounts_are_no_change():
@@ -96,14 +92,6 @@ def test_what_one_run_compiled_alone_has_no_verdict_and_equal_amounts_are_no_cha
 def sized(job, bytes):
     """A job whose functions take some memory."""
     return replace(job, functions=tuple(replace(f, bytes=bytes) for f in job.functions))
-
-
-def test_a_cast_of_many_inputs_is_one_change():
-    cast = [replace(p, text=p.text.replace("f32", "bf16")) for p in wider(1, 8, 64).call.parts]
-    other = compiled(1, program="bf16")
-    other = replace(other, call=replace(other.call, parts=tuple(cast)))
-    keys = ("11 inputs, such as w[0], are f32 in a, bf16 in b",)
-    assert changes([wider(1, 8, 64)], [other]) == (keys, ())
 
 
 def test_programs_of_one_key_are_compared_line_by_line():

@@ -18,7 +18,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.jobs.record import compiled_program, writer
+from jaxlens.jobs.record import compiled_program
 from tests.support.jax_events import Compiles, stop_watches
 from tests.support.paths import environment
 
@@ -195,17 +195,6 @@ assert not sys.modules.keys() & set(names.split()[1:])
 """
     subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60, check=True)
     assert jaxlens.runs(tmp_path)[0].capture.jaxpr.module.nodes()
-
-
-def test_more_compiles_than_are_recorded_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_MOST", 2)
-    step = new_step()
-    with jaxlens.record(tmp_path):
-        for n in range(1, 5):
-            step({"w": ones(4, 5)}, ones(n, 4))
-    runs = jaxlens.runs(tmp_path)
-    assert len(runs) == 2
-    assert "Process 0 had 2 more compiles, which are not recorded." in str(runs)
 
 
 def test_functions_ahead_of_time_in_threads_and_that_fail(tmp_path):

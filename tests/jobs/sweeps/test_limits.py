@@ -1,10 +1,9 @@
-"""What a sweep says of its points, and limits between them."""
+"""What a sweep says of its points, and of limits."""
 
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.jobs.sweeps.facts import Series, SweepFacts, fit
-from jaxlens.jobs.sweeps.points import SweepAxis, SweepFigures, SweepRow
+from jaxlens.jobs.sweeps.points import SweepAxis, SweepFacts, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import report
 from jaxlens.program.published_limits import capacity, refusal
 
@@ -23,14 +22,23 @@ def grid(figures, row=lambda q, k: {}, limit=None):
     return [one.text for one in report(facts).findings]
 
 
-def test_a_limit_is_along_the_axis_that_meets_it():
+def test_points_that_fit_are_counted_with_the_nearest_on_both_sides():
     def figures(q, k):
-        return SweepFigures(reserved=1000 * k)
+        return SweepFigures(reserved=1000 * k + q)
 
     said = grid(figures, row=lambda q, k: {"fits": k <= 128}, limit="150 kB")
-    assert (
-        said[0] == "k = 128 is the largest tried that fits 150 kB (128 kB); k = 256 takes 256 kB."
+    assert said[0] == (
+        "6 of 9 points with a known memory fit 150 kB: the largest is q=256, k=128 with 128 kB; "
+        "the smallest that does not is q=64, k=256 with 256 kB."
     )
+
+
+def test_memory_grows_by_what_was_measured_at_both_ends():
+    said = grid(lambda q, k: SweepFigures(reserved=q * q * k))
+    assert said == [
+        "From q = 64 to 256 (4 times), memory goes from 262 kB to 4.19 MB (16 times), with k=64.",
+        "From k = 64 to 256 (4 times), memory goes from 262 kB to 1.05 MB (4 times), with q=64.",
+    ]
 
 
 def test_what_failed_is_not_said_to_fit():
@@ -38,36 +46,14 @@ def test_what_failed_is_not_said_to_fit():
         return {"error": "TypeError: no"} if q == 256 else {"fits": True}
 
     said = grid(lambda q, k: SweepFigures(reserved=k), row=row, limit="1 GB")
-    assert said[0] == "All with a known memory fit 1 GB: the largest, k = 256, takes 256 B."
-
-    def gap(q, k):  # 128 may fit
-        return {"error": "TypeError: no"} if k == 128 else {"fits": k == 64}
-
-    said = grid(lambda q, k: SweepFigures(reserved=k), row=gap, limit="100 B")
-    assert said[0].startswith("k = 64 is the largest with a known memory that fits 100 B (64 B);")
-
-
-def rows(limit, *sizes):
-    figures = [SweepFigures(reserved=size) for size in sizes]
-    whole = enumerate(zip(figures, sizes, strict=True))
-    made = [SweepRow({"x": str(n)}, (n,), f, fits=size <= limit) for n, (f, size) in whole]
-    return Series((), tuple(2.0**n for n in range(len(sizes))), tuple(made))
-
-
-def test_a_limit_is_met_between_two_points():
-    low, high = fit(rows(30, 10, 20, 40))
-    assert (low[0], high[0]) == (2, 4)
-    assert fit(rows(5, 10, 20, 40))[0] is None
-    assert fit(rows(100, 10, 20, 40))[1] is None
-    assert fit(rows(15, 20, 10)) is None  # it falls
-
-
-def test_what_xla_refuses_does_not_fit():
-    known = rows(30, 10, 20)
-    refused = SweepRow({"x": "4"}, (2,), error="RESOURCE_EXHAUSTED: ...", fits=False)
-    low, high = fit(Series((), (1.0, 2.0, 4.0), (*known.rows, refused)))
-    assert low[0] == 2
-    assert high == (4.0, refused)
+    assert said[0] == (
+        "6 of 6 points with a known memory fit 1 GB: the largest is q=64, k=256 with 256 B."
+    )
+    said = grid(lambda q, k: SweepFigures(reserved=k), lambda q, k: {"fits": False}, limit="10 B")
+    assert said[0] == (
+        "0 of 9 points with a known memory fit 10 B; the smallest that does not is q=64, k=64 "
+        "with 64 B."
+    )
 
 
 def test_xlas_refusals_are_read():

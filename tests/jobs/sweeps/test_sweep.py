@@ -80,9 +80,9 @@ def test_figures_are_those_by_hand(here):
         assert figures.compile > 0
         assert figures.run is None
     assert "Seconds: left out" in str(answer)
-    drawing = answer.svg("Memory by x.shape[0]")
-    assert 'class="jaxlens-chart' in drawing
-    assert ">10 kB<" in drawing  # an axis of round numbers
+    assert texts(answer) == [
+        "From x.shape[0] = 256 to 4,096 (16 times), memory goes from 2.05 kB to 32.8 kB (16 times)."
+    ]
 
 
 def test_points_are_those_of_the_verbs_and_of_jax(here):
@@ -136,9 +136,7 @@ def test_points_that_fail_stand_in_their_place(here):
     over = {"x": [shape(*size) for size in sizes]}
     answer = jaxlens.sweep(loss, W[:1], over=over, executor=here, measure=["flops"])
     axis = answer.facts.axes[0]
-    assert axis.quantity == "x.shape[0]"
-    np.testing.assert_equal(axis.numbers, (8, np.nan, 32, np.nan, 64, 16))
-    assert [axis.value(n) for n in (0, 1)] == [8, "f32[16,3]"]
+    assert (axis.numbers, axis.value(1)) == ((), "f32[16,3]")  # of another rank
     assert [row[0].text for row in answer.tables[0].rows] == list(axis.labels)
     assert [row[-1].text for row in answer.tables[0].rows] == ["", "TypeError"] * 2 + [""] * 2
     # The whole error has the room that the axes leave, in a table of its own.
@@ -311,20 +309,8 @@ def layers_of(dtype):
 )
 def test_labels_are_what_differs(values, labels, numbers):
     (given,) = axes({"x": values})
-    axis = sweep_axis(given, ())
+    axis = sweep_axis(given)
     assert (axis.labels, axis.numbers) == (labels, numbers)
-
-
-def test_long_labels_are_whole_in_pictures(here):
-    over = {
-        "x": XS[:2],
-        "a": [Widths(), Widths(2, 3, 4, 5)],
-        "b": [Widths(5, 6, 7, 8), Widths(6, 7, 8, 9)],
-    }
-    f = jax.jit(lambda x, a, b: x + a.a + b.b, static_argnums=(1, 2))
-    answer = jaxlens.sweep(f, over=over, executor=here, measure=["peak"])
-    drawing = answer.svg("Memory by x.shape[0]")
-    assert ">a=1, b=2, c=3, d=4, a=5, b=6, c=7, d=8</text>" in drawing
 
 
 @pytest.mark.parametrize(
@@ -365,12 +351,14 @@ def test_a_limit_says_which_points_fit(here):
     assert [row.fits for row in answer.rows] == [True, True, False]
     first, *_ = texts(answer)
     assert first == (
-        "x.shape[0] = 1,024 is the largest tried that fits 8.19 kB (8.19 kB); "
-        "x.shape[0] = 4,096 takes 32.8 kB."
+        "2 of 3 points with a known memory fit 8.19 kB: the largest is x=f32[1024] with 8.19 kB; "
+        "the smallest that does not is x=f32[4096] with 32.8 kB."
     )
     device = jaxlens.sweep(increment, over={"x": XS}, limit="v5e", executor=here)
     assert all(row.fits for row in device.rows)
-    assert texts(device)[0].startswith("All that were tried fit the 16 GB of TPU v5e: the largest")
+    assert texts(device)[0].startswith(
+        "3 of 3 points with a known memory fit the 16 GB of TPU v5e: the"
+    )
     assert device.findings[1].trust == "estimate"
 
 
@@ -387,7 +375,6 @@ def test_a_number_that_is_traced_is_no_axis_of_programs(here):
     answer = jaxlens.sweep(lambda s, x: x * s, over=over, executor=here, measure="flops")
     (first,) = texts(answer)
     assert first.startswith("s is traced, so that its value is in no program: to vary it, make it")
-    assert "Memory by s" not in str(answer)
     unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
     assert "TracerIntegerConversionError" in unrolled.rows[0].error
     assert texts(unrolled)[0].startswith("n is traced")
@@ -566,7 +553,7 @@ def test_flops_alone_are_in_the_file_only_after_they_were_measured(tmp_path, her
         assert (answer.rows[0].kept, answer.rows[0].figures.flops) == (kept, 256)
 
 
-def test_numbers_that_draw_no_curve_are_labels(here):
+def test_numbers_that_are_infinite_or_equal_are_labels(here):
     def scaled(x, n):
         return x * n
 

@@ -76,14 +76,7 @@ def test_settings():
         f(1.0)
         with jax.enable_x64(True):
             f(1.0)
-    assert the_cure(log).tried == HIT  # the type follows from the setting
-    wide = jax.jit(lambda x: x + 1)
-    with jax.enable_x64(True):
-        x = jnp.ones(3, jnp.float64)
-    with jaxlens.recompiles() as log:
-        wide(np.ones(3, np.float32))
-        with jax.enable_x64(True):
-            wide(x)
+    assert the_cure(log).text == "set jax_enable_x64 once, before the first call"
     assert the_cure(log).tried == "the nearest earlier key differs in x too"
 
 
@@ -553,7 +546,7 @@ def test_a_state_that_gets_its_arrays_later():
 
 
 @pytest.mark.models
-def test_an_optimiser_made_anew_is_named_by_the_users_line():
+def test_an_optimiser_made_anew_is_to_be_made_once():
     optax = pytest.importorskip("optax")
 
     @functools.partial(jax.jit, static_argnames="tx")
@@ -565,13 +558,10 @@ def test_an_optimiser_made_anew_is_named_by_the_users_line():
         for _ in range(2):
             tx = optax.adam(0.1)
             update(X, state, tx)
-    line = log.log.compiles[0].line.line - 1
     assert log.findings[0].text.endswith(
         "because tx is static and each time another GradientTransformationExtraArgs."
     )
-    assert the_cure(log).text == (
-        f"make tx once, and pass that object (test_fixes.py:{line}: tx = optax.adam(0.1))"
-    )
+    assert the_cure(log).text == "make tx once, and pass that object"
 
 
 @pytest.mark.models
@@ -592,11 +582,7 @@ def test_an_optimiser_within_an_object_made_anew():
     again = log.log.compiles[1]
     assert again.reason == "optimizer.tx: kept in the pytree another object"
     assert "because optimizer.tx is kept in the pytree and was made anew." in log.findings[0].text
-    assert the_cure(log).text == (
-        "make optimizer.tx once, and use the same object each time "
-        f"(test_fixes.py:{again.line.line}: "
-        "nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param))"
-    )
+    assert the_cure(log).text == "make optimizer.tx once, and use the same object each time"
 
 
 def test_padding_names_all_arguments_that_change():

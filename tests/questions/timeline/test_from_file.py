@@ -1,7 +1,6 @@
-"""Profiles that JAX's profiler wrote without jaxlens, in each of its formats; and other files."""
+"""Profiles that JAX's profiler wrote without jaxlens; and other files."""
 
 import gzip
-import json
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, ReadError
+from jaxlens.questions.timeline.measure import read_profile
 from jaxlens.questions.timeline.measure.read_profile import ProfileEvent, read_lines
 from tests.support.paths import RECORDS
 
@@ -35,13 +35,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=["*.xplane.pb", "*.trace.json.gz"])
-def file(folder, request):
-    (found,) = folder.rglob(request.param)
-    return found
-
-
-def test_calls_waits_and_executions_of_a_profile(file) -> None:
+def test_calls_waits_and_executions_of_a_profile(folder) -> None:
+    (file,) = folder.rglob("*.xplane.pb")
     run = jaxlens.timeline(file)
     assert [d.program for d in run.timeline.dispatches] == ["slow"] * TURNS
     assert run.waits == TURNS
@@ -56,14 +51,6 @@ def test_calls_waits_and_executions_of_a_profile(file) -> None:
     unknown, waits, *_ = [finding.text for finding in run.findings]
     assert unknown.startswith("Unknown: lines, and waits in block_until_ready")
     assert waits == f"Python waits for the device at least {TURNS} times, for slow."
-
-
-def test_both_formats_say_the_same(folder) -> None:
-    (binary,), (text,) = folder.rglob("*.xplane.pb"), folder.rglob("*.trace.json.gz")
-    one, other = jaxlens.timeline(binary).timeline, jaxlens.timeline(text).timeline
-    for kind in ("dispatches", "waits", "executions"):
-        pairs = zip(getattr(one, kind), getattr(other, kind), strict=True)
-        assert all(abs(a.seconds - b.seconds) < 1e-8 for a, b in pairs)
 
 
 CALLS = """
@@ -92,19 +79,22 @@ RAN = {
 }
 
 
+def profiled(monkeypatch, tmp_path, *threads):
+    """Returns the answer of a profile with these threads of the host."""
+    lines = [("/host:CPU", "python3", events) for events in threads]
+    monkeypatch.setattr(read_profile, "lines_of", lambda data: lines)
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(b"")
+    return jaxlens.timeline(path)
+
+
 @pytest.mark.parametrize("name", RAN)
-def test_the_functions_of_a_profile(name, tmp_path) -> None:
-    thread = {"pid": 1, "tid": 1}
+def test_the_functions_of_a_profile(name, monkeypatch, tmp_path) -> None:
     rows = [line.rsplit(maxsplit=2) for line in CALLS.strip().splitlines()]
-    events = [
-        {"ph": "X", "name": name, "ts": int(start), "dur": int(end) - int(start), **thread}
-        for name, start, end in rows
-    ]
-    inside = [e for e in events if e["name"].startswith("Pjit")]
-    events += [{**e, "name": "Executable::Execute"} for e in inside]
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    run = jaxlens.timeline(path)
+    events = [ProfileEvent(name, int(start), int(end), {}) for name, start, end in rows]
+    inside = [e for e in events if e.name.startswith("Pjit")]
+    events += [e._replace(name="Executable::Execute") for e in inside]
+    run = profiled(monkeypatch, tmp_path, events)
     lines = {d.line for d in run.timeline.dispatches if d.program == name}
     assert [f"{line.place} {line.text}".strip() for line in lines] == [RAN[name]]
     assert run.findings[0].text.startswith("Unknown: which line of a function ran")
@@ -115,27 +105,11 @@ def test_a_folder_is_its_newest_profile(folder) -> None:
     assert jaxlens.timeline(folder).waits == TURNS
 
 
-def test_a_wait_of_which_an_end_is_missing_is_not_guessed(folder, tmp_path) -> None:
-    (file,) = folder.rglob("*.trace.json.gz")
-    held = json.loads(gzip.decompress(file.read_bytes()))
-    awaits = [e for e in held["traceEvents"] if e.get("name", "").endswith("Buffer::Await")]
-    held["traceEvents"].remove(awaits[0])
-    cut = tmp_path / "cut.json"
-    cut.write_text(json.dumps(held))
-    run = jaxlens.timeline(cut)
-    assert (run.dispatched, run.waits) == (TURNS, 0)
-    assert run.findings[0].text.startswith("Unknown: where Python waits")
-    assert "Python waits for nothing" not in str(run)
-
-
-def test_a_profile_without_calls_has_what_the_devices_did(folder, tmp_path) -> None:
-    (file,) = folder.rglob("*.trace.json.gz")
-    held = json.loads(gzip.decompress(file.read_bytes()))
-    python = {e["tid"] for e in held["traceEvents"] if "Pjit" in e.get("name", "")}
-    kept = [e for e in held["traceEvents"] if e.get("tid") not in python]
-    path = tmp_path / "devices.json"
-    path.write_text(json.dumps(kept))  # the format is also a list alone
-    run = jaxlens.timeline(path)
+def test_a_profile_without_calls_has_what_the_devices_did(folder, monkeypatch, tmp_path) -> None:
+    file = next(file for file in folder.rglob("*.xplane.pb") if file.is_file())
+    lines = read_profile.lines_of(file.read_bytes())
+    without = [events for *_, events in lines if not any("Pjit" in e.name for e in events)]
+    run = profiled(monkeypatch, tmp_path, *without)
     assert (run.dispatched, len(run.timeline.executions)) == (0, TURNS)
     (finding,) = run.findings
     assert finding.text.startswith("Unknown: what Python does")
@@ -148,12 +122,8 @@ def test_a_profile_without_calls_has_what_the_devices_did(folder, tmp_path) -> N
         ("a.txt", b"", OptionError, "got 'a.txt'"),
         ("a.xplane.pb", b"no protobuf", ReadError, "a.xplane.pb cannot be read as a profile"),
         ("a.xplane.pb", b"", ReadError, "no event of a program that JAX ran"),
-        ("a.json", b"{", ReadError, "a.json cannot be read as a profile"),
-        ("a.json", b"3", ReadError, "a.json cannot be read as a profile"),
-        ("a.json", b'{"traceEvents": []}', ReadError, "no event of a program that JAX ran"),
-        ("a.json.gz", b"\x1f\x8bcut", ReadError, "a.json.gz cannot be read as a profile"),
-        ("none.json", None, OptionError, "there is no file 'none.json'"),
-        ("a.sqlite", b"", OptionError, "timeline opens a .xplane.pb"),
+        ("none.xplane.pb", None, OptionError, "there is no file 'none.xplane.pb'"),
+        ("a.trace.json.gz", b"", OptionError, "timeline opens a .xplane.pb"),
         ("", None, OptionError, "no .xplane.pb file in the folder"),
     ],
 )
@@ -165,13 +135,6 @@ def test_another_file_is_one_line(tmp_path, name, content, kind, words) -> None:
         jaxlens.timeline(path)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_json_that_stands_for_much_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("jaxlens.questions.timeline.measure.from_file._MOST_OBJECTS", 10_000)
-    (tmp_path / "a.json").write_bytes(b"[" + b"{}," * 100 + b"{}]")
-    with pytest.raises(ReadError, match="in memory it would take more than 10,000 bytes"):
-        jaxlens.timeline(tmp_path / "a.json")
 
 
 def test_a_gpus_profile_has_the_executions_of_its_loop(tmp_path) -> None:

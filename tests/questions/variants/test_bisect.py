@@ -9,7 +9,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
-from jaxlens.questions.variants.bisected import TrialProgram
+from jaxlens.questions.variants.bisected import TrialChange, TrialProgram
 from jaxlens.questions.variants.measure.bisect import judged
 from jaxlens.stages.child import child as other_process
 
@@ -36,17 +36,13 @@ class Answer:
     ],
 )
 def test_a_check_that_returns_anything_false_but_none_finds_a_fault(answer, outcome):
-    assert judged("as it is", lambda program: answer, TrialProgram(())).outcome == outcome
+    assert judged(None, lambda program: answer, TrialProgram(())).outcome == outcome
 
 
 @pytest.mark.parametrize("answer", [np.array([True, False]), jnp.ones(3)])
 def test_an_answer_that_is_neither_true_nor_false_is_said_in_a_line(answer):
     with pytest.raises(OptionError, match=r"must return True, False or None, got .*ambiguous"):
-        judged("as it is", lambda program: answer, TrialProgram(()))
-
-
-def names(changes):
-    return [(change.kind, change.name) for change in changes]
+        judged(None, lambda program: answer, TrialProgram(()))
 
 
 def test_it_finds_the_flag_that_was_set():
@@ -56,7 +52,7 @@ def test_it_finds_the_flag_that_was_set():
         jax.jit(lambda x, big: (x + big) - big, compiler_options=options), jnp.asarray(X), big
     )
     found = jaxlens.bisect(cap, lambda p: (p.outputs[0] == (X + big) - big).all(), run=1)
-    assert names(found.found) == [("flag", "xla_cpu_enable_fast_math=true")]
+    assert found.found == TrialChange("flag", "xla_cpu_enable_fast_math=true")
     assert found.trials[0].outcome == "at fault"
     assert "It is fine without the flag xla_cpu_enable_fast_math=true." in repr(found)
     assert "xla_cpu_enable_fast_math" in found._repr_html_()
@@ -73,14 +69,26 @@ def test_it_finds_the_pass_that_was_disabled():
         assert " divide(" not in program.hlo, "it divides"
 
     found = jaxlens.bisect(cap, check, run=1)
-    assert names(found.found) == [("flag", "xla_disable_hlo_passes=algsimp")]
+    assert found.found == TrialChange("flag", "xla_disable_hlo_passes=algsimp")
     assert found.trials[0].why == "it divides"
+    assert [t.tried for t in found.trials[1:]] == [
+        f"without the flag xla_disable_hlo_passes={name}" for name in ("cse", "algsimp")
+    ]
 
 
 def test_it_finds_the_pass_that_is_at_fault():
     cap = jaxlens.capture(lambda x: jnp.sin(x) / 4 + 2, jnp.asarray(X))
     found = jaxlens.bisect(cap, lambda p: " divide(" in p.hlo, run=0)
-    assert names(found.found) == [("pass", "algsimp")]
+    assert found.found == TrialChange("pass", "algsimp")
+
+
+def test_that_none_makes_it_fine_is_said():
+    cap = jaxlens.capture(
+        jax.jit(lambda x: x + 1, compiler_options={"xla_cpu_enable_fast_math": True}), 1.0
+    )
+    found = jaxlens.bisect(cap, lambda program: False, run=0)
+    assert found.found is None
+    assert "or a single pass, makes it fine in no trial" in " ".join(repr(found).split())
 
 
 # As XLA does with some flags: the process ends.
@@ -105,7 +113,7 @@ def test_a_crash_of_xla_is_a_fault_and_fine_is_said(monkeypatch):
     cap = jaxlens.capture(jax.jit(lambda x: x + 1, compiler_options=options), jnp.asarray(X))
     found = jaxlens.bisect(cap, lambda program: True, run=1)
     assert "Check failed: a test's" in found.trials[0].why
-    assert names(found.found) == [("flag", "xla_cpu_enable_fast_math=true")]
+    assert found.found == TrialChange("flag", "xla_cpu_enable_fast_math=true")
     fine = jaxlens.bisect(jaxlens.capture(lambda x: x + 1, 1.0), lambda program: None, run=0)
-    assert fine.found == ()
+    assert fine.found is None
     assert "The program as it is is fine." in repr(fine)

@@ -23,7 +23,6 @@ from jaxlens.ir.compile_log import (
     CallEvent,
     CompileLog,
     Cure,
-    KeyChange,
     container,
     field_name,
     recreated_objects,
@@ -34,7 +33,6 @@ from jaxlens.questions.recompiles.measure import retrace
 from jaxlens.questions.recompiles.measure.recompile_cause import RecompileCause, every, few
 
 _FEW = 2  # up to so many sizes, padding to the largest is always proposed
-_HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
 def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog:
@@ -133,8 +131,6 @@ def _static_as_data(cause: RecompileCause) -> Cure:
         return keep
     place = retrace.locate(key.statics, name)
     value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
-    if cause.is_new_object and (at := cause.argument_origin()):
-        return Cure(f"make {name} once, and pass that object{at}", cause.equal_programs())
     if cause.is_new_object and cause.of_library:
         return Cure(
             f"a library calls {last.function}, with another {name} each time: make one jitted "
@@ -145,6 +141,8 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__
     if (by_identity and not isinstance(value, type)) or (value is None and cause.is_new_object):
         return _equal_objects(cause, value)
+    if cause.is_new_object:
+        return Cure(f"make {name} once, and pass that object", cause.equal_programs())
     failure = retrace.as_data(key, name)
     if failure is None:
         is_no_data = value is None or isinstance(value, str | bytes | type)
@@ -290,7 +288,7 @@ def _constant_field(cause: RecompileCause) -> Cure:
     tried = cause.equal_programs() or cause.alone()
     if cause.is_new_object:
         objects = few([*recreated_objects(cause.last.changes).values()])
-        text = f"make {objects} once, and use the same object each time{cause.argument_origin()}"
+        text = f"make {objects} once, and use the same object each time"
         return Cure(text, tried)
     names = few([*map(field_name, cause.names("field"))])
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
@@ -327,23 +325,7 @@ def _same_passing(cause: RecompileCause) -> Cure:
 def _same_settings(cause: RecompileCause) -> Cure:
     if not cause.name.isidentifier():
         return Cure("import all modules before the first call", cause.alone())
-    is_x64 = cause.name == "jax_enable_x64"
-    tried = cause.alone(lambda change: is_x64 and _follows_x64(change, cause.last))
-    return Cure(f"set {cause.name} once, before the first call", tried)
-
-
-def _follows_x64(change: KeyChange, call: CallEvent) -> bool:
-    """Whether `jax_enable_x64` alone explains a changed dtype; never for a jax.Array."""
-    new, old = _split(change.new), _split(change.old)
-    if change.kind != "type" or new is None or old is None or new[1] != old[1]:
-        return False
-    holders = {part.name: part.holder for part in call.parts}
-    return _narrow(new[0]) == _narrow(old[0]) and holders.get(change.name) != "jax.Array"
-
-
-def _narrow(dtype: str) -> str:
-    weak, _, kind = dtype.rpartition(" ")
-    return f"{weak} {_HALVES.get(kind, kind)}"
+    return Cure(f"set {cause.name} once, before the first call", cause.alone())
 
 
 def _same_options(cause: RecompileCause) -> Cure:

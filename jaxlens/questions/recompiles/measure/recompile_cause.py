@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, KeyChange, root
 from jaxlens.keys.jax_key import JaxKey
-from jaxlens.questions.recompiles.measure.argument_origin import argument_origin
-from jaxlens.stages.arguments.inputs import signature_of
 
 _NAMED = 3  # most arguments named in one cure
 _ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
@@ -88,22 +86,6 @@ class RecompileCause:
         """Returns the sentence that all programs are equal; "" if they are not."""
         count, different = self.programs()
         return f"their programs were compared: {every(count)} are equal" if different == 1 else ""
-
-    def argument_origin(self) -> str:
-        """Returns the line that creates the changed object, in brackets; "" if unknown."""
-        function = self.key.function() if self.key is not None else None
-        signature = signature_of(function) if function is not None else None
-        if self.last.line is None or signature is None:
-            return ""
-        parameters = list(signature.parameters)
-        line = argument_origin(
-            self.last.line,
-            self.last.function,
-            parameters,
-            root(self.name),
-            renamed=not self.of_library,
-        )
-        return f" ({line})" if line else ""
 
 
 def _input_types(call: CallEvent) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ from jaxlens.stages.compile.profile import Session
 
 _MARKS = 5
 _OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
-_READS = 100_000  # reads that are noted
 
 
 class TimelineRecording:
@@ -52,7 +51,6 @@ class TimelineRecording:
         self._marks: list[tuple[int, int]] = []
         self._begun: list[int] = []  # when waits began, and the lines of libraries that wait
         self._libraries: list[str] = []
-        self._ready: list[int] = []  # when Python read what was ready
         self._stack = ExitStack()
         self._start = self._seconds = 0
         self._data = b""
@@ -62,9 +60,7 @@ class TimelineRecording:
         with deferred(self.__exit__):
             self._session.start()
             if not self._session.note:
-                self._stack.callback(
-                    compat.mark_waits(read_profile.WAIT, self._wait_begins, self._is_ready)
-                )
+                self._stack.callback(compat.mark_waits(read_profile.WAIT, self._wait_begins))
                 self._mark()
                 self._stack.enter_context(self._log.logging())
             self._start = time.perf_counter_ns()
@@ -136,26 +132,7 @@ class TimelineRecording:
             executions=tuple(in_seconds(e, origin) for e in executions if e.end > origin),
             unknown="the lines of what came late: too many lines ran" * self._log.full,
             activities=tuple(in_seconds(a, origin) for a in activities if a.start >= origin),
-            ready=tuple(self._lines_of_ready(dispatches, shift)),
         )
-
-    def _is_ready(self) -> None:
-        if len(self._ready) < _READS:
-            self._ready.append(time.perf_counter_ns())
-
-    def _lines_of_ready(self, dispatches: Sequence[Dispatch], shift: float) -> Iterator[CodeLine]:
-        """Yields the lines that read what was ready, each once; JAX's own reads are left out."""
-        starts = [dispatch.start for dispatch in dispatches]
-        seen = set[CodeLine]()
-        for moment in self._ready:
-            index = bisect_right(starts, moment + shift) - 1
-            within = (
-                index >= 0 and moment + shift < dispatches[index].start + dispatches[index].seconds
-            )
-            line = None if within else self._line(moment)
-            if line is not None and line not in seen:
-                seen.add(line)
-                yield line
 
     def _wait_begins(self) -> None:
         """Notes that a wait begins, and the line of the library that waits, if a library does."""

@@ -1,10 +1,10 @@
-"""Finds the flag or pass that makes a program fail a check, by leaving some out.
+"""Finds the flag or pass that makes a program fail a check, by leaving out one after another.
 
 Each trial is compiled and run in another process, which XLA may end. XLA_FLAGS and the program's
 own compiler options are given there as options, so that a trial can leave one out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
@@ -14,11 +14,9 @@ from jaxlens.errors import OptionError, UnavailableError, first_line
 from jaxlens.ir.hlo.passes import START
 from jaxlens.questions.variants.bisected import (
     Bisected,
-    CheckOutcome,
     TrialChange,
     TrialOutcome,
     TrialProgram,
-    in_words,
 )
 from jaxlens.stages.child.child import (
     RecompileRequest,
@@ -35,7 +33,7 @@ _DISABLED = "xla_disable_hlo_passes"
 
 
 class _Trials:
-    """The trials of one program, each made once."""
+    """Makes the trials of one program."""
 
     def __init__(self, capture: Capture, check: Check, run: int) -> None:
         self._capture = capture
@@ -49,12 +47,8 @@ class _Trials:
         self._options = options
         arguments = capture.driver.live().module_arguments() if run else None
         self._request |= {"own": (), "arguments": arguments, "runs": run}
-        self._done: dict[frozenset[TrialChange], TrialOutcome] = {}
-        self.answer: Mapping[str, Any] = {}
-
-    @property
-    def outcomes(self) -> tuple[TrialOutcome, ...]:
-        return tuple(self._done.values())
+        self._fault = ""  # what ended or failed the compile of the program as it is
+        self.passes: list[TrialChange] = []  # that changed the program as it is, in order
 
     @property
     def flags(self) -> list[TrialChange]:
@@ -63,45 +57,42 @@ class _Trials:
         set_ += [f"{_DISABLED}={name}" for name in self._disabled]
         return [TrialChange("flag", text) for text in set_]
 
-    def outcome(self, changes: Sequence[TrialChange] = ()) -> CheckOutcome:
-        """Compiles and runs the program without some things, and checks it."""
-        key = frozenset(changes)
-        if key not in self._done:
-            self._done[key] = self._tried(tuple(changes))
-        return self._done[key].outcome
-
-    def _tried(self, changes: tuple[TrialChange, ...]) -> TrialOutcome:
-        words = in_words(changes) or "as it is"
+    def outcome(self, change: TrialChange | None = None) -> TrialOutcome:
+        """Compiles and runs the program without a flag or pass, and checks it."""
+        words = TrialOutcome(change, "unknown").tried
         try:
             with progress.step(f"compiling {self._capture.program.name} {words}"):
-                answer = self._compiled(changes)
+                answer = self._compiled(change)
         except UnavailableError as crash:
-            # A crash is the fault itself if the program as it is crashes.
-            same = not changes or self._done[frozenset()].why.startswith("XLA ended")
-            return TrialOutcome(words, "at fault" if same else "unknown", str(crash), changes)
+            return self._failed(change, "XLA ended its process", str(crash))
         fault = answer.get("error") or (answer.get("flag") and f"no flag {answer['flag']}")
         if fault:
-            same = not changes or self._done[frozenset()].why == str(fault)
-            return TrialOutcome(words, "at fault" if same else "unknown", str(fault), changes)
-        if not changes:
-            self.answer = answer
-        return judged(words, self._check, self._program(answer, changes))
+            return self._failed(change, str(fault), str(fault))
+        if change is None:
+            self.passes = _passes(answer["dump"])
+        return judged(change, self._check, self._program(answer))
 
-    def _compiled(self, changes: tuple[TrialChange, ...]) -> Mapping[str, Any]:
-        left = {c.name for c in changes if c.kind == "flag"}
+    def _failed(self, change: TrialChange | None, fault: str, why: str) -> TrialOutcome:
+        """Returns a trial that did not compile: at fault if the program as it is fails alike."""
+        if change is None:
+            self._fault = fault
+        return TrialOutcome(change, "at fault" if fault == self._fault else "unknown", why)
+
+    def _compiled(self, change: TrialChange | None) -> Mapping[str, Any]:
+        left = change.name if change is not None and change.kind == "flag" else ""
         options = {
             name: value
             for name, value in self._options.items()
-            if f"{name}={str(value).lower()}" not in left
+            if f"{name}={str(value).lower()}" != left
         }
-        passes = [p for p in self._disabled if f"{_DISABLED}={p}" not in left]
-        passes += [c.name for c in changes if c.kind == "pass"]
+        passes = [p for p in self._disabled if f"{_DISABLED}={p}" != left]
+        passes += [change.name] if change is not None and change.kind == "pass" else []
         if passes:
             options[_DISABLED] = ",".join(passes)
         request = {**self._request, "options": options}
         return compiled(self._capture, request, RecompileRequest(), 1, clean=True)
 
-    def _program(self, answer: Mapping[str, Any], changes: tuple[TrialChange, ...]) -> TrialProgram:
+    def _program(self, answer: Mapping[str, Any]) -> TrialProgram:
         seconds = answer.get("seconds")
         return TrialProgram(
             tuple(answer.get("outputs", ())),
@@ -109,15 +100,13 @@ class _Trials:
             answer["memory"].temporaries,
             _kernels(answer["dump"], self._capture),
             answer["dump"].optimized,
-            changes,
         )
 
-    def passes(self) -> list[TrialChange]:
-        """The passes that changed the program as it is, in order."""
-        dump = self.answer["dump"]
-        done = CompileOutput("", "", None, dump, (), True)
-        names = dict.fromkeys(p.name for p in done.passes if p.changed and p.name != START)
-        return [TrialChange("pass", name) for name in names]
+
+def _passes(dump: Dump) -> list[TrialChange]:
+    done = CompileOutput("", "", None, dump, (), True)
+    names = dict.fromkeys(p.name for p in done.passes if p.changed and p.name != START)
+    return [TrialChange("pass", name) for name in names]
 
 
 def _kernels(dump: Dump, capture: Capture) -> int | None:
@@ -127,7 +116,7 @@ def _kernels(dump: Dump, capture: Capture) -> int | None:
         return None
 
 
-def judged(words: str, check: Check, program: TrialProgram) -> TrialOutcome:
+def judged(change: TrialChange | None, check: Check, program: TrialProgram) -> TrialOutcome:
     """Returns what a check says of a program: a fault is an AssertionError, or falsy but None.
 
     Raises:
@@ -136,50 +125,24 @@ def judged(words: str, check: Check, program: TrialProgram) -> TrialOutcome:
     try:
         verdict = check(program)
     except AssertionError as error:
-        return TrialOutcome(words, "at fault", first_line(error, 100), program.changes)
+        return TrialOutcome(change, "at fault", first_line(error, 100))
     try:
         fine = verdict is None or bool(verdict)
     except Exception as error:  # an array of several elements, or what a user's class raises
         got = f"{type(verdict).__name__} ({first_line(error, 100)})"
         raise OptionError(f"the check must return True, False or None, got {got}") from None
-    return TrialOutcome(words, "fine" if fine else "at fault", "", program.changes)
+    return TrialOutcome(change, "fine" if fine else "at fault")
 
 
 def bisect(capture: Capture, check: Check, run: int) -> Bisected:
     """Finds what makes a program fail a check; see `jaxlens.bisect`."""
-    trials = _Trials(capture, check, run)
-    at_fault: list[TrialChange] = []
-    if trials.outcome() == "at fault":
-        at_fault = _needed(trials, trials.flags)
-        if trials.answer and not at_fault:
-            at_fault = _needed(trials, trials.passes())
-    return Bisected(capture.program.name, tuple(at_fault), trials.outcomes)
-
-
-def _needed(trials: _Trials, changes: list[TrialChange]) -> list[TrialChange]:
-    """Returns the fewest changes found without which the program is at fault; [] for none.
-
-    Halves that are not fine are searched too: to leave much out may be a fault by itself.
-    """
-    if not changes:
-        return []
-    if trials.outcome(changes) == "fine":
-        return _fewest(trials, changes)
-    if len(changes) == 1:
-        return []
-    half = len(changes) // 2
-    return _needed(trials, changes[:half]) or _needed(trials, changes[half:])
-
-
-def _fewest(trials: _Trials, changes: list[TrialChange]) -> list[TrialChange]:
-    """Returns a part of some changes that is fine, and of which no smaller part was."""
-    half = len(changes) // 2
-    for part in (changes[:half], changes[half:]) if half else ():
-        if trials.outcome(part) == "fine":
-            return _fewest(trials, part)
-    needed = changes
-    for change in changes:
-        rest = [other for other in needed if other != change]
-        if rest and trials.outcome(rest) == "fine":
-            needed = rest
-    return needed
+    made = _Trials(capture, check, run)
+    trials = [made.outcome()]
+    found: TrialChange | None = None
+    if trials[0].outcome == "at fault":
+        for change in (*made.flags, *made.passes):
+            trials.append(made.outcome(change))
+            if trials[-1].outcome == "fine":
+                found = change
+                break
+    return Bisected(capture.program.name, found, tuple(trials))
