@@ -1,11 +1,282 @@
 """What made a NaN or an infinity, why, and what avoids it."""
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Span
-from jaxlens.program.reasons import LITERAL, Reason
 from jaxlens.program.sentences import Quoter, bracketed
-from jaxlens.taps.executions import EquationValues, Path
+from jaxlens.taps.executions import EquationValues, Path, ValueRange
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why, and what avoids it.
+
+    Attributes:
+        text: What happened: "the logarithm of a negative number".
+        cure: What to write instead; "" where nothing general is known.
+        guard: Whether a guard of the equation tries that.
+        wider: Whether a run in a wider dtype does.
+    """
+
+    text: str
+    cure: str = ""
+    guard: bool = True
+    wider: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DerivativeRule:
+    """How an equation of a derivative is known.
+
+    Attributes:
+        where: Of what it is the derivative, and where that is not finite.
+        cure: What avoids it.
+        opcodes: The primitives that the rule divides with.
+        half: Whether they are known by a first operand of 0.5.
+        backward: Whether they are known by being in a backward pass.
+        always: Whether they are known without either.
+    """
+
+    where: str
+    cure: str
+    opcodes: tuple[str, ...]
+    half: bool = False
+    backward: bool = False
+    always: bool = False
+
+
+_POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
+_DIVISOR = "divide by jnp.where(d == 0, 1, d), and choose the result with another jnp.where"
+_SAFE = (
+    "give the function a safe argument too, with a second jnp.where inside: "
+    "jnp.where(c, f(jnp.where(c, x, 1.0)), y)"
+)
+_BASE = "take the power of jnp.where(x == 0, 1, x), and choose the result with another jnp.where"
+_ROOT = (
+    "take the root of a safe argument, and choose with another jnp.where: "
+    "jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)"
+)
+_ARCTAN2 = (
+    "give arctan2 a safe argument too, with a second jnp.where inside: "
+    "jnp.where(c, jnp.arctan2(y, jnp.where(c, x, 1.0)), 0.0)"
+)
+_LOGARITHMS = (
+    "add logarithms instead of multiplying, with jax.nn.log_softmax for the log of a softmax, or "
+)
+_INSIDE = "keep its argument away from there: jnp.clip(x, -1 + eps, 1 - eps)"
+_MASK = (
+    "where an infinity is a mask, see that no row is masked whole, or mask with a large finite "
+    "number such as -1e30"
+)
+_EXP = (
+    "where a sum follows, subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do; "
+    "else bound the argument with jnp.minimum"
+)
+_WIDER = "compute in float32, or scale the values first"
+_SCALE = "scale the values first, or compute with their logarithms"
+LITERAL = Reason("it is written in the program", _MASK)
+UNWRITTEN = Reason(
+    "its kernel never writes this result, which has what was in that memory (NaN, where Pallas "
+    "interprets the kernel)",
+    "write to the output's reference in the kernel: o_ref[...] = value",
+    guard=False,
+)
+_IN_KERNEL = Reason(
+    "its kernel computes it, or leaves these elements unwritten, which are NaN where Pallas "
+    "interprets the kernel, as is what it reads beyond an array's end",
+)
+ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}
+"""The operand that is at fault if it is 0, by primitive."""
+DERIVED = {
+    "sqrt": DerivativeRule("the square root at 0", _ROOT, ("div",), half=True, backward=True),
+    "log": DerivativeRule(
+        "the logarithm at 0", _POSITIVE.format(op="log"), ("div",), backward=True
+    ),
+    "log1p": DerivativeRule("log1p at -1", _POSITIVE.format(op="1 + x"), ("div",), backward=True),
+    "pow": DerivativeRule("a power at 0", _BASE, ("pow",), always=True),
+    "acos": DerivativeRule("arccos at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
+    "asin": DerivativeRule("arcsin at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
+    "atanh": DerivativeRule("arctanh at 1 or -1", _INSIDE, ("div",), always=True),
+    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",), always=True),
+}
+"""By primitive, the equations that its derivative has besides it."""
+
+
+def reason(
+    opcode: str,
+    values: EquationValues,
+    dtype: str,
+    *,
+    untaken: str = "",
+    masked: str = "",
+    derived: str = "",
+    underflow: bool = False,
+    unwritten: bool | None = None,
+) -> Reason:
+    """Returns why an equation's first non-finite elements are such.
+
+    Args:
+        opcode: The primitive.
+        values: What it read and made.
+        dtype: The dtype of its result.
+        untaken: The line of the `where` whose branch was not taken, if its gradient is this
+            equation; "" otherwise.
+        masked: The line of the `where` that did not take its result, if a gradient has it all the
+            same; "" otherwise.
+        derived: The primitive whose derivative it computes; "" for none that is known.
+        underflow: Whether a 0 is at fault that is one.
+        unwritten: Of a Pallas kernel, whether it never writes that result; None for all else.
+    """
+    if unwritten is not None:
+        return UNWRITTEN if unwritten else _IN_KERNEL
+    ranges = values.operands
+    made_nan = any(value is not None and value.nan for value in values.results)
+    if untaken and made_nan and (_zero(ranges) or opcode in ("mul", "div")):
+        how = "0 divided by 0" if opcode == "div" else "0 times an infinite derivative"
+        text = f"the gradient of a branch that jnp.where did not take ({untaken}): {how}"
+        return Reason(text, _SAFE)
+    rule = _RULES.get(opcode)
+    found = rule(ranges, made_nan) if rule else None
+    if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
+        text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
+        narrow = dtype in ("f16", "bf16")
+        found = Reason(text, _WIDER if narrow else _SCALE, guard=False, wider=narrow)
+    found = found or Reason("a result that is not defined for these operands")
+    if derived:
+        text = f"{found.text}, in the derivative of {DERIVED[derived].where}"
+        return Reason(text, DERIVED[derived].cure)
+    if masked:
+        text = f"{found.text}, in a branch that jnp.where did not take ({masked})"
+        return Reason(f"{text}, but its gradient goes through it", _SAFE)
+    if underflow and opcode == "log":
+        return Reason(found.text, _LOGARITHMS + found.cure)
+    return found
+
+
+_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_Ranges = Sequence[ValueRange | None]
+
+
+def _zero(ranges: _Ranges) -> bool:
+    return any(value is not None and value.zeros for value in ranges)
+
+
+def _first(ranges: _Ranges) -> ValueRange:
+    return next((value for value in ranges if value is not None), ValueRange(0, 0, 0, 0, 0, 0))
+
+
+def _logarithm(name: str, edge: float, op: str) -> Callable[[_Ranges, bool], Reason | None]:
+    def rule(ranges: _Ranges, made_nan: bool) -> Reason | None:
+        x = _first(ranges)
+        below = "a negative number" if not edge else f"a number below {edge:g}"
+        if made_nan and x.least < edge:
+            return Reason(f"{name} of {below} ({x.least:.4g})", _POSITIVE.format(op=op))
+        if not made_nan:
+            return Reason(f"{name} of {edge:g}", _POSITIVE.format(op=op))
+        return None
+
+    return rule
+
+
+def _root(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    x = _first(ranges)
+    if made_nan and x.least < 0:
+        text = f"the square root of a negative number ({x.least:.4g})"
+        return Reason(text, _POSITIVE.format(op="sqrt"))
+    return Reason("1 over the square root of 0", "add a small number under the root, such as 1e-6")
+
+
+def _division(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    above = ranges[0]
+    if made_nan and above is not None and above.inf:
+        return Reason("infinity divided by infinity")
+    return Reason("0 divided by 0" if made_nan else "a division by 0", _DIVISOR)
+
+
+def _product(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    # What avoids it depends on what made the infinity.
+    return Reason("0 times infinity") if made_nan else None
+
+
+def _sum(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("infinity - infinity") if made_nan else None
+
+
+def _exponential(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    x = _first(ranges)
+    return None if made_nan else Reason(f"an overflow of exp({x.most:.4g})", _EXP)
+
+
+def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    base = _first(ranges)
+    if made_nan and base.least < 0:
+        text = f"a power of a negative number ({base.least:.4g}) with a fractional exponent"
+        return Reason(text, _POSITIVE.format(op="the base"))
+    return Reason("a negative power of 0", _BASE) if base.zeros else None
+
+
+def _periodic(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("a sine or cosine of infinity") if made_nan else None
+
+
+def _arc(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    x = _first(ranges)
+    return Reason(
+        f"an argument outside of -1 to 1 ({_outer(x):.6g})", "clip it: jnp.clip(x, -1, 1)"
+    )
+
+
+def _outer(x: ValueRange) -> float:
+    return x.most if abs(x.most) >= abs(x.least) or math.isnan(x.least) else x.least
+
+
+def _cholesky(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason(
+        "a matrix that is not positive definite", "add a small multiple of the identity to it"
+    )
+
+
+def _matrix_product(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    infinite = any(value is not None and value.inf for value in ranges)
+    return Reason("infinity times 0, or infinity minus infinity") if infinite else None
+
+
+def _remainder(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("a remainder of a division by 0", _DIVISOR) if made_nan else None
+
+
+_RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
+    "log": _logarithm("the logarithm", 0, "log"),
+    "log1p": _logarithm("log1p", -1, "log1p"),
+    "sqrt": _root,
+    "rsqrt": _root,
+    "div": _division,
+    "mul": _product,
+    "sub": _sum,
+    "add": _sum,
+    "add_any": _sum,
+    "reduce_sum": _sum,
+    "cumsum": _sum,
+    "exp": _exponential,
+    "exp2": _exponential,
+    "expm1": _exponential,
+    "pow": _power,
+    "integer_pow": _power,
+    "sin": _periodic,
+    "cos": _periodic,
+    "tan": _periodic,
+    "asin": _arc,
+    "acos": _arc,
+    "atanh": _arc,
+    "erf_inv": _arc,
+    "cholesky": _cholesky,
+    "dot_general": _matrix_product,
+    "conv_general_dilated": _matrix_product,
+    "rem": _remainder,
+}
+
 
 _NAMED = "that line"
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jaxlens import answers
 from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.questions import of_verb
@@ -23,12 +24,12 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
     options = options or OPTIONS["compile"]()
     if run is None:
         return show.verb("compile", capture, options)
-    answers = [
+    asked = [
         (q, q.gathered_facts(capture, q.keywords(options)))
         for q in of_verb("compile")
         if q.is_asked(options)
     ]
-    return answers.document(capture, "compile", answers, options.full, run)
+    return answers.document(capture, "compile", asked, options.full, run)
 
 
 def explore(capture: Capture) -> Document:

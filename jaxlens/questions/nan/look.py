@@ -10,8 +10,7 @@ from jaxlens.ir.graph import Node, Region, Span
 from jaxlens.ir.jaxpr.bodies import operand
 from jaxlens.links.live_equations import Place
 from jaxlens.program.lines import Owners, span_of, spot
-from jaxlens.program.maker import CureTrial, Maker
-from jaxlens.program.reasons import DERIVED, LITERAL, ZERO_AT, reason
+from jaxlens.program.maker import DERIVED, LITERAL, ZERO_AT, CureTrial, Maker, reason
 from jaxlens.program.sentences import listed
 from jaxlens.questions.nan.walk import NonFiniteKind, Spot, Walker
 from jaxlens.taps.executions import (
