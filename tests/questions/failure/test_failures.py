@@ -154,13 +154,21 @@ def test_a_leaked_tracer():
         return x
 
     def uses(x):
-        return x + kept[0]
+        y = x + 1
+        return y + kept[0]
 
     jax.jit(keeps)(X)
     explained = explain_failure.explanation(raised(uses, X))
+    assert explained.code == "return y + kept[0]"
     assert (explained.value.text, explained.value.type) == ("kept[0]", "f32[6]")
     assert explained.value.function.endswith("keeps")
     assert explained.value.made_at == f"test_failures.py:{keeps.__code__.co_firstlineno + 1}"
+
+
+def test_a_static_argument_without_a_hash():
+    power = jax.jit(lambda x, n: x ** sum(n), static_argnums=1)
+    [remedy] = explain_failure.explanation(raised(power, X, [1, 2])).remedies
+    assert (remedy.code, remedy.outcome) == ("(1, 2)", "<lambda> traces")
 
 
 def test_a_static_argument_that_would_not_help_is_not_offered():
@@ -339,6 +347,32 @@ def test_an_exception_that_nobody_looked_at_is_explained_from_its_traceback():
     assert "if y.sum() > 0:" in text
     assert "return jnp.where(y.sum() > 0, y, -y)" in text
     assert text.startswith("TracerBoolConversionError while tracing returns_either")
+
+
+class Brightness:
+    """Neither an array nor a pytree."""
+
+    def __call__(self, image):
+        return image + 0.5
+
+
+def opaque_to_jit():
+    jax.jit(lambda t, image: t(image))(Brightness(), X)
+
+
+def opaque_to_grad():
+    jax.grad(lambda t: t(X).sum())(Brightness())
+
+
+@pytest.mark.parametrize("call", [opaque_to_jit, opaque_to_grad])
+def test_an_argument_that_is_no_pytree(call):
+    try:
+        call()
+    except TypeError as error:
+        text = str(jaxlens.explain(error))
+    assert "must be an array, a number, or a pytree of these" in text
+    assert "@jax.tree_util.register_dataclass\n@dataclass\nclass Brightness:" in text
+    assert ("static_argnames='t'" in text) == (call is opaque_to_jit)  # grad has none static
 
 
 def test_nothing_was_raised():

@@ -26,11 +26,24 @@ def note(name, value=2.0):
 
 class Model:
     scale = 2.0
+    box = BOX
+
+    def __init__(self):
+        self.w = X
+
     rate = property(lambda self: note("property"))
-    __radd__ = lambda self, other: note("operator", other)  # noqa: E731
+    __radd__ = __add__ = lambda self, other: note("operator", other)
+
+    def __matmul__(self, other):
+        return note("operator", other)
 
     def __call__(self, x):
         return note("call", x)
+
+    def __getattr__(self, name):
+        if name != "lazy":
+            raise AttributeError(name)
+        return note(name)
 
     def __getitem__(self, name):
         return note("item")
@@ -45,12 +58,21 @@ def sine(x):
     return note("disguised", x)
 
 
-jitted, where, sin, partial = jax.jit(user), jnp.where, user, functools.partial(user)
+@jax.tree_util.register_pytree_node_class
+class Tree:
+    def tree_flatten(self):
+        return (), note("flatten", None)
+
+    tree_unflatten = classmethod(lambda cls, *_: cls())
+
+
+jitted, where, sin, partial, tree = jax.jit(user), jnp.where, user, functools.partial(user), Tree()
 model = Model()
 
 RUNS_YOURS = [
     "x + BOX.pop()",
     "x + SHELF['box'].pop()",
+    "x + model.box.pop()",
     "x + [b.pop() for b in (BOX,)][0]",
     "x + (lambda b: b.pop())(BOX)",
     "user(x)",
@@ -61,11 +83,14 @@ RUNS_YOURS = [
     "model(x)",
     "x * model.rate",
     "x + model",
+    "model @ x",
+    "x * model.lazy",
     "x * model['w']",
     "jax.vmap(user)(x)",
     "jax.lax.cond(True, user, user, x)",
     "jax.lax.fori_loop(0, 2, lambda i, y: user(y), x)",
     "jax.tree.map(os.remove, ['no such file'])",
+    "jax.tree.map(lambda a: a, (x, tree))[0]",
     "x * len(os.listdir('.'))",
     "x + (RAN.append('list') or 1)",
     "X.delete() or x",
@@ -76,7 +101,8 @@ TRIED = [
     "where(x > 0, x, 0)",
     "x.at[0].set(1.0).sum()",
     "(x + 1).astype(int)",
-    "x * jnp.pi",
+    "x * model.scale + jnp.sum(model.w)",
+    "model.w.max() * x",
     "jax.vmap(lambda a: a.sum())(x[None])",
     "x * len(BOX) + SHELF['box'][0]",
     "jax.nn.relu(x)",

@@ -28,8 +28,8 @@ from jaxlens.lines.record import Recorder
 from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, is_array
 from jaxlens.questions.failure.measure.failing_line import FailingLine, failing_line
 from jaxlens.questions.failure.measure.failing_value import is_tracer, operands, traced_value
-from jaxlens.questions.failure.measure.leaks import holder, leaked_value
-from jaxlens.questions.failure.measure.remedies import LEAKED, remedies
+from jaxlens.questions.failure.measure.leaks import holder, leaked_value, reading_line
+from jaxlens.questions.failure.measure.remedies import LEAKED, hashable, opaque, remedies
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
@@ -172,12 +172,22 @@ def _explained(
     name = call.name if call is not None else _traced_by(line)
     listed = cause.remedies if cause is not None else ()
     if mistake == "leak":
-        # JAX notices it when the trace ends: the line that used the value is not on the stack.
-        text = holder(again.__traceback__, call.function, call.owner) if call else ""
-        leaked = leaked_value(error, text)
-        at, code = (line.place, line.code) if line is not None and call is None else ("", "")
-        return failure(name, at, code, value=leaked, remedies=(LEAKED,))
-    if mistake in ("other", "static", "argument"):
+        binding = holder(again.__traceback__, call.function, call.owner) if call else None
+        reads = reading_line(binding) if binding is not None else None
+        at, code = (line.place, line.code) if line is not None else ("", "")
+        at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
+        steps, skipped = _steps(recorder, at)
+        leaked = leaked_value(error, binding.name if binding is not None else "")
+        return failure(
+            name, at, code, value=leaked, remedies=(LEAKED,), steps=steps, skipped=skipped
+        )
+    if mistake == "static" and call is not None and place is not None:
+        cures = tuple(hashable(call, place))  # no line of it has run
+        return failure(name, remedies=cures if any(c.outcome for c in cures) else listed or cures)
+    if mistake == "argument" and line is not None:
+        cures = tuple(opaque(str(error)))
+        return failure(name, line.place, line.code, line.file.library, remedies=cures)
+    if mistake in ("other", "static"):
         return _of_message(failure(name), again, line, cause, recorder)
     if line is None or _is_own(again):
         return None  # raised by the user's code or a library, with no frame of JAX below it

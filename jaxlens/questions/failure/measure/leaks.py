@@ -1,14 +1,17 @@
 """A leaked tracer: the line that computed it, and the name that still refers to it."""
 
+import ast
 import re
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
 from jaxlens.ir.failure import TracedValue
+from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
 from jaxlens.questions.failure.measure.failing_value import tracers
-from jaxlens.stages.arguments.closed_over_names import closed_over
+from jaxlens.stages.arguments.closed_over_names import Binding, closed_over
+from jaxlens.stages.trace.sources import source_text
 
 _CREATION = re.compile(
     r"(?:value was created on line|\] made at) (.{1,500}?):(\d++)(?::\d++)? \(([^()\n]{0,200}+)\)"
@@ -34,8 +37,8 @@ def leaked_value(error: BaseException, text: str = "") -> TracedValue:
     )
 
 
-def holder(traceback: TracebackType | None, function: Any, owner: Any) -> str:
-    """Returns what a function calls the leaked tracer, as "kept[0]"; "" if it is not found.
+def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Binding | None:
+    """Returns the binding through which a function reaches the leaked tracer; None if none does.
 
     Args:
         traceback: Traceback of JAX's error, unfiltered.
@@ -44,4 +47,27 @@ def holder(traceback: TracebackType | None, function: Any, owner: Any) -> str:
     """
     bindings = closed_over(function, owner)
     leaked = (tracer for frame, _ in walk_tb(traceback) for tracer in tracers(frame))
-    return next((binding.name for t in leaked for binding in bindings.get(id(t), ())), "")
+    return next((binding for t in leaked for binding in bindings.get(id(t), ())), None)
+
+
+def reading_line(binding: Binding) -> tuple[Span, str] | None:
+    """Returns the line on which a function reads a binding, and the text of that line."""
+    span = binding.span
+    if span is None:
+        return None
+    text = source_text(span.key)
+    root = re.split(r"[.\[]", binding.name)[0]
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    for function in ast.walk(tree):
+        if getattr(function, "lineno", 0) != span.line or not isinstance(
+            function, ast.FunctionDef | ast.Lambda
+        ):
+            continue
+        for part in ast.walk(function):
+            if isinstance(part, ast.Name) and part.id == root:
+                at = Span(span.file, part.lineno, part.lineno, key=span.key, library=span.library)
+                return at, text.splitlines()[part.lineno - 1].strip()
+    return None

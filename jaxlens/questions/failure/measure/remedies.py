@@ -1,12 +1,13 @@
 """Remedies for a failing line; a remedy that can be traced is checked by tracing it."""
 
 import ast
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from types import FrameType, ModuleType, NoneType
+from functools import partial
+from types import FrameType, ModuleType
 from typing import Any
 
 import jax
@@ -17,11 +18,12 @@ from jaxlens import compat
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.failure import Mistake, Remedy, TracedValue
 from jaxlens.ir.jaxpr.types import notation, type_of
-from jaxlens.lines.user_frames import may_be_users
+from jaxlens.lines.user_frames import is_users, may_be_users
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
-from jaxlens.questions.failure.measure.rewrites import AT, REWRITES, FailingCode, Rewrite
-from jaxlens.stages.arguments.inputs import leaves
+from jaxlens.questions.failure.measure.jax_calls import calls_jax_alone
+from jaxlens.questions.failure.measure.rewrites import REWRITES, FailingCode, Rewrite
+from jaxlens.stages.arguments.inputs import leaves, static_text
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall, prepare
@@ -35,12 +37,6 @@ _MOST = 4  # results whose types are listed
 _SECONDS = 2.0  # time limit of one trial trace
 _STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
-_PURE: tuple[Any, ...] = (abs, all, any, bool, complex, float, int, len, max, min, pow, round, sum)
-_PURE += (jax.debug.print, range)  # the first prints when the program runs
-_IN_PLACE = ("delete", "sort")  # attributes of arrays, or of lists, that change them
-_MODULES = (jax, jax.numpy, jax.lax, jax.nn)  # whose functions are known without their module
-_MISSING = object()
-_DEEP = 8  # nested containers that are looked into
 
 
 def remedies(
@@ -90,81 +86,19 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     branches, and either may append to a list or remove a file.
     """
     untried = Remedy(rewrite.text, rewrite.code)
-    if not rewrite.tried or not _runs_jax_alone(rewrite.tried, _names(line)):
+    if not rewrite.tried or not calls_jax_alone(rewrite.tried, _names(line)):
         return untried
     try:
-        with _within(_SECONDS):
+        with _within(_SECONDS, users=False):
             results = _abstract(rewrite.tried, line)
+    except _UsersCodeError:
+        return untried
     except (Exception, _LateError):  # the rewrite does not fit this line
         return None
     shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
     more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
     types = f" and gives {', '.join(shown[:_MOST])}{more}" if shown else ""
     return Remedy(rewrite.text, rewrite.code, f"it traces{types}")
-
-
-def _runs_jax_alone(code: str, variables: dict[str, Any]) -> bool:
-    """Whether an expression is made of arrays, numbers, containers of these, and JAX's functions.
-
-    Evaluating it then runs no code of the user's, not even a property or an operator.
-    """
-    nodes = list(ast.walk(ast.parse(code, mode="eval")))
-    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    bound |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    values = {function.__name__: function for function in _PURE} | variables
-    of_modules: set[ast.AST] = set()
-    for node in nodes:  # outer nodes come first
-        if node in of_modules:
-            continue
-        if isinstance(node, ast.Attribute):
-            root, names = _dotted(node)
-            if isinstance(root, ast.Name) and type(values.get(root.id)) is ModuleType:
-                of_modules.update(ast.walk(node))
-                if not _is_jaxs(reduce(_member, names, values[root.id])):
-                    return False
-            elif node.attr in _IN_PLACE or not (hasattr(jax.Array, node.attr) or node.attr in AT):
-                return False
-        elif isinstance(node, ast.Name) and (node.id in values or node.id not in bound):
-            value = values.get(node.id, _MISSING)
-            is_known = any(value is function for function in _PURE) or (
-                any(value is getattr(module, node.id, _MISSING) for module in _MODULES)
-                and _is_jaxs(value)
-            )
-            if not is_known and not _is_plain(value):
-                return False
-    return True
-
-
-def _dotted(node: ast.expr) -> tuple[ast.expr, list[str]]:
-    """Returns what a chain of attributes begins with, and their names."""
-    names = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return node, names[::-1]
-
-
-def _member(module: Any, name: str) -> Any:
-    """Returns a member of a module; `__getattr__` is asked of JAX's modules alone."""
-    if type(module) is not ModuleType:
-        return _MISSING
-    is_jaxs = module.__name__.startswith(("jax", "jaxlens"))
-    return getattr(module, name, _MISSING) if is_jaxs else vars(module).get(name, _MISSING)
-
-
-def _is_jaxs(value: Any) -> bool:
-    """Whether a module's member is a number, or a function that computes with JAX."""
-    return type(value) is float or value is jax.debug.print or compat.computes(value)
-
-
-def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value is an array, a number, a string, or a container of these."""
-    if type(value) in (dict, list, tuple):
-        parts = value.values() if type(value) is dict else value
-        return depth < _DEEP and all(_is_plain(part, depth + 1) for part in parts)
-    is_array = is_tracer(value) or issubclass(type(value), jax.Array)
-    is_number = type(value) in (bool, int, float, complex, str, NoneType, np.ndarray, slice)
-    return is_array or is_number or isinstance(value, np.generic)
 
 
 def _names(line: FailingLine) -> dict[str, Any]:
@@ -274,16 +208,70 @@ def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any
     assert opened is not None  # checked by the caller
     called.__name__ = call.name.rpartition(".")[2]
     again = compat.rejit(called, call.settings) if call.settings is not None else called
+    return _outcome(call, place, again, opened.args, opened.kwargs)
+
+
+def _outcome(
+    call: TraceableCall,
+    place: ResolvedTarget,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
+    """Runs a trial trace; returns "... traces", or "" if it raises or exceeds the time limit."""
     isolate.retire()
     try:
         with _within(_SECONDS):
-            made = prepare(again, opened.args, opened.kwargs)
-            trace(replace(made, tracings=call.tracings), place)
+            trace(replace(prepare(function, args, kwargs), tracings=call.tracings), place)
     except (Exception, _LateError):  # the user's function may raise anything
         return ""
     finally:
         isolate.retire()
     return f"{call.name} traces"
+
+
+def hashable(call: TraceableCall, place: ResolvedTarget) -> Iterator[Remedy]:
+    """Proposes a tuple for a static argument that is a list, if the function then traces."""
+    opened = call.opened
+    if opened is None:
+        return
+    arguments = dict(enumerate(opened.args)) | opened.kwargs
+    lists = {root: value for root in call.static if isinstance(value := arguments.get(root), list)}
+    for root, value in lists.items():
+        fixed = tuple(value)
+        args = [fixed if n == root else arg for n, arg in enumerate(opened.args)]
+        kwargs = {k: fixed if k == root else arg for k, arg in opened.kwargs.items()}
+        if outcome := _outcome(call, place, opened.function, args, kwargs):
+            yield Remedy("Pass a tuple in the place of the list", static_text(fixed), outcome)
+            return
+    yield Remedy("Pass something hashable: a tuple, a string, a number, a frozen dataclass")
+
+
+_OPAQUE = re.compile(r"of type '?<class '(?P<type>[^']+)'>'?(?:.* at path (?P<path>\w+))?")
+
+
+def opaque(message: str) -> Iterator[Remedy]:
+    """Proposes what to do with an argument that is neither an array nor a pytree.
+
+    Args:
+        message: Message of JAX's exception; it names the class, and under jit the argument.
+    """
+    match = _OPAQUE.search(message)
+    if match is None:
+        return
+    kind = match["type"].rpartition(".")[2]
+    # A class of the user's or of a library, which can be changed.
+    if "." in match["type"] and not match["type"].startswith(("jax", "numpy.")):
+        yield Remedy(
+            f"If it holds arrays, make {kind} a pytree: a dataclass, whose fields become inputs",
+            f"@jax.tree_util.register_dataclass\n@dataclass\nclass {kind}:",
+        )
+    if match["path"]:
+        yield Remedy(
+            "If it is a setting, make it a static argument: the program is then made for its "
+            "value, and anew for each other",
+            f"static_argnames={match['path']!r}",
+        )
 
 
 # ---- the time limit ------------------------------------------------------------------------------
@@ -296,9 +284,18 @@ class _LateError(BaseException):
     """The time limit has passed. A BaseException, so that `except Exception` does not catch it."""
 
 
+class _UsersCodeError(BaseException):
+    """A function of the user's was called, and has not begun."""
+
+
 @uninterrupted
-def _within(seconds: float) -> Iterator[None]:
-    """Raises `_LateError` in user code of this thread once the time limit has passed."""
+def _within(seconds: float, users: bool = True) -> Iterator[None]:
+    """Raises `_LateError` in user code of this thread once the time limit has passed.
+
+    Args:
+        seconds: The time limit.
+        users: Whether user code may run; if not, the first function of it is ended as it begins.
+    """
     end = time.monotonic() + seconds
 
     # _LateError is raised in user frames only. In a destructor Python would discard it, and a trace
@@ -309,7 +306,11 @@ def _within(seconds: float) -> Iterator[None]:
         return ran
 
     def called(frame: FrameType, event: str, value: Any) -> Any:
-        return ran if may_be_users(frame.f_code) else None
+        if not may_be_users(frame.f_code):
+            return None
+        if not users and frame.f_code.co_name != "__del__" and is_users(frame):
+            raise _UsersCodeError
+        return ran
 
     before = sys.gettrace()
     sys.settrace(called)

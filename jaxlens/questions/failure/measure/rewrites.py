@@ -269,14 +269,12 @@ def _of_numpy(line: FailingCode) -> Iterator[Rewrite]:
         yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
 
 
-_METHODS: Mapping[type[ast.operator], str] = {
+_AT: Mapping[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Mult: "multiply",
     ast.Div: "divide",
     ast.Pow: "power",
 }
-AT = frozenset({"set", *_METHODS.values()})
-"""Methods of `x.at[...]` that a rewrite calls."""
 
 
 def _of_in_place(line: FailingCode) -> Iterator[Rewrite]:
@@ -287,7 +285,7 @@ def _of_in_place(line: FailingCode) -> Iterator[Rewrite]:
         target, value = statement.targets[0], ast.unparse(statement.value)
     elif isinstance(statement, ast.AugAssign):
         target, value = statement.target, ast.unparse(statement.value)
-        method = _METHODS.get(type(statement.op), "")
+        method = _AT.get(type(statement.op), "")
         if isinstance(statement.op, ast.Sub):
             method, value = "add", ast.unparse(ast.UnaryOp(ast.USub(), statement.value))
     if isinstance(target, ast.Subscript) and method:
