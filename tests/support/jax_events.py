@@ -8,6 +8,7 @@ import jax
 import pytest
 
 from jaxlens.listen import listen
+from jaxlens.stages.session import compiling
 
 EVENTS: list[object] = []
 
@@ -30,12 +31,16 @@ def listeners() -> Iterator[None]:
 
 
 class Compiles:
-    """The names of the functions that JAX compiles while a block runs."""
+    """The names of the functions that JAX compiles while a block runs.
+
+    No compile of an earlier test serves, as one does that took long on a loaded machine.
+    """
 
     def __init__(self):
         self.names = []
 
     def __enter__(self):
+        compiling._results.clear()
         jax.monitoring.register_event_duration_secs_listener(self._hear)
         return self
 
