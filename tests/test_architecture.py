@@ -393,6 +393,16 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_row_imports_nothing_heavy() -> None:
+    """`-h` and Tab read all rows, and no program."""
+    code = "import sys; from jaxlens.questions import rows; rows(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name for name in done.stdout.split() if name.startswith("jaxlens.")}
+    rows = {name for name in ours if name.startswith("jaxlens.questions")}
+    least = "errors ir ir.needs ir.stage options question"
+    assert ours - rows == {f"jaxlens.{name}" for name in least.split()}
+
+
 def test_the_map_names_files_that_are_there() -> None:
     text = (ROOT / "README.md").read_text()
     paths = set(re.findall(r"`([\w/]+(?:/|\.(?:py|js|md|tsv)))`", text)) | {"core/README.md"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.captures import Capture
 from jaxlens.question import About, Question
 
 if TYPE_CHECKING:
+    from jaxlens.captures import Capture
     from jaxlens.views.view import View
 
 

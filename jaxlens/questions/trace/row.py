@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.driver import RecordedDriver
 from jaxlens.ir.needs import Needs
 from jaxlens.question import About, Lens, Question, jaxpr_web
 
@@ -126,6 +125,8 @@ TREE = Question(
 
 def all_rungs(capture: Capture) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first."""
+    from jaxlens.ir.driver import RecordedDriver
+
     if isinstance(capture.driver, RecordedDriver):
         raise UnavailableError(
             f"{capture.driver.holder} is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
