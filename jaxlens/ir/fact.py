@@ -67,9 +67,7 @@ KERNELS = FactRow[tuple[Kernel, ...]]("kernels", tuple[Kernel, ...], "kernels", 
 """What the executable calls, in the entry's order where it is known."""
 MEMORY = FactRow[Memory]("memory", Memory, "sizes of memory", "compiled")
 """Sizes of the compiled program."""
-COST = FactRow[Mapping[str, float]](
-    "cost", Mapping[str, float], "cost analysis of XLA's", "compiled"
-)
+COST = FactRow[Mapping[str, float]]("cost", Mapping[str, float], "cost analysis", "compiled")
 """XLA's own cost analysis, under XLA's names."""
 BUFFERS = FactRow[str]("buffers", str, "buffer assignment", "compiled")
 """XLA's buffer assignment as text."""

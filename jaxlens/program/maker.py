@@ -283,7 +283,7 @@ _NAMED = "that line"
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """An equation that made a NaN or an infinity of operands without.
+    """An equation whose operands are finite and whose result is not.
 
     Attributes:
         path: The equation, within its calls.

@@ -69,8 +69,9 @@ def _growth(facts: SweepFacts) -> Iterator[Finding]:
             larger = f" ({high / low:.3g} times)" if low > 0 else ""
             fixed = _point(line[0], [name for name in line[0].point if name != axis.name])
             yield Finding(
-                f"From {axis.quantity} = {_number(low)} to {_number(high)}{larger}, memory goes "
-                f"from {amount(before)} to {amount(after)} ({after / before:.3g} times)"
+                f"From {axis.quantity} = {_number(low)} to {_number(high)}{larger}, "
+                f"memory needed goes from {amount(before)} to {amount(after)} "
+                f"({after / before:.3g} times)"
                 f"{f', with {fixed}' if fixed else ''}.",
                 "xla",
             )

@@ -93,6 +93,6 @@ class Bisected(Shown):
         if self.found:
             return Finding(f"It is fine {last.tried}.", "compared")
         return Finding(
-            "Leaving out a single flag that is set, or a single pass, makes it fine in no trial.",
+            "No flag that is set and no pass makes it fine when it alone is left out.",
             "unknown",
         )

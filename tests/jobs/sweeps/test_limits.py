@@ -36,8 +36,10 @@ def test_points_that_fit_are_counted_with_the_nearest_on_both_sides():
 def test_memory_grows_by_what_was_measured_at_both_ends():
     said = grid(lambda q, k: SweepFigures(reserved=q * q * k))
     assert said == [
-        "From q = 64 to 256 (4 times), memory goes from 262 kB to 4.19 MB (16 times), with k=64.",
-        "From k = 64 to 256 (4 times), memory goes from 262 kB to 1.05 MB (4 times), with q=64.",
+        "From q = 64 to 256 (4 times), "
+        "memory needed goes from 262 kB to 4.19 MB (16 times), with k=64.",
+        "From k = 64 to 256 (4 times), "
+        "memory needed goes from 262 kB to 1.05 MB (4 times), with q=64.",
     ]
 
 

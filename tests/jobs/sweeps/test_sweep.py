@@ -81,7 +81,8 @@ def test_figures_are_those_by_hand(here):
         assert figures.run is None
     assert "Seconds: left out" in str(answer)
     assert texts(answer) == [
-        "From x.shape[0] = 256 to 4,096 (16 times), memory goes from 2.05 kB to 32.8 kB (16 times)."
+        "From x.shape[0] = 256 to 4,096 (16 times), "
+        "memory needed goes from 2.05 kB to 32.8 kB (16 times)."
     ]
 
 
