@@ -63,6 +63,7 @@ def pages(run: Mapping[str, str]) -> dict[str, str]:
         run: The pages of `howto/` and `gallery/` by name, for the lists of them.
     """
     made = {
+        "use": (HERE / "use.md").read_text("utf-8"),
         "course/contents": course(),
         "howto/index": listed("How to find out", "howto", run),
         "gallery/index": listed("Gallery", "gallery", run),
