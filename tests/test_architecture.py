@@ -31,8 +31,8 @@ ORDER = [*FLOOR, "questions", *DOORS]
 # What the packages of each folder may import from outside the standard library.
 OUTSIDE = {
     "core": {"jax", "jaxlib", "ml_dtypes", "numpy"},
-    "ir": {"jaxlib"},
-    "stages": {"jax", "jaxlib", "numpy", "capstone", "elftools"},
+    "ir": {"jaxlib", "capstone", "elftools"},
+    "stages": {"jax", "jaxlib", "numpy"},
     "compat": {"jax", "jaxlib", "numpy"},
     "keys": {"jax", "jaxlib", "numpy"},
     "lines": {"jax", "numpy"},
