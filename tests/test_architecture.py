@@ -57,7 +57,6 @@ NOT_TURNED: dict[str, str] = {
     "jobs": "memory",
     "pytest_plugin": "compare",
     "questions/compare": "cost",  # which uses sharding
-    "questions/variants": "compare",
     "stages": "keys",  # the verdict before a trace
     "viewer": "cost memory times",
 }
