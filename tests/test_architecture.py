@@ -55,7 +55,6 @@ OF_JAX = {"core", "compat", "lines", "stages", "keys", "listen", "taps", "jobs",
 # above it) that it reaches. It only shrinks: the test fails on a row that is no longer needed.
 NOT_TURNED: dict[str, str] = {
     "jobs": "memory",
-    "pytest_plugin": "compare",
     "questions/compare": "cost",  # which uses sharding
     "stages": "keys",  # the verdict before a trace
     "viewer": "cost memory times",

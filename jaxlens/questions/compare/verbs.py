@@ -7,7 +7,7 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, captured
 from jaxlens.questions.compare.facts import Comparison
-from jaxlens.questions.compare.receipt import Receipt
+from jaxlens.questions.compare.receipt import Receipt as Receipt
 from jaxlens.report import Report
 from jaxlens.views.answer import Answer
 
