@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from jaxlens.questions.silent.facts import Silent
     from jaxlens.questions.timeline.verbs import timeline
     from jaxlens.questions.times.facts import Times
-    from jaxlens.questions.trace.bytecode import Bytecode
-    from jaxlens.questions.trace.tape import Tracing
+    from jaxlens.questions.trace.bytecode.facts import Bytecode
+    from jaxlens.questions.trace.tape.facts import Tracing
     from jaxlens.questions.trace.tree.facts import Depth
     from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.values.facts import Values
