@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # verbs of rows
 if TYPE_CHECKING:
     from jaxlens.questions.arrays.verbs import arrays
-    from jaxlens.questions.compare.verbs import compare, receipt
+    from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.cost.roofline import CostFacts
     from jaxlens.questions.failure.verbs import explain
@@ -78,12 +78,12 @@ if TYPE_CHECKING:
     from jaxlens.questions.silent.facts import Silent
     from jaxlens.questions.timeline.verbs import timeline
     from jaxlens.questions.times.facts import Times
-    from jaxlens.questions.trace.bytecode import Bytecode
-    from jaxlens.questions.trace.tape import Tracing
+    from jaxlens.questions.trace.bytecode.facts import Bytecode
+    from jaxlens.questions.trace.tape.facts import Tracing
     from jaxlens.questions.trace.tree.facts import Depth
     from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.values.facts import Values
-    from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer, without
+    from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer
 
     bytecode: Callable[..., Answer[Bytecode]]
     captured: Callable[..., Answer[Captured]]
@@ -101,13 +101,13 @@ if TYPE_CHECKING:
 
 _VERBS = {
     "arrays": ("arrays",),
-    "compare": ("compare", "receipt"),
+    "compare": ("compare", "receipt", "without"),
     "failure": ("explain",),
     "memory": ("fits",),
     "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles", "watch"),
     "timeline": ("timeline",),
     "trace": ("ladder",),
-    "variants": ("bisect", "edit", "extract", "reproducer", "without"),
+    "variants": ("bisect", "edit", "extract", "reproducer"),
 }
 
 # end

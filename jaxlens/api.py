@@ -21,7 +21,7 @@ from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, capture
 from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
-from jaxlens.ir.failure import when_it_fails
+from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.spans import describe
 from jaxlens.options import read_options
 from jaxlens.questions import of_verb, when_a_trace_fails

@@ -254,3 +254,10 @@ def duration(seconds: float) -> str:
         if seconds >= 0.9995 * scale:
             return f"{seconds / scale:.3g} {unit}"
     return "0 s" if seconds <= 0 else f"{seconds / 1e-9:.3g} ns"
+
+
+def traced_again(name: str, times: int) -> str:
+    """Returns the sentence on a function that was traced for more than a look; "" for 0 times."""
+    name = "the function" if name in ("", "expression") else name
+    more = "again" if times == 1 else f"{times} times more"
+    return f"For this, {name} was traced {more}, which runs its Python again." if times > 0 else ""

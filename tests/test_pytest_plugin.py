@@ -9,7 +9,7 @@ import pytest
 
 import jaxlens
 from jaxlens import pytest_plugin
-from jaxlens.questions.compare.receipt_record import changes, record
+from jaxlens.pytest_plugin.receipt_record import changes, record
 from tests.support.paths import environment
 
 pytest_plugins = ["pytester"]

@@ -6,8 +6,8 @@ from typing import Any
 
 from jaxlens.ir.compile_log import KeyChange, KeyChangeKind
 from jaxlens.keys.jax_key import JaxKey, commitment_text, value_text
+from jaxlens.keys.value_diff import AuxData, PyTreeDef, differences
 from jaxlens.stages.arguments.inputs import static_text
-from jaxlens.stages.arguments.value_diff import AuxData, PyTreeDef, differences
 
 Comparison = tuple[tuple[KeyChange, ...], int]
 """The differences to the nearest earlier key, and the number of earlier keys."""

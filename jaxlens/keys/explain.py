@@ -23,12 +23,12 @@ from jaxlens.keys.changes import (
     moved,
     nearest,
 )
+from jaxlens.keys.function_origin import function_origin, is_elsewhere, recreated
 from jaxlens.keys.jax_key import JaxKey, cached_key, user_function, value_text
+from jaxlens.keys.value_diff import same
 from jaxlens.stages.arguments.inputs import signature_of, static_text
-from jaxlens.stages.arguments.value_diff import same
 from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.function_origin import function_origin, is_elsewhere, recreated
 
 _MOST = 256  # earlier keys that a call is compared with
 _ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read

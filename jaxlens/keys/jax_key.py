@@ -10,11 +10,11 @@ import jax
 from jaxlens import compat
 from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.stages.arguments import closed_values
+from jaxlens.keys import closed_values
+from jaxlens.keys.function_origin import UNKNOWN_ORIGIN, FunctionOrigin, function_origin
 from jaxlens.stages.arguments.inputs import root_names, static_text
 from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.function_origin import UNKNOWN_ORIGIN, FunctionOrigin, function_origin
 from jaxlens.stages.call.numbered_call import leaf_paths, named_leaves, numbered, static_positions
 from jaxlens.stages.call.traceable import function_name
 

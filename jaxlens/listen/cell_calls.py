@@ -20,8 +20,8 @@ from jaxlens.compat import events as compat_events
 from jaxlens.interrupts import deferred, undoing, uninterrupted
 from jaxlens.ir.cell_calls import CalledProgram, CallSite
 from jaxlens.ir.spans import describe
+from jaxlens.keys.function_origin import function_origin, is_jax_function
 from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.function_origin import function_origin, is_jax_function
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.existing.opening import opened
 

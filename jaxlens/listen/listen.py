@@ -23,13 +23,13 @@ from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
 from jaxlens.ir.spans import describe
 from jaxlens.keys import disk_key_parts, explain
+from jaxlens.keys.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.listen import listen_core
 from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.stages.call.traceable import function_name, transforms
 
 _recent: partial[deque[Any]] = partial(

@@ -21,8 +21,8 @@ from jaxlens.compat.events import stack
 from jaxlens.ir.compile_log import CompileStep, CompileStepKind
 from jaxlens.keys import core_keys
 from jaxlens.keys.changes import Comparison, nearest
+from jaxlens.keys.function_origin import FunctionOrigin, function_origin, recreated
 from jaxlens.listen.pending_call import PendingCall, user_line
-from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, recreated
 
 _STEPS: tuple[CompileStepKind, ...] = ("trace", "lower", "compile")
 _recent: partial[deque[Any]] = partial(deque, maxlen=64)

@@ -1,4 +1,4 @@
-"""THE TABLE of figures of a program, which `compare` compares and `receipt` asserts.
+"""THE TABLE of figures of a program, which `compare` compares and `receipt` asserts or bounds.
 
 A traced figure needs no compile. None means that the backend does not provide the figure.
 """
@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.columns import counts
 from jaxlens.ir.hlo.buffers import Buffers
 from jaxlens.ir.hlo.live_ranges import Live, live, reserved, spaces
@@ -21,7 +21,7 @@ from jaxlens.program.fusion_change import operations
 from jaxlens.program.kernel_cost import instruction_costs
 from jaxlens.program.kernels import joins
 from jaxlens.program.sentences import unknown_trips
-from jaxlens.report import total
+from jaxlens.report import read_amount, total
 
 Unit = Literal["", "flop", "B"]
 
@@ -219,3 +219,45 @@ FIGURES: Mapping[str, Metric] = {
     "moved": Metric("bytes that kernels move", "bytes moved", lambda f: f.moved, "B"),
 }
 """The figures by name."""
+_EXAMPLES: Mapping[Unit, str] = {"": "12", "flop": "1e9 or 2Gflop", "B": "1e6 or 2GB"}
+
+
+def figure_text(value: Any) -> str:
+    """Returns a figure, or another fact, in words; "not given" for None."""
+    if value is None:
+        return "not given"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def split_bounds(text: str) -> dict[str, float]:
+    """Returns bounds by figure of a text such as "peak=2GB, flops=1e9".
+
+    Raises:
+        OptionError: There is no part, one is no `name=number`, a figure is none or there twice.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if wrong := [part for part in parts or [text] if "=" not in part]:
+        raise OptionError(f"a budget is written peak=2GB,flops=1e9,kernels=12, got {wrong[0]!r}")
+    bounds = {k.strip(): v for k, _, v in (part.partition("=") for part in parts)}
+    if len(bounds) < len(parts):
+        raise OptionError(f"one bound for each figure, got {text!r}")
+    return read_bounds(bounds)
+
+
+def read_bounds(bounds: Mapping[str, float | str]) -> dict[str, float]:
+    """Returns bounds as numbers; kB is 1,000 bytes and KiB 1,024.
+
+    Raises:
+        OptionError: There is no such figure, or a bound is no number or has another unit.
+    """
+    numbers = {}
+    for name, bound in bounds.items():
+        if name not in FIGURES:
+            raise OptionError(f"no figure {name!r} to bound; {nearest(name, FIGURES)}")
+        number, unit = read_amount(str(bound)), FIGURES[name].unit
+        end = str(bound).strip().lower().removesuffix("s")
+        if number is None or any(end.endswith(u.lower()) for u in {"flop", "B"} - {unit}):
+            text = f"the bound of {name} is a number such as {_EXAMPLES[unit]}, got {bound!r}"
+            raise OptionError(text)
+        numbers[name] = number
+    return numbers

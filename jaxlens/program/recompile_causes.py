@@ -20,10 +20,19 @@ from jaxlens.ir.compile_log import (
     recreated_objects,
     root,
 )
-from jaxlens.ir.failure import traced_again
 from jaxlens.ir.graph import Span
 from jaxlens.program.sentences import listed, ordinal
-from jaxlens.report import Cell, Finding, Table, Trust, barred, cells, count, duration
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Table,
+    Trust,
+    barred,
+    cells,
+    count,
+    duration,
+    traced_again,
+)
 
 _MOST = 8  # values named in one sentence
 # Sentences of causes that are formatted from the change alone.

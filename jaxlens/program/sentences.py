@@ -1,15 +1,17 @@
 """Formats nodes, lists and quotes of source lines for the sentences of all lenses."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Program, Source, Target, root_name
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo.library_products import label
-from jaxlens.program.subject import Subject
+from jaxlens.program.subject import Given, Subject
 from jaxlens.report import amount, count, tally, total
 
 _QUOTE = 44  # characters of a quoted line
@@ -136,6 +138,12 @@ class Quoter:
         lines = self._lines[span.key]
         text = lines[span.line - 1].strip() if 0 < span.line <= len(lines) else ""
         return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def line_text(capture: Capture) -> Callable[[Node], str]:
+    """Returns a function from a node to its line's text without indentation, "" if not known."""
+    quote = Quoter(Given(lambda: capture.sources).or_else({}))
+    return lambda node: quote(node.owner, sys.maxsize)
 
 
 def device(target: Target) -> str:

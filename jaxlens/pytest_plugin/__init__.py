@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[FILES], config.stash[BUDGET] = {}, {}
     if (text := config.getoption("jaxlens_budget")) is not None:
         from jaxlens.errors import OptionError
-        from jaxlens.questions.compare.bounds import split_bounds
+        from jaxlens.program.figures import split_bounds
 
         try:
             config.stash[BUDGET] = split_bounds(text)

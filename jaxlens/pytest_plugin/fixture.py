@@ -10,7 +10,7 @@ import pytest
 from jaxlens.pytest_plugin.files import FOLDER, UPDATE, file_of, read, test_of
 
 if TYPE_CHECKING:
-    from jaxlens.questions.compare.receipt import Receipt
+    from jaxlens.questions.compare.verbs import Receipt
 
 # Files of frames above the user's.
 _BOUNDARY = "<jaxlens>"
@@ -79,7 +79,7 @@ class Receipts:
     def _failure(self, receipt: "Receipt", compiled: bool) -> str:
         """Returns why a receipt fails; "" where it does not."""
         from jaxlens.program.sentences import title
-        from jaxlens.questions.compare.receipt_record import changes, is_whole, record
+        from jaxlens.pytest_plugin.receipt_record import changes, is_whole, record
 
         config, id, measured = self._item.config, self._item.nodeid, self._measured
         name = title(receipt.capture.program)

@@ -18,8 +18,8 @@ from jaxlens.program.subject import Given, Subject
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.memory.report import MemoryFacts
 from jaxlens.questions.memory.report import report as memory_report
-from jaxlens.questions.times.facts import stages as stages_report
 from jaxlens.questions.times.report import alarm as unrolled_loop
+from jaxlens.questions.times.report import stages as stages_report
 from jaxlens.render.document import (
     Block,
     Findings,

@@ -13,13 +13,12 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
-from jaxlens.ir.failure import traced_again
 from jaxlens.render.bars import source_bars, table_bars
 from jaxlens.render.document import Document, Findings, GraphPane, Picture, SourcePane, TableBlock
 from jaxlens.render.text.document_text import text
 from jaxlens.render.text.lines import REST
 from jaxlens.render.to_json import plain
-from jaxlens.report import Finding
+from jaxlens.report import Finding, traced_again
 from jaxlens.views.about import pictures, versions
 
 

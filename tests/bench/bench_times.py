@@ -13,6 +13,7 @@ from collections.abc import Callable
 import jaxlens
 from jaxlens.program.equations import written_out
 from jaxlens.questions.constants import facts as constants
+from jaxlens.questions.constants.report import report as constants_report
 from jaxlens.questions.times import report as times_report
 from jaxlens.questions.times.facts import facts
 from tests.support import programs
@@ -46,7 +47,7 @@ def main() -> None:
         ("compile, all passes", lambda: (passes.passes, passes.optimized.module)),
         ("equations and loops", lambda: written_out(profiled)),
         ("times, the rest", lambda: times_report.report(facts(profiled))),
-        ("captured", lambda: constants.report(constants.facts(passes))),
+        ("captured", lambda: constants_report(constants.facts(passes))),
     ):
         spent = seconds(work)
         print(f"{name:<22} {spent:6.2f} s  {spent / base:6.1%} of the plain compile")

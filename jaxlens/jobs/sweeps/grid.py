@@ -17,11 +17,11 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import REMAT
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.jobs.sweeps.points import SweepAxis
+from jaxlens.keys.value_diff import differences, same
 from jaxlens.questions.memory.checkpoint import CHECKPOINTED
 from jaxlens.questions.memory.measure.checkpoint import under_policy
 from jaxlens.report import tally
 from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
-from jaxlens.stages.arguments.value_diff import differences, same
 from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name

@@ -15,8 +15,9 @@ which are paired first; a fusion is paired with the one that shares most of its 
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 
@@ -27,6 +28,7 @@ from jaxlens.ir.jaxpr.canonical import ADDRESS, NAMING
 from jaxlens.links.match.by_keys import Key, in_order
 from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
 
+_PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 _TRANSFORM = re.compile(r"\b(\w++)\(")
 Text = Callable[[Node], str]
 """Returns the text of the line that owns an equation; "" if it is not known."""
@@ -358,3 +360,15 @@ def _contents(module: Module, homes: Mapping[str, str]) -> dict[str, set[str]]:
         if node.id in homes and node.opcode not in ("parameter", "fusion"):
             contents[homes[node.id]].add(node.id)
     return contents
+
+
+def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
+    """Returns the text before of each edited line by its text after; {} for many lines."""
+    removed, new = sorted(before - after - {""}), sorted(after - before - {""})
+    edited: dict[str, str] = {}
+    alike = _ALIKE if len(removed) > 1 or len(new) > 1 else _ALIKE / 2
+    for text in new if len(removed) * len(new) <= _PAIRS else ():
+        for close in get_close_matches(text, removed, n=1, cutoff=alike):
+            edited[text] = close
+            removed.remove(close)
+    return edited

@@ -278,12 +278,13 @@ class ProgramMagics(OutputMagics):
         # Imported by the first magic, not by %load_ext.
         from jaxlens.notebook.magics import warm_up
         from jaxlens.notebook.magics.look import Looking
-        from jaxlens.questions.variants.verbs import what_if_begins
 
         if self.in_html:
             warm_up.start()
         # Without JAX the cell may still set the environment that it reads.
         if magic.show.get("without") and magic.take.target and "jax" in sys.modules:
+            from jaxlens.questions.compare.verbs import what_if_begins
+
             what_if_begins(*magic.take.target)
         code = self.read_code(magic.magic, cell, magic.expression)
         self._progress.look_begins()

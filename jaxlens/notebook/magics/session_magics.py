@@ -16,7 +16,7 @@ from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.after_import import AfterImport
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
-from jaxlens.report import count
+from jaxlens.report import Finding, count
 
 if TYPE_CHECKING:
     from jaxlens.questions.session.verbs import SessionWatch  # not imported by %load_ext
@@ -113,8 +113,6 @@ class JaxLens(WholeCellMagics):
     def _answer(self) -> "View":
         import jaxlens
         from jaxlens.questions.memory.verbs import out_of_memory
-        from jaxlens.questions.recompiles.view import explained
-        from jaxlens.views.view import View
 
         error = getattr(sys, "last_value", None) if self._has_failed else None
         if error is not None and (failure := jaxlens.explain(error) or out_of_memory(error)):
@@ -124,11 +122,10 @@ class JaxLens(WholeCellMagics):
             raise CellError(
                 "the last warning was of arrays that grow: %arrays says what holds them"
             )
-        if session is None or session.after is None or session.answer is None:
+        view = session.explained() if session is not None else None
+        if view is None:
             first = "" if self.watch else "%jaxlens on, run the cell, then %explain: "
             raise CellError(f"{first}no cell has compiled a function while jaxlens watched")
-        answer, after, ways = session.answer, session.after, session.ways_around()
-        view = View(None, lambda: explained(answer.document, after, ways))
         return self._of_earlier(view, self._since_compile)
 
     def _fits(self, view: "View", device: str) -> "View":
@@ -140,9 +137,16 @@ class JaxLens(WholeCellMagics):
         return jaxlens.fits(view.capture, device=device)
 
     def _of_earlier(self, view: "View", since: int) -> "View":
-        from jaxlens.questions.recompiles.view import of_earlier
+        """Returns an answer, with the note that cells ran since the one that it is about."""
+        from jaxlens.render.document import Document, Findings
 
-        return replace(view, build=lambda: of_earlier(view.document, since)) if since else view
+        def document() -> Document:
+            last = "the last cell" if since == 1 else f"the last {since:,} cells"
+            text = f"This is about an earlier cell: there is nothing to explain in {last}."
+            blocks = (Findings((Finding(text, "counted"),)), *view.document.blocks)
+            return replace(view.document, blocks=blocks)
+
+        return replace(view, build=document) if since else view
 
     def _state(self) -> str:
         if not self.watch:
@@ -207,15 +211,7 @@ class JaxLens(WholeCellMagics):
             if after.compiles:
                 self._has_failed, self._since_compile = has_failed, 0
             if after.compiles or after.growth:
-                self._show(after)
+                display(self._session.said(after, self.in_html), raw=True)
         except Exception as error:
             self._fail(error)
         return None
-
-    def _show(self, after: Any) -> None:
-        from jaxlens.questions.recompiles.view import cell_html, cell_text
-
-        bundle = {"text/plain": cell_text(after, times=not self.in_html)}
-        if self.in_html:
-            bundle["text/html"] = cell_html(after)
-        display(bundle, raw=True)

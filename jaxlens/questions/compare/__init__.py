@@ -1,1 +1,1 @@
-"""Comparison of two captures, and the figures of one that tests can assert."""
+"""Comparison of two programs, and the figures of one that tests can assert."""

@@ -13,11 +13,11 @@ from itertools import islice
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
 from jaxlens.links.match import across_edits
-from jaxlens.links.match.across_edits import Pairs
+from jaxlens.links.match.across_edits import Pairs, edited_lines
 from jaxlens.program.figures import FIGURES, Figures
-from jaxlens.program.sentences import opcodes
+from jaxlens.program.sentences import line_text, opcodes
 from jaxlens.program.subject import Given
-from jaxlens.questions.compare.causes import Cause, causes, edited_lines, line_text
+from jaxlens.questions.compare.causes_report import Cause, causes
 
 Names = tuple[str, str]
 NAMES: Names = ("before", "after")

@@ -22,10 +22,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
 from jaxlens.program import counted as cost
-from jaxlens.program.figures import FIGURES, Figures
+from jaxlens.program.figures import FIGURES, Figures, figure_text, read_bounds
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
-from jaxlens.questions.compare.bounds import read_bounds
 from jaxlens.questions.cost import report as cost_report
 from jaxlens.questions.memory import report as memory
 from jaxlens.report import Finding, amount
@@ -151,7 +150,7 @@ class Receipt:
     def stable(self) -> str:
         """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
         kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
-        rows = [(name, value_text(self._figures.get(name))) for name in _PORTABLE]
+        rows = [(name, figure_text(self._figures.get(name))) for name in _PORTABLE]
         rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
         deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
         facts = _rows([("fingerprint", self.fingerprint), *rows])
@@ -186,7 +185,7 @@ class Receipt:
                 raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, names)}")
             fact = getattr(self, name)
             if fact != expected:
-                wrong.append(f"  {name}: {value_text(fact)}, expected {value_text(expected)}")
+                wrong.append(f"  {name}: {figure_text(fact)}, expected {figure_text(expected)}")
                 wrong += self._why(name)
         if wrong:
             raise AssertionError("\n".join([f"{self.title} is another program:", *wrong]))
@@ -261,7 +260,7 @@ class Receipt:
 
     def _computed_facts(self) -> list[tuple[str, str]]:
         return [
-            (name, value_text(self._computed[name])) for name in FIGURES if name in self._computed
+            (name, figure_text(self._computed[name])) for name in FIGURES if name in self._computed
         ]
 
     def _owners(self, name: str) -> list[str]:
@@ -289,13 +288,6 @@ class Receipt:
             rows.append(f"    {node.id}: {opcodes(fused)}{f' ({lines})' if lines else ''}")
         left = len(fusions) - len(rows)
         return [*rows, *([f"    and {left:,} more fusions"] if left else [])]
-
-
-def value_text(value: Any) -> str:
-    """Returns a figure, or another fact, in words; "not given" for None."""
-    if value is None:
-        return "not given"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _rows(rows: list[tuple[str, str]]) -> list[str]:

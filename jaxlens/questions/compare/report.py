@@ -13,7 +13,7 @@ from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.program.figures import FIGURES, Metric
 from jaxlens.program.sentences import listed
-from jaxlens.questions.compare.causes import subject
+from jaxlens.questions.compare.causes_report import subject
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.tables import tables
 from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count, tally

@@ -1,4 +1,4 @@
-"""Rows of the table: what changed."""
+"""Rows of the table: what changed, since then or by leaving out a pass or setting a flag."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def _changed(verb: str, capture: Capture, options: Any) -> View:
     from jaxlens.views.view import View
 
     return View(capture, lambda: changed(verb, options.against, capture, options))
+
+
+def _without(verb: str, capture: Capture, options: Any) -> View:
+    from jaxlens.questions.compare.document import compare
+    from jaxlens.stages.child.recompile import without
+    from jaxlens.views.view import View
+
+    other, run = without(capture, options.without, getattr(options, "run", 0))
+    return View(other, lambda: compare(capture, other, run=run, full=options.full))
 
 
 AGAINST: Question[Any] = Question(
@@ -42,8 +51,33 @@ AGAINST: Question[Any] = Question(
 AGAINST_JAXPR = replace(AGAINST, verb="jaxpr", panel=0, python="", place=130)
 
 
+WITHOUT: Question[Any] = Question(
+    "without",
+    About(
+        "What does a pass or a flag do for this program?",
+        measured="with --run N: seconds of both programs, turn by turn in a process of their own",
+        xla="memory and bytes accessed of both programs",
+        counted="which instructions are the same; the second program is compiled by XLA all the "
+        "same",
+    ),
+    verb="compile",
+    help="what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
+    "in another process",
+    metavar="NAME",
+    values="pass",
+    python='jaxlens.without(cap, "fusion")',
+    place=100,
+    several=_without,
+)
+
+
+WITHOUT_HLO = replace(WITHOUT, verb="hlo", python="", place=110)
+
+
 USES = ("memory",)
 ROWS = (
     AGAINST,
     AGAINST_JAXPR,
+    WITHOUT,
+    WITHOUT_HLO,
 )

@@ -1,16 +1,17 @@
 """The verbs that compare programs, and the receipt of one."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, captured
 from jaxlens.questions.compare.facts import Comparison
-from jaxlens.questions.compare.receipt import Receipt
+from jaxlens.questions.compare.receipt import Receipt as Receipt
 from jaxlens.report import Report
 from jaxlens.views.answer import Answer
 
-__all__ = ["compare", "receipt"]
+__all__ = ["compare", "receipt", "without"]
 
 
 def compare(
@@ -38,7 +39,7 @@ def compare(
         CaptureFileError: A file holds no capture.
     """
     from jaxlens.questions.compare import facts as facts_of
-    from jaxlens.questions.compare.causes import sides
+    from jaxlens.questions.compare.causes_report import sides
     from jaxlens.questions.compare.document import compare as document
     from jaxlens.questions.compare.report import report
     from jaxlens.questions.compare.tables import times
@@ -52,6 +53,30 @@ def compare(
         return report(comparison, called, times(was, now, called) if compiled else ())
 
     return Answer(now, lambda: document(was, now, called, facts()), reported, facts)
+
+
+def without(f: Any, names: str | Sequence[str], /) -> Capture:
+    """Compiles the same program with a pass left out, or with an XLA flag set.
+
+        jaxlens.compare(cap, jaxlens.without(cap, "fusion"))
+
+    It is compiled in a separate process, so that a crash of XLA does not end this one.
+
+    Args:
+        f: A Capture of a program for one device of this process, or a view of it.
+        names: The name of a pass ("fusion" for all passes that fuse) or "xla_flag=value"; several
+            separated by commas, or a list.
+
+    Returns:
+        The Capture of the program compiled so.
+
+    Raises:
+        OptionError: There is no such pass or flag.
+        UnavailableError: The program cannot be compiled again, or XLA crashed.
+    """
+    from jaxlens.stages.child.recompile import without as recompiled
+
+    return recompiled(as_capture(f), names)[0]
 
 
 def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
@@ -74,3 +99,10 @@ def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
         OptionError: A Capture was given with further arguments.
     """
     return Receipt(captured("receipt", f, args, kwargs))
+
+
+def what_if_begins(target: str) -> None:
+    """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
+    from jaxlens.stages.child.child import start_early
+
+    start_early(target)

@@ -22,7 +22,8 @@ def _captured(compiled: bool = True) -> Lens[Captured]:
         `.folding` (seconds; None without a profile). It takes a compile that dumps all passes;
         `%jaxpr --captured` takes none.
     """
-    from jaxlens.questions.constants.facts import facts, report
+    from jaxlens.questions.constants.facts import facts
+    from jaxlens.questions.constants.report import report
 
     return Lens(partial(facts, compiled=compiled), report)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from jaxlens.ir.failure import Failure, advice, again, operands, origin, where, why
+from jaxlens.questions.failure.facts import Failure
+from jaxlens.questions.failure.report import advice, again, operands, origin, where, why
 from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
 from jaxlens.report import Finding, Table, Trust, cells, count
 

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from jaxlens.ir.compile_log import CompileLog, Cure
-from jaxlens.questions.recompiles.after_cell import AfterCell
 from jaxlens.questions.recompiles.measure.fixes import with_cures
-from jaxlens.questions.recompiles.report import Recompiles
 from jaxlens.questions.recompiles.verbs import RecompileLog
 from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
+from jaxlens.questions.session.report import AfterCell
+from jaxlens.questions.session.view import cell_html, cell_text, explained
 from jaxlens.questions.sharding.measure import way_around
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 _TRIED = 2  # reshards for which ways around are tried
 
@@ -51,10 +51,18 @@ class SessionWatch:
         """Number of programs of functions that were made."""
         return self._programs.total()
 
-    @property
-    def answer(self) -> Answer[Recompiles] | None:
-        """The full answer about the last cell that compiled a function; cures are tried for it."""
-        return None if self._log is None else self._log.answer
+    def explained(self) -> View | None:
+        """Explains the last cell that compiled a function, and tries cures; None if none has."""
+        if self._log is None or self.after is None:
+            return None
+        answer, after, ways = self._log.answer, self.after, self.ways_around()
+        return View(None, lambda: explained(answer.document, after, ways))
+
+    @staticmethod
+    def said(after: AfterCell, html: bool) -> dict[str, str]:
+        """Returns what is said unasked after a cell, by its MIME type."""
+        text = {"text/plain": cell_text(after, times=not html)}
+        return text | {"text/html": cell_html(after)} if html else text
 
     def stop(self) -> None:
         """Ends the watch."""

@@ -17,9 +17,8 @@ from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.compile_parts import CompileParts, compile_parts
 from jaxlens.program.equations import Equations, equations, written_out
-from jaxlens.program.subject import Given, ProgramFacts, Seen, instructions, subject_of
+from jaxlens.program.subject import Given, ProgramFacts, instructions, subject_of
 from jaxlens.program.unrolled import Unrolled
-from jaxlens.report import Cell, Finding, Report, Table, barred, duration
 
 _MOST = 200  # characters of JAX's error on a program that jaxlens rewrote
 
@@ -115,27 +114,3 @@ def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Tr
     except Exception as why:  # any error of JAX on the rewritten program
         text = " ".join(str(why).split()) or type(why).__name__
         return None, text if len(text) <= _MOST else f"{text[:_MOST]}..."
-
-
-def stages(capture: Seen) -> Report:
-    """Reports wall-clock seconds of the steps so far; the table is not part of the stable text."""
-    steps = capture.times
-    if not steps:
-        return Report("Times", (Finding("Nothing was timed.", "unknown"),))
-    total = sum(step.seconds for step in steps)
-    row = tuple(Cell(duration(step.seconds), step.seconds) for step in steps)
-    # A step that was done again has its number.
-    again = [[other.step for other in steps[:n]].count(step.step) for n, step in enumerate(steps)]
-    names = [
-        f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
-    ]
-    notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
-    table = Table(
-        "Time per stage",
-        (*names, "in all"),
-        barred([(*row, Cell(duration(total), total))], range(len(steps))),
-        f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
-        volatile=True,
-        right=tuple(range(len(steps) + 1)),
-    )
-    return Report("Times", (), (table,))

@@ -18,7 +18,7 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.stages.session.running import Running
-from jaxlens.stages.trace.rolled_loops import inputs_of, plan_of, rolled_body
+from jaxlens.taps.rolled_loops import inputs_of, plan_of, rolled_body
 
 _KEY: Any = jax.dtypes.prng_key
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)

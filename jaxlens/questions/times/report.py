@@ -18,7 +18,7 @@ from jaxlens.program.lines import lines
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, Seen, Subject, instructions
 from jaxlens.program.unrolled import Unrolled, nested
-from jaxlens.questions.times.facts import Times, stages
+from jaxlens.questions.times.facts import Times
 from jaxlens.report import (
     Cell,
     Finding,
@@ -410,3 +410,27 @@ def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
     for (key, line), ids in owned.own.items():
         counts[f"{owned.names[key]}:{line}"] += len(ids)
     return counts
+
+
+def stages(capture: Seen) -> Report:
+    """Reports wall-clock seconds of the steps so far; the table is not part of the stable text."""
+    steps = capture.times
+    if not steps:
+        return Report("Times", (Finding("Nothing was timed.", "unknown"),))
+    total = sum(step.seconds for step in steps)
+    row = tuple(Cell(duration(step.seconds), step.seconds) for step in steps)
+    # A step that was done again has its number.
+    again = [[other.step for other in steps[:n]].count(step.step) for n, step in enumerate(steps)]
+    names = [
+        f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
+    ]
+    notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
+    table = Table(
+        "Time per stage",
+        (*names, "in all"),
+        barred([(*row, Cell(duration(total), total))], range(len(steps))),
+        f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
+        volatile=True,
+        right=tuple(range(len(steps) + 1)),
+    )
+    return Report("Times", (), (table,))

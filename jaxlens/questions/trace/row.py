@@ -11,9 +11,9 @@ from jaxlens.question import About, Lens, Question, jaxpr_web
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
-    from jaxlens.questions.trace.bytecode import Bytecode
-    from jaxlens.questions.trace.ladder import Ladder
-    from jaxlens.questions.trace.tape import Tracing
+    from jaxlens.questions.trace.bytecode.facts import Bytecode
+    from jaxlens.questions.trace.ladder.facts import Ladder
+    from jaxlens.questions.trace.tape.facts import Tracing
     from jaxlens.questions.trace.tree.facts import Depth
 
 
@@ -27,8 +27,9 @@ def _tape() -> Lens[Tracing]:
     Raises:
         UnavailableError: The capture was loaded from a file that holds no tape.
     """
-    from jaxlens.questions.trace.tape import facts, report
-    from jaxlens.questions.trace.tape_view import blocks
+    from jaxlens.questions.trace.tape.facts import facts
+    from jaxlens.questions.trace.tape.report import report
+    from jaxlens.questions.trace.tape.view import blocks
 
     return Lens(facts, report, blocks, jaxpr_web)
 
@@ -63,8 +64,9 @@ def _bytecode() -> Lens[Bytecode]:
     Raises:
         UnavailableError: The capture was loaded from a file that holds no bytecode.
     """
-    from jaxlens.questions.trace.bytecode import facts, report
-    from jaxlens.questions.trace.bytecode_view import blocks
+    from jaxlens.questions.trace.bytecode.facts import facts
+    from jaxlens.questions.trace.bytecode.report import report
+    from jaxlens.questions.trace.bytecode.view import blocks
 
     return Lens(facts, report, blocks, jaxpr_web)
 
@@ -145,8 +147,9 @@ def _prepared(capture: Capture, keywords: dict[str, Any]) -> Capture:
 
 
 def _ladder() -> Lens[Ladder]:
-    from jaxlens.questions.trace.ladder import facts, report
-    from jaxlens.questions.trace.ladder_view import blocks, web
+    from jaxlens.questions.trace.ladder.facts import facts
+    from jaxlens.questions.trace.ladder.report import report
+    from jaxlens.questions.trace.ladder.view import blocks, web
 
     def of_rungs(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
         return facts(rungs or all_rungs(capture))

@@ -5,7 +5,7 @@ from typing import Any
 from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, captured
-from jaxlens.questions.trace.ladder import Ladder
+from jaxlens.questions.trace.ladder.facts import Ladder
 from jaxlens.questions.trace.row import LADDER, all_rungs
 from jaxlens.views.answer import Answer
 

@@ -1,1 +1,1 @@
-"""The same program with a pass left out or a flag set."""
+"""A program with another text, a part of it, or what makes it wrong: bisected, or in a file."""

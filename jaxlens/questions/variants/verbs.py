@@ -1,7 +1,7 @@
 """The verbs that change a program, run a part of it, or write it to a file."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, overload
 
 from jaxlens.captures import Capture
@@ -11,7 +11,7 @@ from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.extracted import Extracted
 from jaxlens.questions.variants.runs import Reproducer
 
-__all__ = ["bisect", "edit", "extract", "reproducer", "without"]
+__all__ = ["bisect", "edit", "extract", "reproducer"]
 
 
 @overload
@@ -118,30 +118,6 @@ def reproducer(
     return written_for(capture, path, data)
 
 
-def without(f: Any, names: str | Sequence[str], /) -> Capture:
-    """Compiles the same program with a pass left out, or with an XLA flag set.
-
-        jaxlens.compare(cap, jaxlens.without(cap, "fusion"))
-
-    It is compiled in a separate process, so that a crash of XLA does not end this one.
-
-    Args:
-        f: A Capture of a program for one device of this process, or a view of it.
-        names: The name of a pass ("fusion" for all passes that fuse) or "xla_flag=value"; several
-            separated by commas, or a list.
-
-    Returns:
-        The Capture of the program compiled so.
-
-    Raises:
-        OptionError: There is no such pass or flag.
-        UnavailableError: The program cannot be compiled again, or XLA crashed.
-    """
-    from jaxlens.stages.child.recompile import without as recompiled
-
-    return recompiled(as_capture(f), names)[0]
-
-
 def bisect(
     f: Any,
     check: Callable[[TrialProgram], Any],
@@ -176,10 +152,3 @@ def bisect(
     from jaxlens.questions.variants.measure.bisect import bisect as bisected
 
     return bisected(as_capture(f), check, run)
-
-
-def what_if_begins(target: str) -> None:
-    """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
-    from jaxlens.stages.child.child import start_early
-
-    start_early(target)

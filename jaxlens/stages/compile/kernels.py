@@ -16,7 +16,7 @@ from functools import cache, partial
 from jaxlens.ir.facts import Kernel, KernelKind, KernelText, Part, lazy_kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.machine import launches
-from jaxlens.stages.compile.disassemble import disassemble, missing, readable, symbols
+from jaxlens.ir.machine.disassemble import disassemble, missing, readable, symbols
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.shared_kernels import owners
 

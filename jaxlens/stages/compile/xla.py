@@ -27,11 +27,11 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.hlo.passes import pass_stages
 from jaxlens.ir.machine import llvm, native
+from jaxlens.ir.machine.disassemble import missing, readable
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
 from jaxlens.stages.compile import profile
 from jaxlens.stages.compile.analyses import cost, memory
-from jaxlens.stages.compile.disassemble import missing, readable
 from jaxlens.stages.compile.dump_files import (
     Dump,
     doing,

@@ -18,8 +18,8 @@ import jax
 
 from jaxlens import compat, progress
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
-from jaxlens.ir.failure import when_it_fails
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.keys.core_keys import CoreKeys

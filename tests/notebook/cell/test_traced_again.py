@@ -11,7 +11,7 @@ from jax.experimental import io_callback
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.failure import traced_again
+from jaxlens.report import traced_again
 from jaxlens.stages.arguments import captured_limits
 
 pytestmark = pytest.mark.backend

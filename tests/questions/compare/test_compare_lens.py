@@ -12,11 +12,12 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.links.match import across_edits
+from jaxlens.links.match.across_edits import edited_lines
 from jaxlens.program.figures import FIGURES
 from jaxlens.program.sentences import device
 from jaxlens.questions.compare import document as comparison
 from jaxlens.questions.compare import facts as compared
-from jaxlens.questions.compare.causes import edited_lines, sides
+from jaxlens.questions.compare.causes_report import sides
 from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.compare.tables import _beyond, _difference, tables
 from jaxlens.render.html.document_html import html

@@ -15,8 +15,8 @@ from jaxlens.ir.graph import Node
 from jaxlens.ir.jaxpr.equation_flops import devices_of_body
 from jaxlens.program.counted import count_module, counted, facts
 from jaxlens.program.subject import Given
+from jaxlens.pytest_plugin.receipt_record import changes, record
 from jaxlens.questions.compare.receipt import Receipt
-from jaxlens.questions.compare.receipt_record import changes, record
 from jaxlens.questions.cost.modules import module_costs
 from jaxlens.questions.cost.report import report
 from jaxlens.views.figures.run_cost import RunCosts

@@ -8,7 +8,7 @@ from jax import lax
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo.traffic import Traffic
-from jaxlens.questions.compare import receipt_record
+from jaxlens.pytest_plugin import receipt_record
 from jaxlens.questions.sharding.facts import Collective, Sharding
 from jaxlens.questions.sharding.report import report as sharding_report
 from tests.support import fixed_captures as fixed

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens.ir.failure import note
 from jaxlens.questions.failure.measure import explain as explain_failure
+from jaxlens.questions.failure.report import note
 from tests.questions.failure import untraceable
 from tests.questions.failure.untraceable import (
     CASES,

@@ -16,7 +16,7 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.program.equations import written_out
 from jaxlens.questions.memory.measure import checkpoint, checkpoint_segments
-from jaxlens.stages.trace import rolled_loops as rolled
+from jaxlens.taps import rolled_loops as rolled
 from tests.support import programs
 
 pytestmark = pytest.mark.backend

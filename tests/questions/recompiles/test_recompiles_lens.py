@@ -5,10 +5,10 @@ import sys
 from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
-from jaxlens.ir.failure import traced_again
 from jaxlens.ir.graph import Span
 from jaxlens.questions.recompiles.report import facts, one_line, recompiles
 from jaxlens.questions.recompiles.view import document
+from jaxlens.report import traced_again
 from jaxlens.views.view import View
 
 STEP = Span("cell 1", 3, 3, function="step")

@@ -18,7 +18,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.program.equations import written_out
 from jaxlens.questions.times import measure as scan
 from jaxlens.stages.compile.profile import Session
-from jaxlens.stages.trace import rolled_loops
+from jaxlens.taps import rolled_loops
 from tests.support import programs
 from tests.support.jax_events import Compiles
 

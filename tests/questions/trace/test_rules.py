@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from jaxlens.questions.trace.ladder import RULES
+from jaxlens.questions.trace.ladder.facts import RULES
 
 X = jnp.array([0.3, 0.5, 0.2])
 USES = {

@@ -14,8 +14,8 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
+from jaxlens.keys.value_diff import same
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.value_diff import same
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]

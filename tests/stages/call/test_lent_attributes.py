@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens.stages.call.function_origin import function_origin
+from jaxlens.keys.function_origin import function_origin
 from tests.support.calls.callables import Layer, Lender, Proxy, WrappingLender, X, loss
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]

@@ -10,7 +10,7 @@ import pytest
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo import reader as hlo
-from jaxlens.stages.compile.disassemble import disassemble, readable, symbols
+from jaxlens.ir.machine.disassemble import disassemble, readable, symbols
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels
 from jaxlens.stages.compile.xla import compile_lowered

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlens.ir.failure import Remedy
+from jaxlens.questions.failure.facts import Remedy
 from jaxlens.questions.failure.measure.failing_value import is_tracer
 
 _LONGEST = 4_000  # characters of a message that are searched

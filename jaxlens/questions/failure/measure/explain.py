@@ -23,13 +23,14 @@ import jax
 from jaxlens import compat
 from jaxlens.errors import OWN, LensError
 from jaxlens.ir.facts import TapeStep
-from jaxlens.ir.failure import Failure, Mistake, Ran, note
 from jaxlens.lines.record import Recorder
+from jaxlens.questions.failure.facts import Failure, Mistake, Ran
 from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, is_array
 from jaxlens.questions.failure.measure.failing_line import FailingLine, failing_line
 from jaxlens.questions.failure.measure.failing_value import is_tracer, operands, traced_value
 from jaxlens.questions.failure.measure.leaks import holder, leaked_value, reading_line
 from jaxlens.questions.failure.measure.remedies import LEAKED, hashable, opaque, remedies
+from jaxlens.questions.failure.report import note
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
-from jaxlens.ir.failure import Mistake, TracedValue
 from jaxlens.ir.jaxpr.frames import resolver
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.ir.spans import describe
 from jaxlens.lines.equations import equation_text
+from jaxlens.questions.failure.facts import Mistake, TracedValue
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 
 _MOST = 6  # operands that are listed

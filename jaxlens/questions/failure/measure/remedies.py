@@ -16,9 +16,9 @@ import numpy as np
 
 from jaxlens import compat
 from jaxlens.interrupts import uninterrupted
-from jaxlens.ir.failure import Mistake, Remedy, TracedValue
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.lines.user_frames import is_users, may_be_users
+from jaxlens.questions.failure.facts import Mistake, Remedy, TracedValue
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
 from jaxlens.questions.failure.measure.jax_calls import calls_jax_alone

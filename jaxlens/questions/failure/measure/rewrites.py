@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-from jaxlens.ir.failure import Mistake
+from jaxlens.questions.failure.facts import Mistake
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 
 

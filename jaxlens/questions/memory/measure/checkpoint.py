@@ -23,8 +23,8 @@ from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.driver import LiveDriver
-from jaxlens.stages.trace import rolled_loops
 from jaxlens.stages.trace.trace import Trace, trace
+from jaxlens.taps import rolled_loops
 
 _LITERAL = compat.extend("core", "Literal")
 _AS_FUNCTION = compat.extend("core", "jaxpr_as_fun")

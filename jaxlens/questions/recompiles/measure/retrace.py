@@ -17,8 +17,9 @@ import jax
 
 from jaxlens.compat import events as compat_events
 from jaxlens.errors import OptionError
+from jaxlens.keys import closed_values
 from jaxlens.keys.jax_key import JaxKey
-from jaxlens.stages.arguments import closed_values, pytrees
+from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.call import Call

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.ir.graph import Node
-from jaxlens.questions.trace.ladder import STAGE, Ladder, LadderProgram, report
+from jaxlens.questions.trace.ladder.facts import STAGE, Ladder, LadderProgram
+from jaxlens.questions.trace.ladder.report import report
 from jaxlens.render.document import Block, Findings, Line, Piece, Tab, TableBlock, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.views import source_pane

@@ -21,12 +21,12 @@ from typing import Any
 
 from jaxlens.ir.facts import Target
 from jaxlens.ir.graph import Node
-from jaxlens.links.match.across_edits import printed_kind
+from jaxlens.links.match.across_edits import edited_lines, printed_kind
+from jaxlens.program.figures import figure_text
 from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import device, lines_of, listed
+from jaxlens.program.sentences import device, line_text, lines_of, listed
 from jaxlens.program.subject import Given
-from jaxlens.questions.compare.causes import edited_lines, line_text
-from jaxlens.questions.compare.receipt import Receipt, value_text
+from jaxlens.questions.compare.verbs import Receipt
 from jaxlens.report import count, tally
 
 _MOST = 12  # lines, and fusions, of a message that is not whole
@@ -232,7 +232,7 @@ def _figures(was: Record, now: Record) -> Iterator[str]:
     for name in sorted({*was, *now} - _NO_FIGURES):
         before, after = was.get(name), now.get(name)
         if before != after and not (name == "fingerprint" and before is None):
-            yield f"  {name}: {value_text(after)}, was {value_text(before)}"
+            yield f"  {name}: {figure_text(after)}, was {figure_text(before)}"
 
 
 def _by_name(kind: str, was: Record, now: Record, most: int) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The view of `%%jaxpr --tape`: the function's lines in the order in which JAX traced them."""
 
 from jaxlens.ir.lazy import LazyDict
-from jaxlens.questions.trace.tape import Tracing, findings, table
+from jaxlens.questions.trace.tape.facts import Tracing
+from jaxlens.questions.trace.tape.report import findings, table
 from jaxlens.render.document import Block, Findings, Tab, Tabs, TapeReel
 from jaxlens.views.listings.equation import equation
 from jaxlens.views.listings.panes import jaxpr_tab

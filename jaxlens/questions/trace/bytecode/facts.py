@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
-from jaxlens.program.sentences import listed
 from jaxlens.program.subject import ProgramFacts, subject_of
-from jaxlens.report import Cell, Finding, Report, Table, barred, count
 
 _Place = tuple[int, int]  # index of the function, line
 _ENTERS = {"RESUME", "MAKE_CELL", "COPY_FREE_VARS"}
@@ -75,11 +73,6 @@ class Bytecode(ProgramFacts):
     def lines(self) -> tuple[BytecodeLine, ...]:
         """All lines, function by function."""
         return tuple(line for function in self.functions for line in function.lines)
-
-
-def report(bytecode: Bytecode) -> Report:
-    """Reports each line's instructions and equations."""
-    return Report("Bytecode", tuple(findings(bytecode)), (table(bytecode),))
 
 
 def facts(capture: Capture) -> Bytecode:
@@ -203,78 +196,3 @@ def _piece(row: BytecodeInstruction, text: Sequence[str]) -> str:
     if row.end_line > row.line:
         return f"{line[row.column :].decode(errors='replace').rstrip()} ..."
     return line[row.column : row.end_column].decode(errors="replace")
-
-
-def times(n: int) -> str:
-    """Returns "once", "twice" or "12 times"."""
-    return {1: "once", 2: "twice"}.get(n, f"{n:,} times")
-
-
-def findings(bytecode: Bytecode) -> Iterator[Finding]:
-    """Yields what the lines are to Python and to JAX. No sentence counts instructions.
-
-    Their number depends on the version of Python.
-    """
-    lines = bytecode.lines
-    if not lines:
-        yield Finding(
-            "No line of yours ran while this was traced: a tracer needs no bytecode, and what "
-            "libraries do is not followed."
-        )
-        return
-    equations = sum(len(line.equations) for line in lines) + bytecode.after
-    functions = count(len(bytecode.functions), "function")
-    yield Finding(
-        f"{count(sum(line.ran > 0 for line in lines), 'line')} of {functions} ran while JAX "
-        f"traced, and {count(equations, 'equation')} "
-        f"{'was' if equations == 1 else 'were'} recorded."
-    )
-    repeated = [line for line in lines if line.ran > 1 and line.equations]
-    for line in sorted(repeated, key=lambda line: -len(line.equations))[:3]:
-        yield Finding(
-            f"{line.line} stands once in the bytecode; it ran {times(line.ran)} and recorded "
-            f"{count(len(line.equations), 'equation')}."
-        )
-    idle = [line.line for line in lines if not line.ran]
-    if idle and not bytecode.cut:
-        verb = "has" if len(idle) == 1 else "have"
-        yield Finding(
-            f"{listed(idle)} {verb} bytecode and no equation: Python did not run "
-            f"{'it' if len(idle) == 1 else 'them'} this time."
-        )
-    alone = [
-        line.line
-        for line in lines
-        if line.ran and not (line.equations or line.inside or line.enters)
-    ]
-    if alone:
-        yield Finding(
-            f"{listed(alone)} ran, and recorded nothing: that was Python's work, done while "
-            "JAX traced."
-        )
-    if bytecode.after:
-        yield Finding(
-            f"{count(bytecode.after, 'equation')} came after the function had returned: no "
-            f"bytecode of yours made them."
-        )
-    if bytecode.cut:
-        yield Finding("More ran than is kept; what came later is missing.", "unknown")
-
-
-def table(bytecode: Bytecode) -> Table:
-    """Returns a table with one row per line."""
-    rows = tuple(
-        (
-            Cell(line.line),
-            Cell(line.text),
-            Cell(f"{line.ran:,}", line.ran),
-            Cell(f"{len(line.instructions):,}", len(line.instructions)),
-            Cell(f"{len(line.equations):,}", len(line.equations), ids=line.equations),
-            Cell(f"{line.inside:,}" if line.inside else "", line.inside),
-        )
-        for line in bytecode.lines
-    )
-    columns = ("line", "code", "ran", "instructions", "equations", "in calls")
-    note = "The number of instructions depends on the version of Python."
-    shown = barred(rows, (2,), (3,), (4, 5))
-    return Table("Lines", columns, shown, note, right=(2, 3, 4, 5), stage="jaxpr")

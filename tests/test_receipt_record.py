@@ -10,9 +10,9 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
-from jaxlens.questions.compare.bounds import read_bounds, split_bounds
+from jaxlens.program.figures import read_bounds, split_bounds
+from jaxlens.pytest_plugin.receipt_record import changes, record
 from jaxlens.questions.compare.receipt import Receipt
-from jaxlens.questions.compare.receipt_record import changes, record
 from tests.support import fixed_captures
 from tests.support.paths import RECORDS
 

@@ -1,15 +1,12 @@
 """Finds the possible causes of a change: how the settings and inputs of two captures differ."""
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input, Program, Target
-from jaxlens.ir.graph import Node
-from jaxlens.program.sentences import Quoter, device, listed, title
+from jaxlens.program.sentences import device, line_text, listed, title
 from jaxlens.program.subject import Given
 from jaxlens.report import count
 
@@ -17,7 +14,6 @@ _MOST = 3
 _UNTUNED = "autotuning off"
 _WIDEST = 48  # characters, at most, of flags as the heading of a column
 _SPLIT = re.compile(r", | and ")
-_PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,21 +204,3 @@ def _same_files(before: Capture, after: Capture) -> bool:
     """Whether both were traced from the same text: a static value can leave out a line of it."""
     texts = Given(lambda: before.sources).or_else({}), Given(lambda: after.sources).or_else({})
     return bool(texts[0]) and texts[0] == texts[1] and before.program.name == after.program.name
-
-
-def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
-    """Returns the text before of each edited line by its text after; {} for many lines."""
-    removed, new = sorted(before - after - {""}), sorted(after - before - {""})
-    edited: dict[str, str] = {}
-    alike = _ALIKE if len(removed) > 1 or len(new) > 1 else _ALIKE / 2
-    for text in new if len(removed) * len(new) <= _PAIRS else ():
-        for close in get_close_matches(text, removed, n=1, cutoff=alike):
-            edited[text] = close
-            removed.remove(close)
-    return edited
-
-
-def line_text(capture: Capture) -> Callable[[Node], str]:
-    """Returns a function from a node to its line's text without indentation, "" if not known."""
-    quote = Quoter(Given(lambda: capture.sources).or_else({}))
-    return lambda node: quote(node.owner, sys.maxsize)

@@ -7,15 +7,13 @@ its body once for each value.
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import LineTrace, TapeStep
-from jaxlens.program.sentences import listed
 from jaxlens.program.subject import ProgramFacts, subject_of
-from jaxlens.report import Cell, Finding, Report, Table, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,6 @@ class Tracing(ProgramFacts):
     library: str = ""
 
 
-def report(tracing: Tracing) -> Report:
-    """Reports what Python did while the function was traced."""
-    return Report("Tracing", tuple(findings(tracing)), (table(tracing),))
-
-
 def facts(capture: Capture) -> Tracing:
     """Returns the steps of a trace and what they mean.
 
@@ -99,7 +92,7 @@ def facts(capture: Capture) -> Tracing:
         notes[n] += [f"now only: {effect}" for effect in step.wrote]
         if step.raised and step.event == "line":
             notes[n].append(f"raises {step.raised}")
-    effects = [f"{w.partition(':')[0]} ({_where(s)})" for s in steps for w in s.wrote]
+    effects = [f"{w.partition(':')[0]} ({where(s)})" for s in steps for w in s.wrote]
     owners = [node.owner for node in capture.jaxpr.module.nodes()] if not steps else []
     library = Counter(str(owner) for owner in owners if owner is not None and owner.library)
     return Tracing(
@@ -107,7 +100,7 @@ def facts(capture: Capture) -> Tracing:
         recorded.cut,
         tuple(loops),
         tuple(dict.fromkeys(branches)),
-        tuple(dict.fromkeys(_where(s) for s in steps if s.printed)),
+        tuple(dict.fromkeys(where(s) for s in steps if s.printed)),
         tuple(dict.fromkeys(effects)),
         {n: tuple(texts) for n, texts in notes.items() if texts},
         sum(len(s.made) for s in steps if s.event == "after"),
@@ -117,7 +110,7 @@ def facts(capture: Capture) -> Tracing:
     )
 
 
-def _where(step: TapeStep) -> str:
+def where(step: TapeStep) -> str:
     return f"{step.file}:{step.line}"
 
 
@@ -227,7 +220,7 @@ def _decide(
     inside = statements.branches.get(line) or statements.loops[line]
     entered = steps[n].line in inside and steps[n].event == "line"
     if line in statements.branches:
-        branches.append(Branch(_where(header), entered))
+        branches.append(Branch(where(header), entered))
         side = "True: this branch alone is traced" if entered else "False: its body is not traced"
         notes[at].append(f"known now, {side}")
         return
@@ -239,91 +232,3 @@ def _decide(
         running.append(loop)
     loop.times += 1
     notes[n].append(f"pass {loop.times} of the loop of line {line}")
-
-
-def findings(tracing: Tracing) -> Iterator[Finding]:
-    """Yields what tracing did, in sentences."""
-    lines = {(s.key, s.line) for s in tracing.steps if s.event == "line"}
-    functions = {(s.key, s.function) for s in tracing.steps if s.event == "call"}
-    equations = sum(len(s.made) for s in tracing.steps)
-    rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
-    if not tracing.steps:
-        recorded = count(tracing.equations, "equation")
-        place = f" (most at {tracing.library}, a library's line)" if tracing.library else ""
-        yield Finding(
-            f"No line of yours ran while this was traced: its {recorded} came from "
-            f"libraries{place}, whose lines the tape does not follow."
-        )
-        return
-    yield Finding(
-        f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
-        f"{count(len(tracing.steps), 'step')}, and recorded {count(equations, 'equation')}{rest}."
-    )
-    for loop in _largest(tracing.loops):
-        yield Finding(
-            f"The loop at {loop.line} was unrolled: {count(loop.times, 'pass', 'passes')}, "
-            f"{count(loop.equations, 'equation')}."
-        )
-    sides: defaultdict[str, set[bool]] = defaultdict(set)
-    for branch in tracing.branches:
-        sides[branch.line].add(branch.taken)
-    fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
-    if fixed:
-        ifs = (
-            f"the if at {fixed[0]}"
-            if len(fixed) == 1
-            else f"each of {len(fixed)} ifs ({listed(fixed)})"
-        )
-        yield Finding(
-            f"Only one branch of {ifs} is in the program: Python knew the condition while tracing."
-        )
-    if tracing.printed:
-        places = listed(list(tracing.printed))
-        yield Finding(f"What {places} printed was printed while tracing: no later call prints it.")
-    if tracing.wrote:
-        yield Finding(
-            f"Changed while tracing, and by no later call: {listed(list(tracing.wrote))}."
-        )
-    if tracing.cut:
-        yield Finding("There were more steps than are kept; the later ones are missing.", "unknown")
-
-
-def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
-    """Returns the three lines whose loops recorded most equations, summed over executions."""
-    times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for loop in loops:
-        times[loop.line][0] += loop.times
-        times[loop.line][1] += loop.equations
-    sums = [PythonLoop(line, n, equations) for line, (n, equations) in times.items() if equations]
-    return sorted(sums, key=lambda loop: -loop.equations)[:3]
-
-
-def table(tracing: Tracing) -> Table:
-    """Returns a table with one row per step."""
-    sources = tracing.subject().sources
-    texts = {key: source.text.splitlines() for key, source in sources.items()}
-    rows = tuple(
-        (
-            Cell(f"{n + 1:,}", n + 1),
-            Cell(_where(step) if step.event != "after" else ""),
-            Cell(_code(step, texts)),
-            Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
-            Cell(" ".join(step.made), ids=step.made),
-            Cell("; ".join(tracing.notes.get(n, ()))),
-        )
-        for n, step in enumerate(tracing.steps)
-    )
-    columns = ("step", "line", "code", "bound", "recorded", "note")
-    note = "A tracer stands for a value that is known when the program runs."
-    return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
-
-
-def _code(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
-    """Returns the text of a step's line, indented by call depth."""
-    if step.event == "after":
-        return "(JAX, when the function is done)"
-    lines = texts.get(step.key, ())
-    text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
-    inset = "  " * min(step.depth, 8)
-    verb = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
-    return f"{inset}{verb} {step.function}" if verb else f"{inset}{text}"

@@ -12,8 +12,8 @@ from jaxlens.ir.compile_log import (
 )
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
-from jaxlens.questions.recompiles.after_cell import AfterCell, report, warnings
-from jaxlens.questions.recompiles.view import cell_html, cell_text
+from jaxlens.questions.session.report import AfterCell, report, warnings
+from jaxlens.questions.session.view import cell_html, cell_text
 
 STEP = Span("cell 1", 3, 3, function="step")
 CALLED = Span("cell 2", 5, 5)

@@ -4,13 +4,8 @@ from collections.abc import Mapping
 from itertools import zip_longest
 
 from jaxlens.ir.facts import BytecodeInstruction
-from jaxlens.questions.trace.bytecode import (
-    Bytecode,
-    BytecodeFunction,
-    BytecodeLine,
-    findings,
-    times,
-)
+from jaxlens.questions.trace.bytecode.facts import Bytecode, BytecodeFunction, BytecodeLine
+from jaxlens.questions.trace.bytecode.report import findings, times
 from jaxlens.render.document import (
     Block,
     Diff,

@@ -20,14 +20,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import pairwise
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.name_stack import equation_transforms
-from jaxlens.program.sentences import lines_of, listed, opcodes
 from jaxlens.program.subject import ProgramFacts, subject_of
-from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count
 
 Ids = tuple[str, ...]
 STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
@@ -52,7 +49,7 @@ class Rules:
 
 def _rules_of_primitives() -> dict[str, Rules]:
     """Reads `rules.tsv`; a line that begins with "#" is a heading."""
-    text = files("jaxlens.questions.trace").joinpath("rules.tsv").read_text("utf-8")
+    text = files("jaxlens.questions.trace.ladder").joinpath("rules.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines()[1:] if not line.startswith("#"))
     return {
         name: Rules(forward, backward, frozenset(makes.split()), batch)
@@ -163,7 +160,7 @@ Place = tuple[tuple[str, int, int, int], ...]
 _WITHIN: Place = (("", 0, 0, 0),)
 
 
-def _places(module: Module) -> Mapping[str, Place]:
+def places_of(module: Module) -> Mapping[str, Place]:
     """Returns the source spans of each equation, with those of the calls that led to it.
 
     Equations in bodies of JAX's own functions have no frames of the user's; they have the spans of
@@ -183,8 +180,8 @@ def _places(module: Module) -> Mapping[str, Place]:
     return by_id
 
 
-def _by_place(module: Module) -> Mapping[Place, list[Node]]:
-    places = _places(module)
+def by_place(module: Module) -> Mapping[Place, list[Node]]:
+    places = places_of(module)
     nodes: defaultdict[Place, list[Node]] = defaultdict(list)
     for node in module.nodes():
         if place := places[node.id]:
@@ -196,8 +193,8 @@ def _steps(
     module: Module, backward: frozenset[str], below: LadderProgram, transform: str
 ) -> dict[str, Ids]:
     """Returns the equations of the rung below that each equation came from."""
-    before = _by_place(below.module)
-    places = _places(module)
+    before = by_place(below.module)
+    places = places_of(module)
     turns: Counter[tuple[Place, str, bool]] = Counter()
     came_from = {}
     for node in module.nodes():
@@ -277,119 +274,3 @@ _SIDES: Mapping[str, tuple[str, ...]] = {
     "jacfwd": ("forward",),
     "vmap": ("batch",),
 }
-_RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": "batching"}
-
-
-def report(ladder: Ladder) -> Report:
-    """Reports the ladder in sentences and tables."""
-    findings = [*_counts(ladder), *dict.fromkeys(_turned(ladder))]
-    return Report("Ladder", tuple(findings), (_rungs(ladder), *_tables(ladder)))
-
-
-def _counts(ladder: Ladder) -> Iterator[Finding]:
-    for below, rung in pairwise(ladder.rungs):
-        has = count(rung.equations, "equation")
-        if rung.transform in _CALLS:
-            yield Finding(
-                f"{rung.transform} changes no equation: {rung.title} is one call of the "
-                f"program below{_CALLS[rung.transform]}."
-            )
-            continue
-        text = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
-        if rung.backward and not below.backward:
-            text += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
-        yield Finding(f"{text}{_HOW.get(rung.transform, '')}.")
-
-
-_CALLS: Mapping[str, str] = {
-    "jit": "",
-    "checkpoint": ", which a backward pass computes again instead of keeping its values",
-}
-_HOW: Mapping[str, str] = {
-    "vmap": "; it is one program for all examples, not a loop over them",
-    "jvp": "; beside each value stands its derivative in the one direction that is given",
-    "jacfwd": "; it is jvp, batched over one direction for each number of the input",
-    "jacrev": "; it is a backward pass, batched over one direction for each number of the result",
-}
-
-
-_SLICES = frozenset({"dynamic_slice", "dynamic_update_slice"})
-
-
-def _turned(ladder: Ladder) -> Iterator[Finding]:
-    """Yields control flow and slices that vmap replaced, and loops that it makes run longer."""
-    for below, rung in pairwise(ladder.rungs):
-        if rung.transform != "vmap":
-            continue
-        new, places = _by_place(rung.module), _places(below.module)
-        for node in below.module.nodes():
-            back = node.id in below.backward
-            now = [n for n in new.get(places[node.id], ()) if (n.id in rung.backward) == back]
-            kinds = {n.opcode for n in now}
-            where = f" ({', '.join(lines_of([node]))})" if node.owner else ""
-            if node.opcode == "cond" and "cond" not in kinds and "select_n" in kinds:
-                yield Finding(
-                    f"The cond{where} became select_n under vmap, for its index differs from "
-                    "example to example: every branch is computed for every example."
-                )
-            elif node.opcode in _SLICES and node.opcode not in kinds:
-                if kinds & {"gather", "scatter", "scatter-add"}:
-                    became = listed(sorted(kinds & {"gather", "scatter", "scatter-add"}))
-                    yield Finding(
-                        f"The {node.opcode}{where} became {became} under vmap, for each example "
-                        "begins elsewhere."
-                    )
-            elif node.opcode == "while" and _waits(rung.module, now):
-                yield Finding(
-                    f"The while loop{where} runs under vmap until its last example is done: "
-                    "those that are done earlier are computed on, and select_n keeps their values."
-                )
-
-
-def _waits(module: Module, now: Sequence[Node]) -> bool:
-    """Whether a loop's condition is batched, so that the loop runs until all examples are done."""
-    names = [n.attrs.get("cond_jaxpr", "") for n in now if n.opcode == "while"]
-    regions = [module.regions[name] for name in names if name in module.regions]
-    return any(
-        node.opcode == "reduce_or" or (node.results[0].name in region.results and node.type.shape)
-        for region in regions
-        for node in region.nodes
-    )
-
-
-def _rungs(ladder: Ladder) -> Table:
-    """Returns a table with one row per rung."""
-    rows = []
-    earlier: set[str] = set()
-    for rung in ladder.rungs:
-        primitives = dict.fromkeys(node.opcode for node in rung.module.nodes())
-        new = [name for name in primitives if name not in earlier]
-        earlier.update(primitives)
-        figures = (rung.equations, rung.forward, len(rung.backward))
-        rows.append(cells(rung.title, *figures, listed(new, 8)))
-    columns = ("program", "equations", "forward", "backward", "primitives that are new")
-    note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
-    return Table("Rungs", columns, barred(rows, (1, 2, 3)), note, right=(1, 2, 3))
-
-
-def _tables(ladder: Ladder) -> Iterator[Table]:
-    """Yields a table of rules for each transform."""
-    for n, rung in enumerate(ladder.rungs):
-        uses = [use for use in ladder.rules if use.rung == n]
-        if not uses:
-            continue
-        below = {node.id: node for node in ladder.rungs[n - 1].module.nodes()}
-        equations = {node.id: node for node in rung.module.nodes()}
-        rows = tuple(
-            (
-                Cell(use.primitive),
-                Cell(_RULE_NAMES[use.rule]),
-                Cell(use.words or "the rule of this primitive is not described here"),
-                Cell(opcodes(equations[id] for id in use.made), ids=use.made),
-                Cell(listed(lines_of(below[id] for id in use.sources))),
-            )
-            for use in uses
-        )
-        columns = ("primitive", "rule", "what it does", "equations there now", "from lines")
-        title = f"Rules that {rung.transform} used"
-        yield Table(title, columns, rows, stage=f"{STAGE}{n}")

@@ -1,36 +1,9 @@
-"""Why tracing a call failed, as data without JAX objects, and in sentences."""
+"""Why tracing a call failed, in sentences: in a view, and in a note at the end of a traceback."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
 
-Mistake = Literal[
-    "condition",
-    "number",
-    "shape",
-    "size",
-    "mask",
-    "numpy",
-    "in place",
-    "hash",
-    "format",
-    "leak",
-    "key as data",
-    "data as key",
-    "static",
-    "argument",
-    "carry",
-    "branches",
-    "other",
-]
-"""What the code needed from a traced value; "other" where `Failure.reason` says it, or
-JAX's message alone."""
-
-when_it_fails: list[Callable[[Exception, Any, Any, float], None]] = []
-"""What is called with the exception of a trace or a lowering, before it is raised again.
-
-It gets the exception, the call, the target, and the seconds from the start of the trace.
-"""
+from jaxlens.questions.failure.facts import Failure, Mistake, Remedy, TracedValue
+from jaxlens.report import traced_again
 
 _WHY: Mapping[Mistake, str] = {
     "condition": "Python must know if it is true, to go on",
@@ -57,100 +30,6 @@ _WHY: Mapping[Mistake, str] = {
 _NAMES_TYPES = ("argument", "carry", "branches")  # JAX's message says what differs
 _MOST = 3
 _LONGEST = 160  # characters of a line
-
-
-@dataclass(frozen=True, slots=True)
-class TracedValue:
-    """A traced value that the failing line used.
-
-    Attributes:
-        text: What the line calls it: "y.sum() > 0".
-        type: Its type: "bool[]".
-        made: The equation that computed it: "bool[] = gt f32[] 0.0"; "" for an argument.
-        made_at: The line of that equation: "cell 2:3", "" where it is not known.
-        arguments: The arguments of `function` that it depends on.
-        function: The function that was being traced.
-    """
-
-    text: str
-    type: str
-    made: str = ""
-    made_at: str = ""
-    arguments: tuple[str, ...] = ()
-    function: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A change of the code that avoids the failure.
-
-    Attributes:
-        text: What it does, in a sentence without its full stop.
-        code: The Python code; "" where it cannot be derived from this line.
-        outcome: The result of trying it; "" where it was not tried.
-    """
-
-    text: str
-    code: str = ""
-    outcome: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A line that ran before the failing one, or that one.
-
-    Attributes:
-        place: "cell 2:3".
-        code: The line.
-        depth: Number of the user's functions on the stack around it.
-        bound: Variables that it bound, with their values.
-        recorded: The equations that it recorded, as text.
-        raised: Name of the exception that it raised, "" for none.
-    """
-
-    place: str
-    code: str
-    depth: int
-    bound: tuple[str, ...] = ()
-    recorded: tuple[str, ...] = ()
-    raised: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why tracing a call failed.
-
-    Attributes:
-        error: The exception's type: "TracerBoolConversionError".
-        message: What it says, its first line.
-        mistake: What the code needed from a traced value.
-        name: Name of the traced function.
-        place: The failing line: "cell 2:3"; "" where no line of the user's is known.
-        code: Its text.
-        library: Whether that line is a library's, because no line of the user's is on the stack.
-        value: The traced value; None where it is not known.
-        operands: Arrays that the line names, each with its type: "w: f32[9]".
-        remedies: Changes that avoid it.
-        steps: The lines that ran, the failing one last.
-        skipped: How many ran before the first of `steps`.
-        again: How often the function was traced again for this, which runs its Python.
-        reason: Why it fails, where `mistake` does not say it: a sentence without its full stop.
-    """
-
-    error: str
-    message: str
-    mistake: Mistake
-    name: str = ""
-    place: str = ""
-    code: str = ""
-    library: bool = False
-    value: TracedValue | None = None
-    operands: tuple[str, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
-    steps: tuple[Ran, ...] = ()
-    skipped: int = 0
-    again: int = 0
-    reason: str = ""
 
 
 def where(failure: Failure) -> str:
@@ -203,13 +82,6 @@ def operands(failure: Failure) -> str:
 def advice(remedy: Remedy) -> str:
     """What a remedy does, and whether it was tried."""
     return f"{remedy.text} ({f'tried: {remedy.outcome}' if remedy.outcome else 'not tried'})"
-
-
-def traced_again(name: str, times: int) -> str:
-    """Returns the sentence on a function that was traced for more than a look; "" for 0 times."""
-    name = "the function" if name in ("", "expression") else name
-    more = "again" if times == 1 else f"{times} times more"
-    return f"For this, {name} was traced {more}, which runs its Python again." if times > 0 else ""
 
 
 def again(failure: Failure) -> str:

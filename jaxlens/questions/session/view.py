@@ -1,0 +1,82 @@
+"""What `%jaxlens on` says below a cell, unasked, and what `%explain` answers about one.
+
+The HTML of an output that nobody asked for has no style sheet and no scripts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jaxlens.ir.compile_log import Cure
+from jaxlens.program.recompile_causes import cures, tables
+from jaxlens.questions.session.report import AfterCell, report, warnings
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Document, Findings, TableBlock
+from jaxlens.render.html.marks import prose
+from jaxlens.render.html.table import table_html
+from jaxlens.report import Finding
+
+_STYLE = "font:13px/1.6 system-ui,sans-serif"
+_WARNING = "border-left:3px solid #d55e00;padding-left:8px"
+_CAPTION = '<caption style="font-weight:600;text-align:left">'
+
+
+def cell_text(after: AfterCell, times: bool) -> str:
+    """Returns what is said unasked after a cell: a line if it compiled, then warnings.
+
+    Args:
+        after: What the cell compiled.
+        times: Whether figures that change from run to run are written.
+    """
+    lines = [visible(one.measured if times else one.text) for one in report(after).findings]
+    start = int(bool(after.compiles))
+    return "\n".join([*lines[:start], *(f"Warning: {text}" for text in lines[start:])])
+
+
+def cell_html(after: AfterCell) -> str:
+    """Returns the same as HTML; a click on the line opens the cures and the tables of its calls."""
+    findings = report(after).findings
+    if not after.compiles:
+        return _brief_html(None, findings, ())
+    blocks = tuple(map(TableBlock, tables(after.log)))
+    return _brief_html(findings[0], findings[1:], blocks, tuple(cures(after.compiles)))
+
+
+def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Document:
+    """Returns the full answer about a cell, below the warnings.
+
+    Args:
+        answer: The document of the cell's compile log.
+        after: What the cell compiled.
+        ways: What would avoid that XLA replicates values.
+    """
+    found = warnings(replace(after, growth=None), explained=True)
+    cures = tuple(Finding(f"Cure: {way.text} ({way.tried}).", "compared") for way in ways)
+    first = (Findings((*found, *cures)),) if found else ()
+    return replace(answer, blocks=(*first, *answer.blocks))
+
+
+def _brief_html(
+    line: Finding | None,
+    warnings: Sequence[Finding],
+    behind: Sequence[TableBlock],
+    cures: Sequence[Finding] = (),
+) -> str:
+    """Returns one line that opens, and warnings below it, above what it opens.
+
+    Args:
+        line: The line; None for none.
+        warnings: One sentence each.
+        behind: What a click on the line opens.
+        cures: Sentences above that, which the click opens too.
+    """
+    html = "".join(
+        f'<div style="{_WARNING}"><b>Warning:</b> {prose(warning.measured)}</div>'
+        for warning in warnings
+    )
+    if line is not None:
+        tables = "".join(table_html(block.table) for block in behind)
+        sentences = "".join(f"<div>{prose(cure.measured)}</div>" for cure in cures)
+        tables = sentences + tables.replace("<caption>", _CAPTION)
+        summary = f"<summary>{prose(line.measured)}{html}</summary>"
+        html = f"<details>{summary}{tables}</details>"
+    return f'<div role=note aria-label=jaxlens style="{_STYLE}">{html}</div>'

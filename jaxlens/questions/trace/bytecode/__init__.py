@@ -1,0 +1,1 @@
+"""Bytecode beside equations (`%%jaxpr --bytecode`)."""

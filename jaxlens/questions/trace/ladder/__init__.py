@@ -1,0 +1,1 @@
+"""What each transform made of the program below it (`jaxlens.ladder`)."""

@@ -1,0 +1,1 @@
+"""The lines that Python executed while JAX traced (`%%jaxpr --tape`)."""

@@ -1,0 +1,102 @@
+"""What Python did while JAX traced, in sentences, and its steps in a table."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from jaxlens.ir.facts import TapeStep
+from jaxlens.program.sentences import listed
+from jaxlens.questions.trace.tape.facts import PythonLoop, Tracing, where
+from jaxlens.report import Cell, Finding, Report, Table, count
+
+
+def report(tracing: Tracing) -> Report:
+    """Reports what Python did while the function was traced."""
+    return Report("Tracing", tuple(findings(tracing)), (table(tracing),))
+
+
+def findings(tracing: Tracing) -> Iterator[Finding]:
+    """Yields what tracing did, in sentences."""
+    lines = {(s.key, s.line) for s in tracing.steps if s.event == "line"}
+    functions = {(s.key, s.function) for s in tracing.steps if s.event == "call"}
+    equations = sum(len(s.made) for s in tracing.steps)
+    rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
+    if not tracing.steps:
+        recorded = count(tracing.equations, "equation")
+        place = f" (most at {tracing.library}, a library's line)" if tracing.library else ""
+        yield Finding(
+            f"No line of yours ran while this was traced: its {recorded} came from "
+            f"libraries{place}, whose lines the tape does not follow."
+        )
+        return
+    yield Finding(
+        f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
+        f"{count(len(tracing.steps), 'step')}, and recorded {count(equations, 'equation')}{rest}."
+    )
+    for loop in _largest(tracing.loops):
+        yield Finding(
+            f"The loop at {loop.line} was unrolled: {count(loop.times, 'pass', 'passes')}, "
+            f"{count(loop.equations, 'equation')}."
+        )
+    sides: defaultdict[str, set[bool]] = defaultdict(set)
+    for branch in tracing.branches:
+        sides[branch.line].add(branch.taken)
+    fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
+    if fixed:
+        ifs = (
+            f"the if at {fixed[0]}"
+            if len(fixed) == 1
+            else f"each of {len(fixed)} ifs ({listed(fixed)})"
+        )
+        yield Finding(
+            f"Only one branch of {ifs} is in the program: Python knew the condition while tracing."
+        )
+    if tracing.printed:
+        places = listed(list(tracing.printed))
+        yield Finding(f"What {places} printed was printed while tracing: no later call prints it.")
+    if tracing.wrote:
+        yield Finding(
+            f"Changed while tracing, and by no later call: {listed(list(tracing.wrote))}."
+        )
+    if tracing.cut:
+        yield Finding("There were more steps than are kept; the later ones are missing.", "unknown")
+
+
+def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
+    """Returns the three lines whose loops recorded most equations, summed over executions."""
+    times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for loop in loops:
+        times[loop.line][0] += loop.times
+        times[loop.line][1] += loop.equations
+    sums = [PythonLoop(line, n, equations) for line, (n, equations) in times.items() if equations]
+    return sorted(sums, key=lambda loop: -loop.equations)[:3]
+
+
+def table(tracing: Tracing) -> Table:
+    """Returns a table with one row per step."""
+    sources = tracing.subject().sources
+    texts = {key: source.text.splitlines() for key, source in sources.items()}
+    rows = tuple(
+        (
+            Cell(f"{n + 1:,}", n + 1),
+            Cell(where(step) if step.event != "after" else ""),
+            Cell(_code(step, texts)),
+            Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
+            Cell(" ".join(step.made), ids=step.made),
+            Cell("; ".join(tracing.notes.get(n, ()))),
+        )
+        for n, step in enumerate(tracing.steps)
+    )
+    columns = ("step", "line", "code", "bound", "recorded", "note")
+    note = "A tracer stands for a value that is known when the program runs."
+    return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
+
+
+def _code(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
+    """Returns the text of a step's line, indented by call depth."""
+    if step.event == "after":
+        return "(JAX, when the function is done)"
+    lines = texts.get(step.key, ())
+    text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
+    inset = "  " * min(step.depth, 8)
+    verb = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
+    return f"{inset}{verb} {step.function}" if verb else f"{inset}{text}"
