@@ -376,3 +376,28 @@ def test_a_column_beside_long_names_is_below_its_row_and_not_cut_off(saved):
     page.wait_for_function("document.querySelectorAll('.below').length == 2")
     rest = "[...document.querySelectorAll('.table-box')].map(e => e.scrollWidth - e.clientWidth)"
     assert page.evaluate(rest) == [0, 0]
+
+
+def test_kernels_are_sorted_by_the_number_that_is_chosen(saved):
+    numbers = (("98.3 kB", "24 flop"), ("156 kB", "2 Mflop"), ("1,024 B", "-"), ("8 B", "4 kflop"))
+    cells = tuple(
+        (Cell(f"k{n}", ids=(f"k{n}", f"fusion.{n}")), *map(Cell, pair))
+        for n, pair in enumerate(numbers)
+    )
+    table = Table("Kernels", ("kernel", "bytes", "flops"), cells, right=(1, 2), stage="kernels")
+    (tabs,) = a_document().blocks
+    tab = Tab("Kernels", (TableBlock(table),), key="kernels")
+    page = saved(html(replace(a_document(), blocks=(Tabs((*tabs.tabs[:4], tab)),))))
+    choose(page, "source", "kernels")
+    kernels = page.locator("details[data-pane=kernels] tbody tr:not(.below)")
+    for name, order in (("bytes", "1023"), ("flops", "1302")):
+        page.get_by_role("button", name=name, exact=True).press("Enter")
+        names = kernels.locator("td:first-child").all_inner_texts()
+        assert names == [f"k{n}" for n in order]
+        assert page.locator("[aria-sort=descending]").inner_text().startswith(name)
+    page.evaluate(
+        "document.querySelector('.jaxlens').dispatchEvent(new CustomEvent('jl-reveal',"
+        " { detail: { stage: 'kernels', id: 'fusion.3' } }))"
+    )
+    page.wait_for_selector("tr.row-cursor")
+    assert kernels.nth(1).get_attribute("class").split()[-1] == "row-cursor"
