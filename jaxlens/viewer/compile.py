@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, OptionError
 from jaxlens.ir.facts import Constant, Verdict
+from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.program.call_key import verdict_report
 from jaxlens.program.closed_over import alarm as large_arrays
 from jaxlens.program.counted import Counted
 from jaxlens.program.kernel_cost import KernelCost
 from jaxlens.program.kernels import Work, tally, what
+from jaxlens.program.published_limits import published
 from jaxlens.program.subject import Given, Subject
 from jaxlens.questions.cost.report import report as cost_report
+from jaxlens.questions.cost.roofline import points
 from jaxlens.questions.memory.report import MemoryFacts
 from jaxlens.questions.memory.report import report as memory_report
 from jaxlens.questions.times.report import alarm as unrolled_loop
@@ -33,7 +36,7 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding, Report, explains, ranked
-from jaxlens.viewer.kernel_table import by_cost, table
+from jaxlens.viewer.kernel_table import alike, by_cost, table
 from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
@@ -71,6 +74,20 @@ class Overview:
     closed_over: Given[tuple[Constant, ...] | None]
     subject: Subject
     seconds: Mapping[str, float] | None = None
+
+    def times(self) -> tuple[Mapping[str, float] | None, str]:
+        """Returns the seconds of each instruction, and "" for measured ones.
+
+        Where nothing was measured, the least by the published limits of the device, and its name.
+        """
+        if self.seconds is not None:
+            return self.seconds, ""
+        try:
+            limits = published(self.subject.program.target.kind)
+        except OptionError:
+            return None, ""
+        least = points([*self.costs.or_else({}).values()], limits)
+        return {point.kernel.instruction: point.seconds for point in least}, limits.name
 
     def compute(self) -> None:
         """Computes first what HLO alone gives, while XLA generates code; then what waits for it."""
@@ -153,18 +170,21 @@ def report_or_reason(report: Callable[[], Report]) -> Report:
 
 def costliest(works: Sequence[Work], overview: Overview) -> list[Work]:
     """Returns the kernels, those that cost most first."""
-    return by_cost(works, overview.costs.or_else({}), overview.seconds)
+    return by_cost(works, overview.costs.or_else({}), overview.times()[0])
 
 
 def kernels(works: Sequence[Work], overview: Overview) -> list[Block]:
-    """Returns the table of kernels, in the order given."""
+    """Returns the table of kernels, those that cost most first."""
     if not works:
         return []
-    costs, seconds = overview.costs.or_else({}), overview.seconds
-    shown = works[:_ROWS]
-    left = len(works) - len(shown)
+    costs, (seconds, limits) = overview.costs.or_else({}), overview.times()
+    subject = overview.subject
+    names = input_names(subject.optimized.module, subject.program.inputs)
+    rows = alike(works, costs, seconds, names)
+    left = sum(len(row.works) for row in rows[_ROWS:])
     cut = Findings((Finding(f"{left:,} more kernels are not listed: cap.kernels has all."),))
-    return [TableBlock(table(shown, costs, seconds), bool(seconds)), *([cut] if left else [])]
+    shown = table(rows[:_ROWS], costs, seconds, limits)
+    return [TableBlock(shown, shown.volatile), *([cut] if left else [])]
 
 
 def _computed_by(works: Sequence[Work], subject: Subject) -> list[Block]:

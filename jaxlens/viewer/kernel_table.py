@@ -1,18 +1,51 @@
 """The table of a program's kernels, those that cost most first.
 
-Cost is the measured time where a profiler watched a run, else the bytes that all executions move.
+Cost is the measured time where a profiler watched a run, the least time where the limits of the
+device are known, else the bytes that all executions move.
+Kernels that do the same to the leaves of one pytree, as those of an optimiser do, are one row.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
+from jaxlens.ir.facts import root_name
 from jaxlens.program.kernel_cost import KernelCost, memories_of
 from jaxlens.program.kernels import Work, what
 from jaxlens.program.sentences import listed, passes
-from jaxlens.report import Cell, Table, amount, barred, duration
+from jaxlens.report import Cell, Table, amount, barred, duration, total
+
+_NUMBER = re.compile(r"\.\d+$")
+_STEP = re.compile(r"\[[^\]]*\]|\.?[^.\[]+")  # of a pytree's path: "params", "['w']", ".mu"
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A row of the table: a kernel, or several that do the same to the leaves of a pytree.
+
+    Attributes:
+        works: The kernels, those that cost most first.
+        leaves: What each reads one of: "params[*]"; "" of a kernel on its own.
+    """
+
+    works: tuple[Work, ...]
+    leaves: str = ""
+
+    @property
+    def name(self) -> str:
+        """`multiply_add_fusion x 6: params[*]`."""
+        names = [work.kernel.name for work in self.works]
+        if not self.leaves:
+            return names[0]
+        plain = {_NUMBER.sub("", name) for name in names}
+        name = plain.pop() if len(plain) == 1 else names[0]
+        return f"{name} x {len(names)}: {self.leaves}"
 
 
 def by_cost(
-    works: Sequence[Work],
+    works: Iterable[Work],
     costs: Mapping[str, KernelCost],
     seconds: Mapping[str, float] | None = None,
 ) -> list[Work]:
@@ -21,69 +54,151 @@ def by_cost(
     Args:
         works: The kernels.
         costs: Their flops and bytes, by instruction.
-        seconds: Measured seconds in a run, by instruction; None where nothing was measured.
+        seconds: Seconds of a run, by instruction, measured or the least; None where unknown.
     """
+    return sorted(works, key=_cost(costs, seconds), reverse=True)
 
+
+def alike(
+    works: Iterable[Work],
+    costs: Mapping[str, KernelCost],
+    seconds: Mapping[str, float] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> list[Alike]:
+    """Returns the rows of the table, those that cost most together first.
+
+    Args:
+        works: The kernels.
+        costs: As for `by_cost`.
+        seconds: As for `by_cost`.
+        names: What the user's code calls the program's parameters, by instruction.
+    """
+    found: dict[tuple[object, ...], list[Work]] = {}
+    times = Counter[object]()
+    for n, work in enumerate(by_cost(works, costs, seconds)):
+        key: tuple[object, ...] = (n,)
+        if leaves := _leaves(work, names or {}):
+            role = *_role(work), *map(root_name, leaves)
+            times[role, leaves] += 1
+            key = times[role, leaves], *role  # what does it to a leaf again is in another row
+        found.setdefault(key, []).append(work)
+    cost = _cost(costs, seconds)
+
+    def together(row: Alike) -> tuple[float, ...]:
+        return tuple(map(sum, zip(*map(cost, row.works), strict=True)))
+
+    rows = [Alike(tuple(group), _pattern(group, names or {})) for group in found.values()]
+    return sorted(rows, key=together, reverse=True)
+
+
+def _cost(
+    costs: Mapping[str, KernelCost], seconds: Mapping[str, float] | None
+) -> Callable[[Work], tuple[float, int]]:
     def cost(work: Work) -> tuple[float, int]:
         id = work.kernel.instruction
         moved = sum(costs[id].memories.values()) if id in costs else 0
         return (seconds or {}).get(id, 0.0), moved or work.moved or 0
 
-    return sorted(works, key=cost, reverse=True)
+    return cost
+
+
+def _leaves(work: Work, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the leaves of pytrees among the inputs that a kernel reads."""
+    read = (names.get(id, "") for id in work.node.operands) if work.node else ()
+    return tuple(name for name in read if name != root_name(name))
+
+
+def _role(work: Work) -> tuple[object, ...]:
+    """Returns what kernels that do the same have in common."""
+    backward = work.node is not None and "transpose(" in work.node.scope
+    return work.kernel.kind, *work.lines, what(work), work.place, backward
+
+
+def _pattern(works: Sequence[Work], names: Mapping[str, str]) -> str:
+    """Returns `m[*] and params[*]`, for the leaves that kernels alike read."""
+    if len(works) == 1:
+        return ""
+    paths = []
+    for leaves in zip(*(_leaves(work, names) for work in works), strict=True):
+        steps = zip(*map(_STEP.findall, leaves), strict=False)
+        start = "".join(step for step, *_ in takewhile(lambda step: len(set(step)) == 1, steps))
+        paths.append(f"{start}{'.*' if leaves[0][len(start) :].startswith('.') else '[*]'}")
+    return listed(list(dict.fromkeys(paths)))
 
 
 def table(
-    works: Sequence[Work],
+    rows: Sequence[Alike],
     costs: Mapping[str, KernelCost],
     seconds: Mapping[str, float] | None = None,
+    limits: str = "",
 ) -> Table:
-    """Returns a table with a row per kernel, in the order given; its arguments are `by_cost`'s."""
-    known = [costs.get(work.kernel.instruction) for work in works]
-    moved = [_bytes(work, costs) for work in works]
-    times = [(seconds or {}).get(work.kernel.instruction) for work in works]
-    memories = memories_of(cost for cost in known if cost)
+    """Returns the table of rows in the order given.
+
+    Args:
+        rows: The rows.
+        costs: As for `alike`.
+        seconds: As for `alike`.
+        limits: The device by whose published limits these are the least; "" if they are measured.
+    """
+    works = [work for row in rows for work in row.works]
+    known = [cost for work in works if (cost := costs.get(work.kernel.instruction))]
+    memories = [*memories_of(known)]
     main, *others = memories if len(memories) > 1 else ["bytes"]
     placed = any(work.place for work in works)
     launched = any(work.kernel.launch for work in works)
-    rows = []
-    for work, cost, n, took in zip(works, known, moved, times, strict=True):
-        time = "" if took is None else duration(took)
-        flops = Cell("-")
-        if cost is not None and cost.uncounted:
-            flops = Cell("unknown")
-        elif cost is not None:
-            flops = Cell(amount(cost.flops, "flop"), cost.flops)
-        rows.append(
-            (
-                Cell(work.kernel.name, ids=(work.kernel.name,)),
-                *([Cell(time, took)] if seconds else []),
-                Cell("-" if n is None else amount(n), n),
-                *(_elsewhere(cost, name) for name in others),
-                *([flops] if costs else []),
-                Cell(listed(work.lines)),
-                Cell(what(work)),
-                Cell(work.kernel.kind),
-                *([Cell(work.place)] if placed else []),
-                *([Cell(work.kernel.launch)] if launched else []),
-            )
+
+    def cells(row: Alike) -> tuple[Cell, ...]:
+        first, ids = row.works[0], [work.kernel.instruction for work in row.works]
+        own = [costs[id] for id in ids if id in costs]
+        times = [seconds[id] for id in ids if seconds and id in seconds]
+        took, moved = sum(times), total(_bytes(work, costs) for work in row.works)
+        launches = dict.fromkeys(work.kernel.launch for work in row.works)
+        return (
+            Cell(listed(first.lines)),
+            Cell(row.name, ids=tuple(work.kernel.name for work in row.works)),
+            *([Cell(duration(took) if times else "", took if times else None)] if seconds else []),
+            Cell("-" if moved is None else amount(moved), moved),
+            *(_elsewhere(own, name) for name in others),
+            *([_flops(own)] if costs else []),
+            Cell(what(first)),
+            Cell(first.kernel.kind),
+            *([Cell(first.place)] if placed else []),
+            *([Cell(listed(list(launches)))] if launched else []),
         )
-    numbers = (*(["in a run"] if seconds else []), main, *others, *(["flops"] if costs else []))
+
+    time = ["at best" if limits else "in a run"] if seconds else []
+    numbers = (*time, main, *others, *(["flops"] if costs else []))
     where = (*(["where"] if placed else []), *(["launch"] if launched else []))
-    words = ("from lines", "what it fused", "kind", *where)
-    columns = ("kernel", *numbers, *words)
-    right = tuple(range(1, len(numbers) + 1))
-    first, last = 1 + bool(seconds), 1 + bool(seconds) + len(others)  # the memories' columns
+    columns = ("from lines", "kernel", *numbers, "what it fused", "kind", *where)
+    right = tuple(range(2, len(numbers) + 2))
+    first, last = 2 + bool(seconds), 2 + bool(seconds) + len(others)  # the memories' columns
     scales = *((n,) for n in right if not first <= n <= last), range(first, last + 1)
-    of = passes(loop for cost in known if cost for loop in cost.open)
+    of = passes(loop for cost in known for loop in cost.open)
     note = f"Bytes: what all executions in a run{of} read of each operand and write, once."
-    if seconds:
+    if len(works) > len(rows):
+        note += " x 2: two kernels that do the same, each to a leaf of its own."
+    if seconds and limits:
+        note += f" At best: an estimate, by the published limits of {limits}."
+    elif seconds:
         note += " In a run: measured under the profiler, which slows it; a loop with its body."
-    return Table("Kernels", columns, barred(rows, *scales), note, bool(seconds), right, "kernels")
+    shown = barred(map(cells, rows), *scales)
+    measured = bool(seconds) and not limits
+    return Table("Kernels", columns, shown, note, measured, right, "kernels")
 
 
-def _elsewhere(cost: KernelCost | None, name: str) -> Cell:
-    """Returns the cell of what a kernel moves in a memory that is not the main one."""
-    n = cost.memories.get(name, 0) if cost else None
+def _flops(costs: Sequence[KernelCost]) -> Cell:
+    """Returns the cell of what the kernels of a row compute."""
+    if not costs:
+        return Cell("-")
+    if any(cost.uncounted for cost in costs):
+        return Cell("unknown")
+    flops = sum(cost.flops for cost in costs)
+    return Cell(amount(flops, "flop"), flops)
+
+
+def _elsewhere(costs: Sequence[KernelCost], name: str) -> Cell:
+    """Returns the cell of what kernels move in a memory that is not the main one."""
+    n = sum(cost.memories.get(name, 0) for cost in costs) if costs else None
     return Cell("-" if n is None else amount(n), n)
 
 

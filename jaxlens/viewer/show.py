@@ -4,6 +4,8 @@ What all questions of a call need is gathered with at most one compile. Views ge
 computed here, and never a capture.
 """
 
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -13,6 +15,8 @@ from jaxlens import progress
 from jaxlens.answers import document, execute
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import paused
+from jaxlens.question import Question
 from jaxlens.questions import of_verb
 from jaxlens.render.document import Document
 from jaxlens.viewer.panes import PANES
@@ -40,10 +44,19 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
     with doing, capture.gathering(needs):  # what is read and drawn here is, while XLA compiles
         is_run = any(row.runs for row in keywords)
         run = None if is_run else execute(capture, getattr(options, "run", 0))
-        answers = [(row, row.lens().facts(capture, **own)) for row, own in keywords.items()]
+        with suppress(UnavailableError):
+            _ = capture.jaxpr  # what the panes read traces no more, which runs the user's code
+        answers = [(row, _facts(row, capture, own)) for row, own in keywords.items()]
         if run is not None:
             answers = [(row, _timed(facts, capture)) for row, facts in answers]
-        return document(capture, questions[0].kind or name, answers, options.full, run)
+        with paused():
+            return document(capture, questions[0].kind or name, answers, options.full, run)
+
+
+def _facts(row: Question[F], capture: Capture, options: Mapping[str, Any]) -> F:
+    """Takes the facts of an answer; those of panes are read, and run nothing of the user's."""
+    with paused() if row in PANES.values() else nullcontext():
+        return row.lens().facts(capture, **options)
 
 
 def _timed(facts: Any, capture: Capture) -> Any:

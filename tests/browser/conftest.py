@@ -188,11 +188,19 @@ def saved(chromium, tmp_path):
     """`saved(*documents) -> page`: a saved file of these outputs, opened without any network."""
     pages, asked, wrong = [], [], []
 
-    def saved_(*fragments, width=1200, light=True, page=None, markup=None, ready=".jaxlens .bar"):
+    def saved_(
+        *fragments,
+        width=1200,
+        height=900,
+        light=True,
+        page=None,
+        markup=None,
+        ready=".jaxlens .bar",
+    ):
         path = tmp_path / "saved.html"
         path.write_text(PAGE.format("true" if light else "false", markup or "".join(fragments)))
         if page is None:
-            page = chromium.new_page(viewport={"width": width, "height": 900})
+            page = chromium.new_page(viewport={"width": width, "height": height})
             page.set_default_timeout(8000)
             pages.append(page)
             page.on("request", lambda request: asked.append(request.url))

@@ -48,16 +48,17 @@ def test_the_room_of_panes_is_remembered_and_reset(saved):
         return int(page.locator(".splitter").get_attribute("aria-valuenow"))
 
     page = saved(html(a_document()))
-    assert share(page) == 50
+    first = share(page)
+    assert first < 40
     page.locator(".splitter").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     moved = share(page)
-    assert 52 <= moved <= 58
+    assert first + 2 <= moved <= first + 8
     page = saved(html(a_document(name="g(x)")), page=page)
     assert share(page) == moved
     page.get_by_role("button", name="Back to the panes of the start").click()
-    assert share(page) == 50
+    assert share(page) == first
 
 
 def test_a_long_instruction_of_a_diff_begins_beside_its_mark(saved):
@@ -158,7 +159,7 @@ def test_narrow_outputs_have_panes_below_one_another_and_nothing_is_cut_off(save
     page = saved(html(a_document()), width=width)
     panes = page.locator("[data-pane] > div:visible")
     first, second = (panes.nth(n).bounding_box() for n in range(2))
-    assert (second["y"] >= first["y"] + first["height"]) == (width < 900)
+    assert (second["y"] >= first["y"] + first["height"]) == (width < 640)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.locator(".bar [data-key=jaxpr]").click(modifiers=["Shift"])
     assert len(shown(page)) == (2 if width == 400 else 3)
@@ -167,6 +168,7 @@ def test_narrow_outputs_have_panes_below_one_another_and_nothing_is_cut_off(save
 def test_the_room_between_panes_moves_by_pointer_and_keys(saved):
     page = saved(html(a_document()))
     bar = page.locator(".splitter")
+    was = int(bar.get_attribute("aria-valuenow"))
     width = page.locator("details[data-pane=source]").bounding_box()["width"]
     box = bar.bounding_box()
     page.mouse.move(box["x"] + 4, box["y"] + 50)
@@ -178,7 +180,7 @@ def test_the_room_between_panes_moves_by_pointer_and_keys(saved):
     bar.focus()
     page.keyboard.press("ArrowLeft")
     assert page.locator("details[data-pane=source]").bounding_box()["width"] < wider
-    assert 50 < int(bar.get_attribute("aria-valuenow")) < 70
+    assert was < int(bar.get_attribute("aria-valuenow")) < was + 20
 
 
 def test_search_counts_goes_round_and_filters(saved):

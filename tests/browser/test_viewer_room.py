@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import jaxlens
 from jaxlens.render.document import (
     Document,
     Listing,
@@ -17,6 +18,7 @@ from jaxlens.render.document import (
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import body, html
 from jaxlens.report import Cell, Table
+from tests.support.paths import RECORDS
 from tests.support.viewer_pages import a_document, choose, lit, row
 
 CODE = "    hidden = jnp.tanh(x @ weights['first layer'] + bias['first layer'])  # ünïcode, then y"
@@ -115,7 +117,7 @@ CELLS = """() => [...document.querySelectorAll("details[data-pane=wide] tr")].ma
 
 
 def test_columns_that_do_not_fit_are_below_their_row(saved):
-    page = saved(html(with_long_lines()))
+    page = saved(html(with_long_lines()), width=900)
     choose(page, "source", "wide")
     page.wait_for_selector("details[data-pane=wide] .below")
     head, row, below, *_ = page.evaluate(CELLS)
@@ -156,6 +158,71 @@ def test_a_pane_says_that_it_goes_on(saved):
     page.wait_for_function(more)
     page.locator(".pane-body").evaluate("e => { e.scrollLeft = e.scrollWidth }")
     page.wait_for_function(f"!{more}")
+
+
+BOXES = """() => Object.fromEntries([...document.querySelectorAll(
+    "details[open] > div, .node-details, .jaxlens")].map((e) => {
+  const { left, right, top, bottom } = e.getBoundingClientRect();
+  return [e.parentElement.dataset?.pane ?? e.classList[0], { left, right, top, bottom }];
+}))"""
+
+
+@pytest.mark.parametrize("name", ["mlp_step.cpu", "attention.cpu", "scan_rnn.cpu", "wide_step.gpu"])
+@pytest.mark.parametrize("verb", [jaxlens.explore, jaxlens.compile])
+def test_both_panes_and_the_strip_are_in_sight_beside_a_sidebar(saved, name, verb):
+    page = saved(verb(RECORDS / f"{name}.jaxlens").html(), width=915, height=768)
+    page.wait_for_selector(".node-details .hint")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    boxes = page.evaluate(BOXES)
+    root, strip, code = boxes.pop("jaxlens"), boxes.pop("node-details"), boxes.pop("source")
+    assert root["bottom"] - root["top"] <= 768 - 120 + 1
+    assert strip["bottom"] <= 768
+    assert code["right"] - code["left"] <= 0.4 * (root["right"] - root["left"]) + 1
+    assert code["right"] <= min(box["left"] for box in boxes.values())
+    assert all(box["top"] == code["top"] < box["bottom"] <= strip["top"] for box in boxes.values())
+
+
+def test_short_lines_leave_the_room_to_what_they_became(saved):
+    page = saved(html(a_document()), width=1400)
+    boxes = page.evaluate(BOXES)
+    code, root = boxes["source"], boxes["jaxlens"]
+    assert code["right"] - code["left"] < 0.25 * (root["right"] - root["left"])
+    assert page.evaluate(HIDDEN) == ""
+    heights = "[...document.querySelectorAll('.source-lines .rows > *')].map(e => e.clientHeight)"
+    assert len(set(page.evaluate(heights))) == 1  # none is broken
+
+
+def test_what_is_pinned_stays_in_sight_when_the_strip_grows(saved):
+    page = saved(html(a_document()), width=800, height=420)
+    choose(page, "source", "jaxpr")
+    body = page.locator("details[data-pane=jaxpr] .pane-body")
+    before = body.bounding_box()
+    ids = page.locator("details[data-pane=jaxpr] .listing [data-id]").evaluate_all(
+        "(all, end) => all.filter(e => e.getBoundingClientRect().bottom < end)"
+        ".map(e => e.dataset.id)",
+        before["y"] + before["height"],
+    )
+    row(page, "jaxpr", ids[-1]).click()
+    page.wait_for_selector(".node-details.pinned")
+    page.wait_for_function(
+        "() => { const pin = document.querySelector('.pin').getBoundingClientRect();"
+        " const body = document.querySelector('details[data-pane=jaxpr] .pane-body');"
+        " return pin.bottom <= body.getBoundingClientRect().bottom + 1 }"
+    )
+
+
+def test_full_screen_gives_the_panes_the_whole_window(saved):
+    page = saved(html(a_document(long=400)), height=700)
+    choose(page, "optimized")
+    body = page.locator("details[data-pane=optimized] .pane-body")
+    before = body.bounding_box()["height"]
+    page.get_by_role("button", name="Full screen").click()
+    page.wait_for_function(f"document.querySelector('[open] .pane-body').clientHeight > {before}")
+    assert page.evaluate("document.fullscreenElement.className") == "jaxlens"
+    strip = page.locator(".node-details").bounding_box()
+    assert strip["y"] + strip["height"] <= page.evaluate("innerHeight")
+    page.evaluate("document.exitFullscreen()")
+    page.wait_for_function(f"document.querySelector('[open] .pane-body').clientHeight <= {before}")
 
 
 @pytest.mark.parametrize(
@@ -309,3 +376,28 @@ def test_a_column_beside_long_names_is_below_its_row_and_not_cut_off(saved):
     page.wait_for_function("document.querySelectorAll('.below').length == 2")
     rest = "[...document.querySelectorAll('.table-box')].map(e => e.scrollWidth - e.clientWidth)"
     assert page.evaluate(rest) == [0, 0]
+
+
+def test_kernels_are_sorted_by_the_number_that_is_chosen(saved):
+    numbers = (("98.3 kB", "24 flop"), ("156 kB", "2 Mflop"), ("1,024 B", "-"), ("8 B", "4 kflop"))
+    cells = tuple(
+        (Cell(f"k{n}", ids=(f"k{n}", f"fusion.{n}")), *map(Cell, pair))
+        for n, pair in enumerate(numbers)
+    )
+    table = Table("Kernels", ("kernel", "bytes", "flops"), cells, right=(1, 2), stage="kernels")
+    (tabs,) = a_document().blocks
+    tab = Tab("Kernels", (TableBlock(table),), key="kernels")
+    page = saved(html(replace(a_document(), blocks=(Tabs((*tabs.tabs[:4], tab)),))))
+    choose(page, "source", "kernels")
+    kernels = page.locator("details[data-pane=kernels] tbody tr:not(.below)")
+    for name, order in (("bytes", "1023"), ("flops", "1302")):
+        page.get_by_role("button", name=name, exact=True).press("Enter")
+        names = kernels.locator("td:first-child").all_inner_texts()
+        assert names == [f"k{n}" for n in order]
+        assert page.locator("[aria-sort=descending]").inner_text().startswith(name)
+    page.evaluate(
+        "document.querySelector('.jaxlens').dispatchEvent(new CustomEvent('jl-reveal',"
+        " { detail: { stage: 'kernels', id: 'fusion.3' } }))"
+    )
+    page.wait_for_selector("tr.row-cursor")
+    assert kernels.nth(1).get_attribute("class").split()[-1] == "row-cursor"

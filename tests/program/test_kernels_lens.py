@@ -6,11 +6,14 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.facts import Kernel, Stage
+from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.program.kernel_cost import kernel_costs
 from jaxlens.program.kernels import places, tally, works
-from jaxlens.viewer.kernel_table import by_cost, table
+from jaxlens.render.document import TableBlock, Tabs
+from jaxlens.viewer.kernel_table import alike, by_cost, table
 from tests.support import fixed_captures as fixed
+from tests.support.paths import RECORDS
 
 
 def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
@@ -20,10 +23,10 @@ def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
     costs = {cost.instruction: cost for cost in kernel_costs(capture)}
     both = "cell 3:2 and cell 3:3"
-    assert [[cell.text for cell in row] for row in table(kernels, costs).rows] == [
-        ["dot.1", "224 B", "128 flop", "cell 3:2", "dot", "library call"],
-        ["max_fusion", "72 B", "16 flop", both, "broadcast x 2, add, maximum", "kernel"],
-        ["gt_fusion", "48 B", "16 flop", both, "broadcast x 2, add, compare", "kernel"],
+    assert [[cell.text for cell in row] for row in table(alike(kernels, costs), costs).rows] == [
+        ["cell 3:2", "dot.1", "224 B", "128 flop", "dot", "library call"],
+        [both, "max_fusion", "72 B", "16 flop", "broadcast x 2, add, maximum", "kernel"],
+        [both, "gt_fusion", "48 B", "16 flop", "broadcast x 2, add, compare", "kernel"],
     ]
 
 
@@ -38,9 +41,9 @@ def test_kernels_are_in_the_order_of_their_time_else_of_their_bytes() -> None:
     measured = {"gt_fusion": 3e-6, "max_fusion": 1e-6}
     ordered = by_cost(kernels, {}, measured)
     assert [work.kernel.name for work in ordered] == ["gt_fusion", "max_fusion", "dot.1"]
-    timed = table(ordered, {}, measured)
+    timed = table(alike(ordered, {}, measured), {}, measured)
     assert timed.volatile
-    assert [row[1].text for row in timed.rows] == ["3 µs", "1 µs", ""]
+    assert [row[2].text for row in timed.rows] == ["3 µs", "1 µs", ""]
     moved = {work.node.id: work.moved for work in kernels if work.node}
     assert moved == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
 
@@ -51,7 +54,55 @@ def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
     capture.driver.kernels = lambda: (stranger,)
     work = works(capture)[0]
     assert (work.node, work.moved, work.lines) == (None, None, [])
-    assert table([work], {}).rows[0][3].text == "the runtime clears a buffer"
+    assert table(alike([work], {}), {}).rows[0][3].text == "the runtime clears a buffer"
+
+
+def test_what_is_done_to_each_leaf_is_one_row() -> None:
+    text = """HloModule m
+
+ENTRY %e (w: f32[8], b: f32[4], u: f32[4], x: f32[4]) -> f32[4] {
+  %w = f32[8]{0} parameter(0), metadata={op_name="params['w']"}
+  %b = f32[4]{0} parameter(1), metadata={op_name="params['b']"}
+  %u = f32[4]{0} parameter(2), metadata={op_name="model.layers[0].u"}
+  %v = f32[4]{0} parameter(3), metadata={op_name="model.layers[1].u"}
+  %x = f32[4]{0} parameter(4), metadata={op_name="x"}
+  %n.1 = f32[8]{0} negate(%w)
+  %n.2 = f32[4]{0} negate(%b)
+  %again = f32[4]{0} negate(%b)
+  %n.3 = f32[4]{0} negate(%u)
+  %other = f32[4]{0} negate(%v)
+  %n.4 = f32[4]{0} negate(%x)
+  ROOT %t = f32[4]{0} tanh(%b)
+}
+"""
+    capture = fixed.capture()
+    capture.driver._stages["optimized"] = fixed.stage("optimized", text)
+    ids = ("n.1", "n.2", "again", "n.3", "other", "n.4", "t")
+    capture.driver.kernels = lambda: tuple(Kernel(id, id, "kernel") for id in ids)
+    kernels, module = works(capture), capture.optimized.module
+    costs = {cost.instruction: cost for cost in kernel_costs(capture)}
+    shown = table(alike(kernels, costs, names=input_names(module)), costs)
+    assert [[cell.text for cell in row[1:4]] for row in shown.rows] == [
+        ["n x 2: params[*]", "96 B", "12 flop"],
+        ["n.3 x 2: model.layers[*]", "64 B", "8 flop"],
+        ["again", "32 B", "4 flop"],  # of a leaf that is in the first row
+        ["n.4", "32 B", "4 flop"],  # an argument is no leaf
+        ["t", "32 B", "0 flop"],
+    ]
+    assert shown.rows[0][1].ids == ("n.1", "n.2")
+    assert "two kernels that do the same" in shown.note
+    assert len(alike(kernels, costs)) == len(kernels)
+
+
+def test_by_published_limits_kernels_have_their_least_time() -> None:
+    found = jaxlens.compile(RECORDS / "mlp_step.gpu-h100.jaxlens")
+    tabs = next(block for block in found.document.blocks if isinstance(block, Tabs))
+    blocks = next(tab.blocks for tab in tabs.tabs if tab.key == "kernels")
+    shown = next(block.table for block in blocks if isinstance(block, TableBlock))
+    least = [row[shown.columns.index("at best")].value for row in shown.rows]
+    assert least == sorted(least, reverse=True)
+    assert "At best: an estimate" in shown.note
+    assert not shown.volatile
 
 
 def test_no_kernels_are_said_to_be_none() -> None:
@@ -83,10 +134,11 @@ ENTRY %e (p: f32[4]) -> f32[4] {
     capture = fixed.capture()
     capture.driver._stages["optimized"] = Stage(BY_NAME["optimized"], lambda: text, lambda: module)
     capture.driver.kernels = lambda: (Kernel("w", "w", "thunk"), Kernel("t", "t", "kernel"))
-    rows = table(works(capture), {cost.instruction: cost for cost in kernel_costs(capture)}).rows
-    assert [[cell.text for cell in row[:3]] for row in rows] == [
-        ["w", "-", "-"],  # the body moves and computes
+    costs = {cost.instruction: cost for cost in kernel_costs(capture)}
+    rows = table(alike(works(capture), costs), costs).rows
+    assert [[cell.text for cell in row[1:4]] for row in rows] == [
         ["t", "288 B", "0 flop"],
+        ["w", "-", "-"],  # the body moves and computes
     ]
 
 
@@ -120,10 +172,10 @@ ENTRY %e (p: f32[4]) -> f32[4] {
 
 def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
     capture = fixed.capture()
-    assert "launch" not in table(works(capture), {}).columns
+    assert "launch" not in table(alike(works(capture), {}), {}).columns
     known = Kernel("max_fusion", "max_fusion", "kernel", launch="2 blocks of 128 threads")
     capture.driver.kernels = lambda: (known,)
-    kernels = table(works(capture), {})
+    kernels = table(alike(works(capture), {}), {})
     assert kernels.rows[0][kernels.columns.index("launch")].text == "2 blocks of 128 threads"
 
 

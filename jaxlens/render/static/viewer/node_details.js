@@ -175,11 +175,12 @@ export class NodeDetails {
   code(reach) {
     if (!this.root.dataset.kernel || !["kernels", "llvm", "asm"].includes(reach.stage)) return [];
     const text = create("pre", "rows kernel-code", { tabindex: "0", hidden: "" });
+    const [kernel] = reach.id.split(" ");
     const ask = async (/** @type {string} */ stage) => {
       text.hidden = false;
       text.textContent = "asking the kernel";
       try {
-        const rows = answeredSource(await this.lens.fetch({ kernel: { stage, id: reach.id } }));
+        const rows = answeredSource(await this.lens.fetch({ kernel: { stage, id: kernel } }));
         text.innerHTML = Array.from({ length: rows.count }, (_, n) => rows.html(n)).join("\n");
       } catch (error) {
         text.textContent = error instanceof Error ? error.message : String(error);
@@ -187,7 +188,7 @@ export class NodeDetails {
     };
     const ways = create("div", "ways", {});
     for (const [stage, name] of [["llvm", "LLVM IR"], ["asm", "Assembly"]])
-      ways.append(button(`${name} of ${reach.id}`, `Show the ${name} of ${reach.id}`, () => ask(stage)));
+      ways.append(button(`${name} of ${kernel}`, `Show the ${name} of ${kernel}`, () => ask(stage)));
     return [ways, text];
   }
 

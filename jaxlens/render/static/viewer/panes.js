@@ -2,26 +2,37 @@
 /**
  * Tabs become panes: a bar with their names, up to three of them side by side, each scrolling
  * on its own, the room between them movable; where the output is narrow, one below the other.
- * What a reader chose for one output of a verb, the next ones open with.
+ * The user's code is the first, as wide as its lines. Panes are as high as the window lets the
+ * output be. What a reader chose for one output of a verb, the next ones open with.
  *
  * A pane stays the `<details data-pane>` that it was, open when it is shown.
  */
 import { button, create } from "./elements.js";
 
 /** @typedef {{key: string, title: string, details: HTMLDetailsElement, head: HTMLElement,
- *   body: HTMLElement, button: HTMLButtonElement}} Pane */
+ *   body: HTMLElement, button: HTMLButtonElement, need: number}} Pane */
 
 const MOST = 3;
 const MOST_NARROW = 2;
 const LONG = 40;
 const NARROW = 560;
-const WIDE = 1000;
 const WIDEST = 1500;
-/** Pixels that a pane needs for each share of the room: with less they stand one below the other. */
-const SHARE = 380;
+/** Pixels that a pane needs: with less they stand one below the other. */
+const LEAST = 320;
+/** Pixels of the window that an output and its padding leave to the notebook, and those of panes at most and at least. */
+const AROUND = 124;
+const TALLEST = 680;
+const LOWEST = 200;
+/** Pixels round an output in full screen. */
+const EDGE = 12;
 /** Panes whose rows are long have more shares than one. @type {Record<string, number>} */
 const SHARES = { change: 2, kernels: 2 };
 const STORE = "jaxlens-layout";
+/** Width of a character of code in pixels, and characters of a note beside it: without its bar, and with it. */
+const CHARACTER = 7.25;
+const NOTE = 18;
+const NOTE_WITH_BAR = 26;
+const BARS = 560;
 
 /** @typedef {{open: string[], room: Record<string, number>, clusters: boolean}} Layout */
 
@@ -69,10 +80,25 @@ function tabsOf(root) {
   return alone;
 }
 
-/** Where a user's line goes on when it wraps: right of its own beginning. @param {Element} line */
+/** Where a user's line goes on when it wraps: right of its own beginning; its note follows it. @param {Element} line */
 function hang(line) {
+  const code = line.querySelector(":scope > span")?.previousSibling;
+  if (code instanceof Text) code.data = code.data.trimEnd();
   const blanks = /^\s*\d*(\s*)/.exec(line.textContent ?? "")?.[1].length ?? 0;
   if (line instanceof HTMLElement) line.style.setProperty("--indent", String(blanks + 4));
+}
+
+/** Pixels that the user's lines need to be whole; 0 for another pane. @param {HTMLElement} body */
+function needOf(body) {
+  const rows = [...body.querySelectorAll(":scope > .source-lines > .rows > * > :first-child")];
+  const widest = (/** @type {number} */ most) => Math.max(0, ...rows.map((row) => {
+    const note = row.querySelector("span")?.textContent ?? "";
+    const code = (row.textContent ?? "").slice(0, -note.length || undefined).trimEnd();
+    return code.length + (note ? Math.min(note.trim().length, most) + 2 : 0);
+  }));
+  const pixels = (/** @type {number} */ characters) => rows.length && Math.ceil((characters + 3) * CHARACTER + 36);
+  const narrow = pixels(widest(NOTE));
+  return narrow <= BARS ? narrow : pixels(widest(0) + NOTE_WITH_BAR);
 }
 
 export class Panes {
@@ -81,14 +107,19 @@ export class Panes {
     this.root = root;
     this.tabs = tabs;
     tabs.setAttribute("data-live", "");
+    /** What the layout is remembered by: the verb, and its first pane, which differs by option. */
+    this.name = `${this.verb} ${tabs.firstElementChild?.getAttribute("data-pane")}`;
+    tabs.prepend(...tabs.querySelectorAll(":scope > [data-pane=source]"));
     this.bar = create("div", "bar", { role: "toolbar", "aria-label": "Panes" });
     /** @type {Pane[]} */
     this.all = [...tabs.children].filter((e) => e instanceof HTMLDetailsElement).map((e) => this.pane(e));
     this.tools = create("span", "tools");
     this.bar.append(...this.all.map((pane) => pane.button));
+    if (document.fullscreenEnabled)
+      this.tools.append(button("□", "Full screen (Escape leaves)", () => root.requestFullscreen()));
     if (this.all.length > 1) {
       this.bar.append(this.tools);
-      this.tools.append(
+      this.tools.prepend(
         button("+", "One more pane beside (or Shift-click a name)", () => this.add()),
         button("↺", "Back to the panes of the start", () => this.reset()),
       );
@@ -104,7 +135,9 @@ export class Panes {
     this.bar.addEventListener("keydown", (event) => this.walk(event));
     tabs.addEventListener("change", ({ target }) => target instanceof Element && target.closest(".cluster-switch") && this.keep());
     this.restore();
-    new ResizeObserver(() => this.fit()).observe(root);
+    new ResizeObserver(() => requestAnimationFrame(() => this.fit())).observe(root);
+    const fit = () => (root.isConnected ? this.fit() : removeEventListener("resize", fit));
+    addEventListener("resize", fit);
   }
 
   /** @param {HTMLDetailsElement} details @returns {Pane} */
@@ -126,7 +159,7 @@ export class Panes {
     const chosen = button(title, summary.title || title, (event) => this.choose(key, event.shiftKey || event.ctrlKey || event.metaKey));
     chosen.setAttribute("data-key", key);
     chosen.setAttribute("aria-label", title);
-    return { key, title, details, head, body, button: chosen };
+    return { key, title, details, head, body, button: chosen, need: needOf(body) };
   }
 
   /** Says whether a pane goes on at its right. @param {HTMLElement} frame @param {HTMLElement} body */
@@ -172,11 +205,6 @@ export class Panes {
     if (next && this.shown.length < this.most) this.choose(next.key, true);
   }
 
-  /** What the layout is remembered by: the verb, and its first pane, which differs by option. */
-  get name() {
-    return `${this.verb} ${this.all[0].key}`;
-  }
-
   /** The verb whose panes these are: evidence of a puzzle has one of its own. */
   get verb() {
     return this.tabs.closest("[data-verb]")?.getAttribute("data-verb") ?? "";
@@ -203,27 +231,53 @@ export class Panes {
     const valid = (/** @type {unknown} */ keys) =>
       Array.isArray(keys) ? keys.filter((key) => this.all.some((pane) => pane.key === key)).slice(0, MOST) : [];
     const given = valid(this.tabs.getAttribute("data-open")?.split(" "));
-    const width = this.root.clientWidth || WIDE;
     this.room = { ...room };
     for (const each of this.switches) each.checked = Boolean(clusters);
-    this.shown = [valid(open), given.slice(0, width >= WIDEST ? 3 : 2), [this.all[0].key]].find((keys) => keys.length) ?? [];
+    this.shown = [valid(open), given.slice(0, this.root.clientWidth >= WIDEST ? 3 : 2), [this.all[0].key]].find((keys) => keys.length) ?? [];
     this.show();
   }
 
   /** Where there is less room now, the panes chosen last stay. */
   fit() {
     if (!this.root.clientWidth) return;
-    this.stack();
     if (this.shown.length > this.most) {
       this.shown = this.shown.slice(-this.most);
       this.show();
-    }
+    } else this.place();
   }
 
-  /** Panes stand one below the other where side by side their rows would break. */
-  stack() {
-    const shares = this.open.reduce((sum, { key }) => sum + (SHARES[key] ?? 1), 0);
-    this.tabs.classList.toggle("stacked", this.root.clientWidth < Math.max(WIDE, SHARE * shares));
+  /** Gives panes their place and room; with too little they stand one below the other. */
+  place() {
+    const { open, root } = this;
+    const stacked = root.clientWidth < LEAST * open.length;
+    this.tabs.classList.toggle("stacked", stacked);
+    for (const { key, details, need } of open) {
+      const fitted = need > 0 && open.length > 1 && !this.room[key];
+      details.classList.toggle("fitted", fitted);
+      details.classList.toggle("whole", fitted && !stacked && need <= 0.4 * root.clientWidth);
+      details.style.setProperty("--need", `${need}px`);
+      details.style.flexGrow = String(this.room[key] || (fitted ? 0 : SHARES[key] || 1));
+    }
+    if (!root.classList.contains("framed")) this.heighten(stacked);
+  }
+
+  /** Makes panes as high as the window lets the output be; what is pinned stays in sight. @param {boolean} stacked */
+  heighten(stacked) {
+    const { open, root, tabs } = this;
+    const bodies = open.map(({ body }) => body);
+    const heights = bodies.map(({ offsetHeight }) => offsetHeight);
+    const full = document.fullscreenElement === root;
+    const above = tabs.getBoundingClientRect().top - root.getBoundingClientRect().top + root.scrollTop;
+    const heads = tabs.offsetHeight - (stacked ? heights.reduce((sum, height) => sum + height, 0) : Math.max(...heights));
+    const strip = root.querySelector(".node-details");
+    const room = innerHeight - (full ? 2 * EDGE : AROUND) - above - heads - (strip instanceof HTMLElement ? strip.offsetHeight : 0);
+    const tall = Math.max(LOWEST, Math.min(full ? Infinity : TALLEST, stacked ? room / open.length : room));
+    root.style.setProperty("--tall", `${Math.floor(tall)}px`);
+    bodies.forEach((body, n) => {
+      const row = body.querySelector(".pin");
+      const over = row ? row.getBoundingClientRect().bottom - body.getBoundingClientRect().bottom : 0;
+      if (over > 0 && over <= heights[n] - body.offsetHeight) body.scrollTop += over;
+    });
   }
 
   show() {
@@ -232,9 +286,8 @@ export class Panes {
       pane.details.open = this.shown.includes(pane.key);
       pane.button.setAttribute("aria-pressed", String(pane.details.open));
       pane.button.tabIndex = pane.details.open ? 0 : -1;
-      pane.details.style.flexGrow = String(this.room[pane.key] || SHARES[pane.key] || 1);
     }
-    this.stack();
+    this.place();
     const { open } = this;
     open.forEach((pane, n) => n && pane.details.before(this.splitter(open[n - 1], pane)));
     this.root.dispatchEvent(new CustomEvent("jl-panes", { bubbles: true, detail: { open: open.map((pane) => pane.key) } }));
@@ -242,24 +295,27 @@ export class Panes {
 
   /** Makes sure that a pane is shown. @param {string} key */
   reveal(key) {
-    if (!this.shown.includes(key)) this.take(key, this.shown.length === 1 && this.root.clientWidth >= WIDE);
+    if (!this.shown.includes(key)) this.take(key, this.shown.length === 1 && this.root.clientWidth >= 2 * LEAST);
   }
 
   /** What parts two panes; it moves by pointer and by arrow keys. @param {Pane} left @param {Pane} right */
   splitter(left, right) {
     const bar = create("div", "splitter", { role: "separator", tabindex: "0", "aria-orientation": "vertical",
       "aria-label": `Room of ${left.title}`, "aria-valuemin": "10", "aria-valuemax": "90" });
-    const [one, two] = [left, right].map(({ details }) => Number(details.style.flexGrow));
-    const say = (/** @type {number} */ share) => bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
-    say(one / (one + two));
+    const widths = () => [left, right].map(({ details }) => details.offsetWidth);
+    const say = ([one, two] = widths()) => bar.setAttribute("aria-valuenow", String(Math.round((100 * one) / (one + two || 1))));
+    say();
     const move = (/** @type {number} */ x) => {
+      const { open } = this;
+      const whole = open.reduce((sum, { details }) => sum + details.offsetWidth, 0);
+      for (const { key, details } of open) this.room[key] = (details.offsetWidth / whole) * open.length;
       const from = left.details.getBoundingClientRect().left;
       const to = right.details.getBoundingClientRect().right;
       const share = Math.min(0.9, Math.max(0.1, (x - from) / (to - from)));
-      const sum = [left, right].reduce((all, { details }) => all + Number(details.style.flexGrow), 0);
-      for (const [{ key, details }, part] of /** @type {[Pane, number][]} */ ([[left, share], [right, 1 - share]]))
-        details.style.flexGrow = String((this.room[key] = part * sum));
-      say(share);
+      const sum = this.room[left.key] + this.room[right.key];
+      [this.room[left.key], this.room[right.key]] = [share * sum, (1 - share) * sum];
+      this.place();
+      say();
     };
     bar.addEventListener("pointerdown", (event) => {
       event.preventDefault();

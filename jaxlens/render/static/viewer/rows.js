@@ -187,11 +187,11 @@ class StaticRows extends OrderedRows {
     return this.rows.findIndex((row) => row === element || row.contains(element));
   }
 
-  /** The first row of a node, else -1; a row without a stage has that of any node of its id. @param {Node} node */
+  /** The first row of a node, alone or with others, else -1; a row without a stage has that of any node of its id. @param {Node} node */
   indexOf(node) {
     return this.rows.findIndex((row) => {
       const shown = shownAt(row)?.node ?? null;
-      return sameNode(shown, node) || (shown && "id" in shown && "id" in node && shown.id === node.id && !shown.stage);
+      return sameNode(shown, node) || (shown && "id" in shown && "id" in node && [node.stage, ""].includes(shown.stage) && shown.id.split(" ").includes(node.id));
     });
   }
 

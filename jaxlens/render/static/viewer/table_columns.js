@@ -1,9 +1,10 @@
 // @ts-check
 /**
  * Columns of a table that do not fit beside the others go below their row, each with its name, so
- * that none is out of sight. The first columns stay; how many depends on the room of the pane.
+ * that none is out of sight. The first columns stay; how many depends on the room of the pane. The
+ * name of a number sorts kernels by it.
  */
-import { create } from "./elements.js";
+import { button, create } from "./elements.js";
 
 /** Width that a column is given before it breaks, in pixels. */
 const BREAKS = 120;
@@ -35,6 +36,33 @@ function layOut(table, kept) {
   }
 }
 
+/** Orders of magnitude of the prefixes that amounts and durations have. */
+const PREFIXES = "n µ m  k M G T P E".split(" ");
+
+/** The number of a cell: `1.05 Mflop`, `26.9 ns`; -1 for none. @param {Element} cell */
+function valueOf(cell) {
+  const [, digits, prefix = ""] = /^([\d.,]+)\s*([nµmkMGTPE](?=[Bfs]))?/.exec(cell.textContent ?? "") ?? [];
+  return digits ? Number(digits.replaceAll(",", "")) * 1000 ** (PREFIXES.indexOf(prefix) - 3) : -1;
+}
+
+/** Buttons that sort the rows by a number, the largest first. @param {HTMLElement} root @param {HTMLTableElement} table */
+function sortable(root, table) {
+  const heads = [...table.rows[0].cells];
+  heads.forEach((head, n) => {
+    if (!head.matches(".num")) return;
+    const name = head.textContent ?? "";
+    const sort = button(name, `Sort by ${name}`, () => {
+      const rows = [...table.tBodies[0].rows].filter((row) => !row.matches(".below"));
+      const groups = rows.map((row) => ({ value: valueOf(row.cells[n]), parts: row.nextElementSibling?.matches(".below") ? [row, row.nextElementSibling] : [row] }));
+      table.tBodies[0].append(...groups.sort((a, b) => b.value - a.value).flatMap(({ parts }) => parts));
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", "descending");
+      root.dispatchEvent(new CustomEvent("jl-rows"));
+    });
+    head.replaceChildren(sort);
+  });
+}
+
 /** @param {HTMLElement} root */
 export function tableColumns(root) {
   for (const table of root.querySelectorAll(".table-box > table")) {
@@ -43,6 +71,7 @@ export function tableColumns(root) {
     /** @type {number[] | undefined} */
     let widths;
     let before = 0;
+    if (table.dataset.stage?.startsWith("kernels")) sortable(root, table);
     new ResizeObserver(([{ contentRect }]) => {
       let room = contentRect.width;
       if (!room) return;
