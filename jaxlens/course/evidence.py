@@ -17,5 +17,7 @@ def evidence_pane(evidence: View, lead: str = "") -> Tabs:
     blocks = shown.blocks
     if shown.verb == "jaxpr":
         text = ("source", "jaxpr")
-        blocks = tuple(replace(b, open=text) if isinstance(b, Tabs) else b for b in blocks)
+        blocks = tuple(
+            replace(b, open=text, chain=()) if isinstance(b, Tabs) else b for b in blocks
+        )
     return Tabs((Tab(f"{lead}{shown.taken}", blocks, key="evidence"),), shown.verb)

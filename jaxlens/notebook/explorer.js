@@ -14,13 +14,13 @@
  *   on(name: string, react: (...given: any[]) => void): void,
  *   off(name: string, react: (...given: any[]) => void): void,
  * }} Model
- * @typedef {(what: object) => Promise<any>} Fetch
+ * @typedef {(what: object, patience?: number) => Promise<any>} Fetch
  * @typedef {{fetch?: Fetch, serving?: Fetch[], ready?: Promise<any>}} Lens
  * @typedef {HTMLElement & {jaxlens?: Lens}} Root
  * @typedef {{stage: string, id: string} | {line: string} | null} Node
  */
 
-const PATIENCE = 20_000; // ms; a kernel that runs a cell answers when it is done
+const PATIENCE = 20_000; // ms, 0 for no end; a kernel that runs a cell answers when it is done
 
 /** The node of an event or a trait, in the one form in which they are compared.
  * @param {any} node @returns {Node} */
@@ -54,13 +54,14 @@ function asking(model, signal) {
     for (const { reject } of waiting.values()) reject(new Error("the kernel let go of this output"));
     waiting.clear();
   });
-  return (what) =>
+  return (what, patience = PATIENCE) =>
     new Promise((resolve, reject) => {
       const ask = ++last;
       waiting.set(ask, { resolve, reject });
-      setTimeout(() => {
+      const end = () => {
         if (waiting.delete(ask)) reject(new Error("the kernel does not answer: busy, or gone"));
-      }, PATIENCE);
+      };
+      if (patience) setTimeout(end, patience);
       model.send({ ask, what });
     });
 }

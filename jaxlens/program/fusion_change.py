@@ -119,6 +119,11 @@ def findings(change: ProgramChange) -> list[Finding]:
     ]
 
 
+def fusion_sizes(change: ProgramChange) -> tuple[int, int]:
+    """Returns how many operations run one by one before and after fusion."""
+    return len(operations(change.before)), len(operations(change.after))
+
+
 def operations(module: Module) -> list[Node]:
     """Returns the instructions that run one by one: of the entry, loops, branches and calls.
 

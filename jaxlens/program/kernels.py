@@ -145,10 +145,15 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
 
 def tally(kernels: Iterable[Kernel]) -> str:
     """Returns a sentence such as `It runs as 2 kernels and 1 library call.`"""
+    numbers = tallied(kernels)
+    return f"It runs as {numbers}." if numbers else "It has no kernels."
+
+
+def tallied(kernels: Iterable[Kernel]) -> str:
+    """Returns `2 kernels and 1 library call`; "" for none."""
     counts = Counter[str](kernel.kind for kernel in kernels)
     kinds = ("kernel", "library call", "thunk")
-    numbers = [count(counts[kind], kind) for kind in kinds if counts[kind]]
-    return f"It runs as {listed(numbers)}." if numbers else "It has no kernels."
+    return listed([count(counts[kind], kind) for kind in kinds if counts[kind]])
 
 
 def what(work: Work) -> str:

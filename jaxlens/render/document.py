@@ -320,6 +320,7 @@ class Tab:
         help: What it shows, in a sentence.
         key: A stable short name ("source", "jaxpr", "graph", "passes", a stage's name), by
             which the viewer remembers which panes are side by side. "": the title is the key.
+        count: How much it has ("61 equations", "50 to 19 operations"); the chain shows the number.
     """
 
     title: str
@@ -327,11 +328,12 @@ class Tab:
     in_text: bool = False
     help: str = ""
     key: str = ""
+    count: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """Panes, one shown at a time; the first is open.
+    """Panes, one shown at a time; the first of `open` is shown at first.
 
     Attributes:
         tabs: The panes.
@@ -339,11 +341,20 @@ class Tabs:
             remembers by it which panes a reader chose.
         open: Keys of the panes that the viewer puts side by side at first: two, or three where
             there is room. (): the first.
+        chain: Names of the panes by key: of the stages in order, then of what stands beside them.
+            Those without a pane are named too, as what was not made. (): no such names.
     """
 
     tabs: tuple[Tab, ...]
     verb: str = ""
     open: tuple[str, ...] = ()
+    chain: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def first(self) -> int:
+        """The place of the pane that is shown where no script runs."""
+        keys = [tab.key for tab in self.tabs]
+        return next((keys.index(key) for key in self.open[:1] if key in keys), 0)
 
 
 Block = (

@@ -32,14 +32,13 @@ from jaxlens.render.document import (
     Piece,
     Tab,
     TableBlock,
-    Tabs,
 )
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding, Report, explains, ranked
 from jaxlens.viewer.kernel_table import alike, by_cost, table
 from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
-from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
+from jaxlens.views.listings.panes import chained, machine_pane, pane, stage_pane
 from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
 
 _OF_MEMORY = 2  # findings of the memory report that its pane leaves out: the peak and the sizes
@@ -122,6 +121,7 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
             title="Kernels",
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
+            count=kernel_count(works),
         ),
         source_pane(overview, works),
         Tab("Cost", tuple(map(TableBlock, costs.tables)), True, key="cost"),
@@ -130,7 +130,7 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
         *(machine_pane(subject, works, stage, most, first=first) for stage in machines),
     )
     seconds = pane("time", lambda: report_blocks(stages_report(subject)), title="Time")
-    shown = Tabs(tuple(t for t in tabs if t.blocks), open=("kernels", "source", "optimized"))
+    shown = chained(tabs, ("kernels", "source", "optimized"), elsewhere="time")
     return [*leading_blocks(sentences, full), *seconds.blocks, shown]
 
 
@@ -158,6 +158,11 @@ def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:
         return (), Finding(f"{why}.", "unknown", weight=_MISSING)
     # A sentence that counts kernels says much of a program that is one, little of one of hundreds.
     return works, Finding(tally(work.kernel for work in works), weight=explains(1, len(works)))
+
+
+def kernel_count(works: Sequence[Work]) -> str:
+    """Returns how many kernels and calls there are; "" where they are unknown."""
+    return f"{len(works):,} kernels and calls" if works else ""
 
 
 def report_or_reason(report: Callable[[], Report]) -> Report:

@@ -1,23 +1,30 @@
 """The view of `%%explore`: the user's lines and every stage, linked, in panes side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.columns import counts
 from jaxlens.ir.graph import Module
-from jaxlens.program.kernels import Work
+from jaxlens.links.match.instruction_fates import ProgramChange
+from jaxlens.program.fusion_change import again, fusion_sizes
+from jaxlens.program.kernels import Work, tallied
 from jaxlens.program.subject import Subject
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.memory.report import report as memory_report
-from jaxlens.render.document import Block, Tab, Tabs
+from jaxlens.questions.times.facts import stages as times
+from jaxlens.render.document import Block, Tab
 from jaxlens.render.link_data import Web
+from jaxlens.report import Finding, count
 from jaxlens.viewer import compile as compile_view
 from jaxlens.viewer import jaxpr as jaxpr_view
 from jaxlens.viewer.compile import Overview
+from jaxlens.viewer.hlo import Change, change_pane
 from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST, PAGE
 from jaxlens.views.listings.panes import (
+    chained,
     jaxpr_tab,
     machine_pane,
     pane,
@@ -25,12 +32,16 @@ from jaxlens.views.listings.panes import (
     stage_pane,
 )
 from jaxlens.views.passes.pane import Atoms, passes_blocks
-from jaxlens.views.report_blocks import leading_blocks
+from jaxlens.views.report_blocks import leading_blocks, report_blocks
 
 # Lines of LLVM IR and of machine code in the page of a small program, to keep it small; %%compile
 # has more, --full all.
 _CODE = 100
 _LARGE = 1_000  # equations
+_PEAK = 1_000_000  # bytes from which the peak is told above the panes
+_COST = "Flops and bytes, by line."
+_MEMORY = "What is in memory when it is most, by line and by value."
+_TIME = "Seconds of each step, measured once."
 _HEAD = 3  # lines of each program in the page as markup; the rest is deflated
 
 
@@ -42,11 +53,13 @@ class ExploreFacts:
         overview: The program.
         web: Links between all panes.
         atoms: Atoms of the instructions in pass dumps.
+        change: Change from just before fusion to the optimised program.
     """
 
     overview: Overview
     web: Web | None
     atoms: Atoms | None
+    change: Change
 
 
 def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
@@ -56,8 +69,7 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
         module = subject.jaxpr.module
     except UnavailableError:  # a program opened from a later stage
         module = None
-    first = jaxpr_view.findings(subject, module) if module else ()
-    programs = [*_front(subject, module), *_middle(subject, full, facts.atoms)]
+    programs = [*_front(subject, module), *_middle(facts, full)]
     overview.compute()  # what follows waits for the compile's end
     works, runs = compile_view.counted_works(overview)
     costs = compile_view.report_or_reason(lambda: cost_report(overview.counted.get()))
@@ -66,10 +78,60 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
         compile_view.source_pane(overview, works, in_text=True),
         *programs,
         *_back(overview, module, works, full),
+        pane("cost", lambda: report_blocks(costs), title="Cost", help=_COST),
+        pane("memory", lambda: report_blocks(memory), title="Memory", help=_MEMORY),
+        pane("time", lambda: report_blocks(times(subject)), title="Time", help=_TIME),
     )
-    sentences = (*first, runs, *costs.findings[:1], *memory.findings[:1])
-    shown = Tabs(tabs, open=("source", "optimized", "jaxpr"))
+    change = _change(facts)
+    peak = memory.findings[:1] if _is_large(overview) else ()
+    sentences = (
+        *_story(module, works, runs, change),
+        *(jaxpr_view.findings(subject, module)[1:] if module else ()),
+        *(again(change) if change else ()),
+        *costs.findings[:1],
+        *peak,
+    )
+    first = "graph" if module and jaxpr_view.is_small(module) else "change"
+    shown = chained(tabs, open=("source", first, "optimized"))
     return [*leading_blocks(sentences, full), shown]
+
+
+def _change(facts: ExploreFacts) -> ProgramChange | None:
+    """Returns the change across fusion; None where the backend does not give it."""
+    try:
+        return facts.change.get()[0]
+    except LensError:
+        return None
+
+
+def _is_large(overview: Overview) -> bool:
+    """Whether the memory of the program is worth a sentence above the panes."""
+    try:
+        return (overview.memory.get().use.peak or 0) >= _PEAK
+    except LensError:
+        return True  # the sentence says why
+
+
+def _story(
+    module: Module | None, works: Sequence[Work], runs: Finding, change: ProgramChange | None
+) -> list[Finding]:
+    """Returns what the stages changed in a sentence, with the counts of the panes.
+
+    Args:
+        module: The jaxpr; None for a program opened from a later stage.
+        works: The kernels; none where they are unknown.
+        runs: The finding that says how many kernels there are, or why they are unknown.
+        change: The change across fusion; None where it is unknown.
+    """
+    equations = count(counts(module).total(), "equation") if module else ""
+    kernels = tallied(work.kernel for work in works)
+    before, after = fusion_sizes(change) if change else (0, 0)
+    joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
+    if not (equations and kernels):
+        said = ", ".join(filter(None, (equations, joined)))
+        return [*([Finding(f"{said}.", weight=1.0)] if said else []), replace(runs, weight=1.0)]
+    became = f"{equations} became {kernels}"
+    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=1.0)]
 
 
 def _front(subject: Subject, module: Module | None) -> list[Tab]:
@@ -80,11 +142,13 @@ def _front(subject: Subject, module: Module | None) -> list[Tab]:
     return [short, jaxpr_view.graph_tab(subject, module)]
 
 
-def _middle(subject: Subject, full: bool, atoms: Atoms | None) -> list[Tab]:
+def _middle(facts: ExploreFacts, full: bool) -> list[Tab]:
     """Returns the panes of XLA, from StableHLO to optimised HLO and its graph."""
+    subject, atoms = facts.overview.subject, facts.atoms
     return [
         stage_pane(subject, "stablehlo", full, head=_HEAD),
         stage_pane(subject, "hlo", full, "HLO", _HEAD),
+        change_pane(subject, facts.change, full),
         pane(
             "passes", lambda: passes_blocks(subject, everything=full, atoms=atoms), title="Passes"
         ),
@@ -115,6 +179,7 @@ def _back(
             title="Kernels",
             in_text=True,
             help="What each kernel computes, from which lines, and the bytes it moves.",
+            count=compile_view.kernel_count(works),
         ),
         machine_pane(subject, works, "llvm", most, _HEAD, first),
         machine_pane(subject, works, "asm", most, _HEAD, first),

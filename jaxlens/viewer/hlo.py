@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from jaxlens.errors import OptionError, UnavailableError, nearest, why_unavailable
+from jaxlens.errors import LensError, OptionError, UnavailableError, nearest, why_unavailable
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.options import HloPanes
-from jaxlens.program.fusion_change import TRACE_LIMIT, length
+from jaxlens.program.fusion_change import TRACE_LIMIT, fusion_sizes, length
 from jaxlens.program.fusion_change import findings as fusion_findings
 from jaxlens.program.kernels import tally
 from jaxlens.program.passes import meaning, size, what
@@ -23,12 +23,13 @@ from jaxlens.report import Finding, count
 from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.figures import stablehlo as stablehlo_figure
 from jaxlens.views.listings import stage_blocks
-from jaxlens.views.listings.panes import pane, stage_pane
+from jaxlens.views.listings.panes import chained, pane, stage_pane
 from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.hlo_programs import Named, dumps, find, title_of
 from jaxlens.views.passes.pane import Atoms, passes_blocks
 
 BEFORE = "before"  # stage of the program just before fusion, which is none of `ir/stage.py`
+Change = Given[tuple[ProgramChange, str]]
 _SHOWN = ("stablehlo", "hlo", "optimized")
 
 
@@ -48,7 +49,7 @@ class HloFacts:
 
     subject: Subject
     panes: HloPanes
-    change: Given[tuple[ProgramChange, str]]
+    change: Change
     kernels: Given[tuple[Kernel, ...]]
     web: Web | None
     atoms: Atoms | None
@@ -81,39 +82,48 @@ def _all(facts: HloFacts, full: bool) -> list[Block]:
     The text form shows a stage only if no other is available.
     """
     subject = facts.subject
-
-    def changed() -> list[Block]:
-        change, note = facts.change.get()
-        shown = change_diff(change, "Before fusion", "After", note, full, subject.program.inputs)
-        return [replace(shown, stages=(BEFORE, "optimized"))]
-
     available = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
     tabs = (
-        pane(
-            "change",
-            changed,
-            title="Before and after fusion",
-            in_text=True,
-            help="Each fusion with the instructions it swallowed, most bytes first; "
-            "then all else that changed.",
-        ),
         pane("source", lambda: stage_blocks.became(subject), title="Your code"),
+        replace(change_pane(subject, facts.change, full), in_text=True),
         *(replace(stage_pane(subject, name, full), in_text=available == [name]) for name in _SHOWN),
         pane("passes", lambda: passes_blocks(subject, atoms=facts.atoms), title="Passes"),
     )
-    return [Findings(tuple(_sentences(facts))), Tabs(tabs, open=("change", "source", "optimized"))]
+    shown = chained(tabs, open=("change", "source", "optimized"))
+    return [Findings(tuple(_sentences(facts))), shown]
 
 
-def linked(facts: HloFacts) -> Web | None:
+def change_pane(subject: Subject, change: Change, full: bool) -> Tab:
+    """Returns the pane of the program before and after fusion."""
+
+    def changed() -> list[Block]:
+        found, note = change.get()
+        shown = change_diff(found, "Before fusion", "After", note, full, subject.program.inputs)
+        return [replace(shown, stages=(BEFORE, "optimized"))]
+
+    shown = pane(
+        "change",
+        changed,
+        title="Before and after fusion",
+        help="Each fusion with the instructions it swallowed, most bytes first; "
+        "then all else that changed.",
+    )
+    try:
+        before, after = fusion_sizes(change.get()[0])
+    except LensError:
+        return shown
+    return replace(shown, count=f"{before:,} to {count(after, 'operation')}")
+
+
+def linked(web: Web | None, atoms: Atoms | None, change: Change) -> Web | None:
     """Returns the links of all panes, with those of the program just before fusion."""
-    web = facts.web
-    if web is None or facts.atoms is None:
+    if web is None or atoms is None:
         return web
     try:
-        change, _ = facts.change.get()
-    except UnavailableError:
+        before = change.get()[0].before
+    except LensError:
         return web
-    return replace(web, atoms={**web.atoms, BEFORE: facts.atoms(change.before)})
+    return replace(web, atoms={**web.atoms, BEFORE: atoms(before)})
 
 
 def _sentences(facts: HloFacts) -> Iterator[Finding]:

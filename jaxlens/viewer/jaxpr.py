@@ -9,15 +9,15 @@ from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
 from jaxlens.options import JaxprPanes
 from jaxlens.program.subject import Subject
-from jaxlens.render.document import Block, Findings, GraphPane, Tab, Tabs
+from jaxlens.render.document import Block, Findings, GraphPane, Tab
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import Finding, amount, count, explains, saves
 from jaxlens.views import source_pane
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab, user_names
+from jaxlens.views.listings.panes import chained, equation_lines, jaxpr_tab, user_names
 
 _LARGE = 1_000_000  # bytes of constants from which the finding has advice
 _KINDS = 4  # primitives named in the summary
-_DRAWN = 30  # boxes up to which the graph is open at first, and not the text
+_DRAWN = 40  # boxes up to which the graph is open at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
             tabs.append(jaxpr_tab(subject, full, lines))
         if options.graph or not alone:
             tabs.append(graph_tab(subject, module, options.depth))
-        beside = ("graph", "jaxpr") if _boxes(module) <= _DRAWN else ("jaxpr", "graph")
-        shown = Tabs(tuple(tabs), open=("source", *beside))
+        beside = ("graph", "jaxpr") if is_small(module) else ("jaxpr",)
+        shown = chained(tabs, open=("source", *beside))
         body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (shown,)
         return [Findings(findings(subject, module)), *body]
 
 
-def _boxes(module: Module) -> int:
-    """Returns the number of boxes of the whole program: equations, inputs and results."""
+def is_small(module: Module) -> bool:
+    """Whether the graph is open at first: by its boxes, of equations, inputs and results."""
     main = module.body()
-    return sum(counts(module).values()) + len(main.parameters) + len(main.results)
+    return counts(module).total() + len(main.parameters) + len(main.results) <= _DRAWN
 
 
 def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxlens.program.subject import Subject
     from jaxlens.viewer.compile import Overview
     from jaxlens.viewer.explore import ExploreFacts
-    from jaxlens.viewer.hlo import HloFacts
+    from jaxlens.viewer.hlo import Change, HloFacts
     from jaxlens.viewer.jaxpr import JaxprFacts
 
 
@@ -66,11 +66,9 @@ def _jaxpr() -> Lens[JaxprFacts]:
 
 
 def _hlo() -> Lens[HloFacts]:
-    from jaxlens.program.fusion_change import GLANCE_LIMIT, across_fusion
     from jaxlens.program.subject import Given
     from jaxlens.viewer.hlo import HloFacts, blocks, linked
     from jaxlens.views.links import weave
-    from jaxlens.views.passes.hlo_programs import fusing
     from jaxlens.views.passes.pane import beside
 
     def facts(capture: Capture, **options: Any) -> HloFacts:
@@ -80,14 +78,25 @@ def _hlo() -> Lens[HloFacts]:
         return HloFacts(
             _program(capture),
             panes,
-            Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
+            _change(capture),
             Given(lambda: capture.kernels),
             web,
             beside(links, web) if web else None,
             links.programs(),
         )
 
-    return Lens(facts, blocks=blocks, web=lambda links, facts: linked(facts))
+    return Lens(
+        facts, blocks=blocks, web=lambda links, facts: linked(facts.web, facts.atoms, facts.change)
+    )
+
+
+def _change(capture: Capture) -> Change:
+    """Returns the change across fusion, which is computed on first use."""
+    from jaxlens.program.fusion_change import GLANCE_LIMIT, across_fusion
+    from jaxlens.program.subject import Given
+    from jaxlens.views.passes.hlo_programs import fusing
+
+    return Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture)))
 
 
 def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:
@@ -106,15 +115,18 @@ def _compile() -> Lens[Overview]:
 
 def _explore() -> Lens[ExploreFacts]:
     from jaxlens.viewer.explore import ExploreFacts, blocks
+    from jaxlens.viewer.hlo import linked
     from jaxlens.views.links import weave
     from jaxlens.views.passes.pane import beside
 
     def facts(capture: Capture) -> ExploreFacts:
         web = weave(capture.links, (*_HLO_LINKED, "kernels"))
         atoms = beside(capture.links, web) if web else None
-        return ExploreFacts(overview(capture), web, atoms)
+        return ExploreFacts(overview(capture), web, atoms, _change(capture))
 
-    return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
+    return Lens(
+        facts, blocks=blocks, web=lambda links, facts: linked(facts.web, facts.atoms, facts.change)
+    )
 
 
 _HLO_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized")

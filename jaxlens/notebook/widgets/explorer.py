@@ -13,6 +13,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from jaxlens.api import explore
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.notebook.widgets.viewer_requests import answer, key_of
 from jaxlens.views.view import View
@@ -49,6 +51,7 @@ class Explorer(anywidget.AnyWidget):
     def __init__(self, view: View, **traits: Any) -> None:
         self._view = view
         self._html = view.html()
+        self._further: Explorer | None = None
         super().__init__(**traits)
         self.on_msg(self._hear)
 
@@ -79,6 +82,8 @@ class Explorer(anywidget.AnyWidget):
     def close(self) -> None:
         """Closes the comm; the outputs then behave as in a saved notebook."""
         layout = self.layout
+        if self._further is not None:
+            self._further.close()
         super().close()
         layout.close()  # a widget of its own, which ipywidgets leaves open
 
@@ -89,7 +94,7 @@ class Explorer(anywidget.AnyWidget):
         request = message.get("what")
         try:
             reply = self._answer(request if isinstance(request, dict) else {})
-        except Exception as why:
+        except (Exception, KeyboardInterrupt) as why:
             reply = {"error": f"{type(why).__name__}: {why}"}
         self.send({"answer": message["ask"], **reply})
 
@@ -99,6 +104,14 @@ class Explorer(anywidget.AnyWidget):
         if self._view.capture is None:
             return {"error": "there is no program behind this view"}
         try:
+            if "further" in request:
+                return {"ok": self._explored(self._view.capture)}
             return answer(self._view.capture, self._view.document, request)
         except LensError as why:
             return {"error": str(why)}
+
+    def _explored(self, capture: Capture) -> str:
+        """Returns the HTML of all stages of the program, whose outputs are served from now on."""
+        if self._further is None:
+            self._further = Explorer(explore(capture))
+        return self._further._html

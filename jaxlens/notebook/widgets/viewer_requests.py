@@ -2,7 +2,8 @@
 
 An output contains a bounded amount of data; the viewer requests the rest when the reader scrolls,
 steps or clicks. Requests and answers are plain data: a request is one kind with its arguments.
-Text in an answer is escaped as in the output. No answer compiles again or runs anything.
+Text in an answer is escaped as in the output. No answer compiles again or runs anything; a request
+for a stage that was not made (`{"further": KEY}`) is answered in `explorer.py`.
 """
 
 import re

@@ -14,7 +14,7 @@ from one to the next; / searches; c copies the row and C the pane; h explains it
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import GraphError
@@ -106,17 +106,17 @@ def body(document: Document, whole: bool = False) -> str:
     title = [document.taken, *(f"Not what runs: {sentence}" for sentence in document.deviations)]
     head = "\n".join(map(prose, title))
     parts.append(f"<pre class=title-line>{head}</pre>")
-    groups: list[str] = []
+    groups: list[tuple[str, int]] = []  # names of sets of tabs, with the place of the open one
     groups_opened = hidden_depth = 0
     tabs: list[str] = []  # titles of those that the part is in
     for step in walk(document.blocks):
         if isinstance(step.part, Tabs) and step.move == "enter":
-            groups.append(f"{_KEY}-{groups_opened}")
+            groups.append((f"{_KEY}-{groups_opened}", step.part.first))
             groups_opened += 1
         deeper = {"enter": 1, "leave": -1}.get(step.move, 0)
         if isinstance(step.part, Tab) and deeper:
             tabs.append(step.part.title) if deeper > 0 else tabs.pop()
-        hidden_depth += deeper * _is_shut(step)
+        hidden_depth += deeper * _is_shut(step, groups)
         paint = replace(hues.behind() if hidden_depth else hues, tab=tabs[-1] if tabs else "")
         if isinstance(step.part, Tabs | Tab | Fold):
             parts.append(_step(step.part, step, groups, kernels))
@@ -133,31 +133,43 @@ def body(document: Document, whole: bool = False) -> str:
     return f"{markup.replace(_KEY, f'jl{key}')}{help}</div>"
 
 
-def _is_shut(step: BlockStep) -> bool:
+def _is_shut(step: BlockStep, groups: Sequence[tuple[str, int]]) -> bool:
     """Whether a tab or fold is shut at first."""
     part = step.part
-    return step.place > 0 if isinstance(part, Tab) else isinstance(part, Fold) and not part.open
+    if isinstance(part, Tab):
+        return bool(groups) and step.place != groups[-1][1]
+    return isinstance(part, Fold) and not part.open
 
 
 def _step(
-    part: Tabs | Tab | Fold, step: BlockStep, groups: list[str], kernels: Collection[str]
+    part: Tabs | Tab | Fold,
+    step: BlockStep,
+    groups: Sequence[tuple[str, int]],
+    kernels: Collection[str],
 ) -> str:
     enters = step.move == "enter"
     if isinstance(part, Tabs):
         names = attr("data-verb", part.verb) + attr("data-open", " ".join(part.open))
+        names += attr("data-chain", "|".join(map(_steps, part.chain)))
         return f"<div class=pane-tabs{names}>" if enters else "</div>"
     if not enters:
         return "</div></details>"
     if isinstance(part, Tab):
-        opened = "" if step.place else " open"
+        name, first = groups[-1]
+        opened = " open" if step.place == first else ""
         title = f"<summary{attr('title', part.help)}>{prose(part.title)}</summary>"
-        pane = attr("data-pane", pane_key(part))
-        return f"<details name={groups[-1]}{pane}{opened}>{title}<div>"
+        pane = attr("data-pane", pane_key(part)) + attr("data-count", part.count)
+        return f"<details name={name}{pane}{opened}>{title}<div>"
     # A title that begins with the name of a kernel stands for that kernel.
     kernel = part.title.partition(":")[0]
     node = f" data-stage=kernels{attr('data-id', kernel)}" if kernel in kernels else ""
     opened = " open" if part.open else ""
     return f"<details{opened}><summary{node}>{prose(part.title)}</summary><div class=indented>"
+
+
+def _steps(names: Mapping[str, str]) -> str:
+    """The steps of a chain for `panes.js`: `source:Your code;jaxpr:jaxpr`."""
+    return ";".join(f"{key}:{name}" for key, name in names.items())
 
 
 def pane_key(tab: Tab) -> str:

@@ -3,23 +3,34 @@
 If a backend does not give the content of a pane, the pane shows the reason.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.columns import counts
 from jaxlens.ir.jaxpr.user_names import UserNames
-from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.stage import BY_NAME, STAGES
+from jaxlens.program.fusion_change import operations
 from jaxlens.program.kernels import Work
 from jaxlens.program.subject import Subject
-from jaxlens.render.document import Block, Findings, Listing, Tab
+from jaxlens.render.document import Block, Findings, Listing, Tab, Tabs
 from jaxlens.render.html.lazy_lines import LazyLines
-from jaxlens.report import Finding
+from jaxlens.report import Finding, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import machine as machine_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.lines_by_id import LinesById
 
 _EVERYTHING = 1 << 30
+_SHORT = {stage.name: stage.short for stage in STAGES}
+CHAIN: tuple[Mapping[str, str], ...] = (
+    {name: _SHORT[name] for name in ("source", "jaxpr", "stablehlo", "hlo")}
+    | {"change": "fusion", "optimized": _SHORT["optimized"], "kernels": "kernels"}
+    | {name: _SHORT[name] for name in ("llvm", "asm")},
+    {"graph": "graph", "hlo-graph": "HLO graph", "passes": _SHORT["passes"]}
+    | {"cost": "cost", "memory": "memory", "time": "times"},
+)
+"""Names of the panes of every look, by key: the stages in order, then what stands beside them."""
 HEAD = 6  # lines of each program in a page with several as markup; the rest is deflated
 
 
@@ -30,6 +41,7 @@ def pane(
     title: str = "",
     in_text: bool = False,
     help: str = "",
+    count: str = "",
 ) -> Tab:
     """Returns a pane; a `LensError` of `blocks` becomes its only finding.
 
@@ -39,6 +51,7 @@ def pane(
         title: Its label; by default the stage's title.
         in_text: Whether the text form shows it.
         help: What it shows, in a sentence; by default the stage's meaning.
+        count: How much it has.
     """
     stage = BY_NAME.get(key)
     name = title or (stage.title if stage else key)
@@ -46,7 +59,21 @@ def pane(
         shown = tuple(blocks())
     except LensError as why:
         shown = (Findings((Finding(f"{name}: {why}.", "unknown"),)),)
-    return Tab(name, shown, in_text, help or (stage.meaning if stage else ""), key)
+    return Tab(name, shown, in_text, help or (stage.meaning if stage else ""), key, count)
+
+
+def chained(tabs: Sequence[Tab], open: tuple[str, ...], elsewhere: str = "") -> Tabs:
+    """Returns the panes of a look in the order of the chain, which names those it lacks too.
+
+    Args:
+        tabs: The panes; those without blocks are left out.
+        open: Keys of those that are open at first.
+        elsewhere: Key of one that the output shows in another place; "" for none.
+    """
+    order = [key for part in CHAIN for key in part]
+    shown = sorted((tab for tab in tabs if tab.blocks), key=lambda tab: order.index(tab.key))
+    named = ({key: name for key, name in part.items() if key != elsewhere} for part in CHAIN)
+    return Tabs(tuple(shown), open=open, chain=tuple(named))
 
 
 def stage_pane(
@@ -61,7 +88,20 @@ def stage_pane(
             subject.meanwhile(shown.more.prepare)
         yield shown
 
-    return pane(name, lambda: tuple(listing()), title=title)
+    shown = pane(name, lambda: tuple(listing()), title=title)
+    return replace(shown, count=_operations(subject, name))
+
+
+def _operations(subject: Subject, name: str) -> str:
+    """Returns how many operations a stage has; "" for a stage that the backend does not give."""
+    try:
+        module = subject.stage(name).module
+    except LensError:
+        return ""
+    if name == "stablehlo":
+        ops = counts(module)
+        return count(ops.total() - ops["stablehlo.constant"], "operation")
+    return count(len(operations(module)), "operation")
 
 
 def user_names(subject: Subject) -> UserNames:
@@ -97,7 +137,8 @@ def jaxpr_tab(
         limit=_EVERYTHING if full else jaxpr_lines.LIMIT,
         lines=equation_lines(subject) if lines is None else lines,
     )
-    return Tab("jaxpr", (listing,), in_text, help=subject.jaxpr.info.meaning, key="jaxpr")
+    info, total = subject.jaxpr.info, counts(subject.jaxpr.module).total()
+    return Tab("jaxpr", (listing,), in_text, info.meaning, "jaxpr", count(total, "equation"))
 
 
 def shortened(tab: Tab, head: int) -> Tab:

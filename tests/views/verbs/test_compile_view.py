@@ -66,13 +66,13 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
 def test_tabs_by_default() -> None:
     tab_blocks = tabs(document(fixed.capture()))
     assert list(tab_blocks) == [
-        "Kernels",
         "Your code",
-        "Cost",
-        "Memory",
         "Optimised HLO",
+        "Kernels",
         "LLVM IR",
         "Assembly",
+        "Cost",
+        "Memory",
     ]
     assert titles(tab_blocks["Kernels"]) == ["Kernels"]
     assert titles(tab_blocks["Cost"]) == ["Cost", "Flops by line"]
@@ -174,7 +174,7 @@ def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
     shown = document(fixed.capture("kernels", "memory", "cost"))
     assert "this backend gives no kernels." in finding_texts(shown)
     assert "this backend gives no memory." in finding_texts(shown)
-    assert list(tabs(shown)) == ["Your code", "Cost", "Optimised HLO"]
+    assert list(tabs(shown)) == ["Your code", "Optimised HLO", "Cost"]
 
 
 def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:

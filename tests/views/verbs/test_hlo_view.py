@@ -21,10 +21,10 @@ def test_tabs_by_default() -> None:
     shown = document(fixed.capture())
     assert shown.taken.startswith("layer(x, w, b) with x f32[4,8]")
     assert [tab.title for tab in blocks(shown, Tabs)[0].tabs] == [
-        "Before and after fusion",
         "Your code",
         "StableHLO",
         "HLO before optimisation",
+        "Before and after fusion",
         "Optimised HLO",
         "Passes",
     ]

@@ -129,8 +129,8 @@ class Keys {
 
   /** @param {number} n @param {boolean} beside */
   choose(n, beside) {
-    const pane = this.panes.all[n];
-    if (!pane) return false;
+    const { button: step, pane } = this.panes.steps[n] ?? {};
+    if (!pane) return step ? step.click() : false;
     if (!pane.details.open) this.panes.choose(pane.key, beside);
     return this.enter(pane);
   }

@@ -7,6 +7,7 @@
  *
  * A pane stays the `<details data-pane>` that it was, open when it is shown.
  */
+import { stepsOf } from "./chain.js";
 import { button, create } from "./elements.js";
 
 /** @typedef {{key: string, title: string, details: HTMLDetailsElement, head: HTMLElement,
@@ -114,10 +115,12 @@ export class Panes {
     /** @type {Pane[]} */
     this.all = [...tabs.children].filter((e) => e instanceof HTMLDetailsElement).map((e) => this.pane(e));
     this.tools = create("span", "tools");
-    this.bar.append(...this.all.map((pane) => pane.button));
+    this.steps = stepsOf(this);
+    this.said = create("div", "said", { "aria-live": "polite" });
+    this.bar.append(...this.steps.map((step) => step.button));
     if (document.fullscreenEnabled)
       this.tools.append(button("□", "Full screen (Escape leaves)", () => root.requestFullscreen()));
-    if (this.all.length > 1) {
+    if (this.steps.length > 1) {
       this.bar.append(this.tools);
       this.tools.prepend(
         button("+", "One more pane beside (or Shift-click a name)", () => this.add()),
@@ -127,7 +130,7 @@ export class Panes {
       this.bar.classList.add("alone");
       this.all[0].head.append(this.tools);
     }
-    tabs.before(this.bar);
+    tabs.before(this.bar, this.said);
     /** Keys of what is shown, what was chosen last at the end. @type {string[]} */
     this.shown = [];
     /** Shares that the reader gave to panes. @type {Record<string, number>} */
@@ -183,6 +186,7 @@ export class Panes {
 
   /** Shows a pane as `show` does, and remembers the layout. @param {string} key @param {boolean} [beside] */
   choose(key, beside = false) {
+    this.said.textContent = "";
     this.take(key, beside);
     this.keep();
   }

@@ -1,0 +1,119 @@
+"""The chain of stages over a look: one order in all magics, counts, and stages not yet made."""
+
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from tests.browser.test_axe import violations
+
+NAMES = (
+    "Your code,jaxpr,StableHLO,HLO,fusion,optimised HLO,kernels,LLVM,assembly,"
+    "graph,HLO graph,passes,cost,memory,times"
+).split(",")
+STEP = ".bar.chain > button"
+
+
+def norm(x, w):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * w
+
+
+@pytest.fixture(scope="module")
+def cap():
+    return jaxlens.capture(norm, jnp.ones((16, 32)), jnp.ones(32))
+
+
+def names(page):
+    """The steps without their counts."""
+    return page.locator(STEP).evaluate_all("all => all.map(e => e.firstChild.textContent.trim())")
+
+
+def count(page, key):
+    return page.locator(f".bar [data-key={key}] small").inner_text()
+
+
+def test_all_looks_have_the_same_steps_in_the_same_order(saved, cap):
+    opened = {
+        "jaxpr": ["source", "graph"],
+        "hlo": ["source", "change"],
+        "compile": ["source", "kernels"],
+        "explore": ["source", "graph"],
+    }
+    for verb, keys in opened.items():
+        page = saved(getattr(jaxlens, verb)(cap).html())
+        shown = page.locator(".bar [aria-pressed=true]")
+        assert shown.evaluate_all("all => all.map(e => e.dataset.key)") == keys
+        elsewhere = {"times"} if verb == "compile" else set()  # its table is above the panes
+        assert names(page) == [name for name in NAMES if name not in elsewhere]
+        lacking = page.locator(".bar [data-lacks]").count()
+        assert lacking + page.locator(".bar [data-key]").count() == len(NAMES) - len(elsewhere)
+        assert bool(lacking) == (verb != "explore")
+
+
+def test_one_thing_has_one_count_in_chain_and_sentence(saved, cap):
+    page = saved(jaxlens.explore(cap).html())
+    equations = sum(len(region.nodes) for region in cap.jaxpr.module.regions.values())
+    kernels = len(cap.kernels)
+    before, after = count(page, "change").split(" to ")
+    assert count(page, "jaxpr") == str(equations)
+    assert count(page, "kernels") == str(kernels)
+    assert count(page, "optimized") == after
+    first = page.locator(".findings > li").first.inner_text()
+    joined = f"fusion joined {before} operations into {after}."
+    assert first.startswith(f"{equations} equations became {kernels} kernels; {joined}")
+
+
+@pytest.mark.parametrize("light", [True, False], ids=["light", "dark"])
+def test_a_stage_that_a_dead_page_lacks_says_how_to_get_it(saved, cap, light):
+    page = saved(jaxlens.jaxpr(cap).html(), light=light)
+    page.locator("[data-lacks=llvm]").click()
+    said = page.get_by_text("This page does not hold LLVM: run the cell with %%explore")
+    assert said.is_visible()
+    assert said.evaluate("e => e.getBoundingClientRect().height < 25")
+    assert violations(page) == []
+    page.locator(".bar [data-key=jaxpr]").click()
+    assert said.count() == 0
+
+
+def test_the_chain_goes_by_keyboard(saved, cap):
+    page = saved(jaxlens.jaxpr(cap).html())
+    page.locator(".bar [data-key=source]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    focused = "document.activeElement.closest('[data-key]').dataset.key"
+    assert page.evaluate(focused) == "jaxpr"
+    assert page.locator(".bar [data-key=jaxpr]").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.get_by_text("This page does not hold StableHLO").is_visible()
+    page.keyboard.press("2")  # a number is the same stage in all looks
+    page.keyboard.press("8")
+    assert page.get_by_text("This page does not hold LLVM").is_visible()
+
+
+def test_steps_of_a_narrow_output_wrap(saved, cap):
+    page = saved(jaxlens.explore(cap).html(), width=420)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(STEP).last.is_visible()
+
+
+def test_a_live_kernel_makes_what_a_look_lacks_in_its_place(open_notebook, lab):
+    cells = [
+        "%load_ext jaxlens\nimport jax, jax.numpy as jnp",
+        "%%jaxpr\n(lambda x: jnp.tanh(x @ x).sum())(jnp.ones((8, 8)))",
+    ]
+    page = open_notebook("chain.ipynb", cells)
+    root = page.locator(".jaxlens")
+    page.locator(".jaxlens[data-kernel=live]").wait_for()
+    root.locator("[data-pane=source] details[data-line] > summary").first.click()
+    assert root.locator(".pin:visible").count()
+    root.locator("[data-lacks=optimized]").click()
+    page.locator(".jaxlens[data-verb=explore] .bar [data-key=optimized]").wait_for()
+    assert root.count() == 1
+    assert root.locator(".bar [data-lacks]").count() == 0
+    assert root.locator("details[data-pane=optimized] .pane-body").is_visible()
+    page.locator(".jaxlens[data-verb=explore][data-kernel=live]").wait_for()
+    what = {"lines": {"listing": 0, "from": 0, "to": 2}}
+    assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
+    assert root.locator(".pin:visible").count()
+    assert page.locator("[data-key=optimized]").evaluate("e => e === document.activeElement")
