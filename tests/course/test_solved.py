@@ -18,6 +18,7 @@ MEMORY = 1.5e9  # bytes
 pytestmark = [
     pytest.mark.backend,
     pytest.mark.notebook,
+    pytest.mark.reads_jax,
     # CI runs them on the newest jax; blank lessons and all answers run on both ends.
     pytest.mark.skipif("JAXLENS_SOLVED_ELSEWHERE" in os.environ, reason="run on the other jax"),
 ]
