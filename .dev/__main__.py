@@ -175,6 +175,8 @@ def main() -> None:
     parser.add_argument("--newest", action="store_true", help="install the newest releases")
     parser.add_argument("--quick", action="store_true", help="test: what you changed, alone")
     options, extra = parser.parse_known_args()
+    # Some containers forbid bytecode, and then each process compiles JAX and all the rest anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if extra and options.task not in ("test", "site", "release"):
         parser.error(f"{options.task} takes no {extra[0]}")
     if options.task in ("links", "pin"):
