@@ -140,15 +140,16 @@ def try_changes(programs: Path, headless: bool) -> None:
 def tests(programs: Path, extra: list[str], newest: bool) -> None:
     """The tests and the lessons under strict nbval; or what the arguments choose.
 
-    On the newest releases without arguments: what depends on them.
+    On the newest releases without arguments: what depends on them, and the solved lessons, which
+    are run there alone.
     """
     if extra:
         run(programs / "python", "-m", "pytest", *extra)
         return
     # The lessons first: what takes long begins early, so that no process waits for another's end.
     chosen = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg", "notebooks", "tests"]
-    marked = ["-m", "reads_jax"] if newest else []
-    sys.exit(share.run(ROOT, programs / "python", [*marked, *chosen]))
+    kind = ["-m", "reads_jax"] if newest else ["--ignore=tests/course/test_solved.py"]
+    sys.exit(share.run(ROOT, programs / "python", [*kind, *chosen]))
 
 
 def pin() -> None:
