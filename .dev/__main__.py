@@ -18,22 +18,21 @@
 Needs Python 3.11 or later and pip, and nothing else; only the standard library is used
 here. What is installed is pinned by binder/constraints.txt, and lies in .venv/, one folder
 for each Python version; `--newest` installs the newest releases instead, in a folder of
-their own. A second call installs nothing that is there already.
+their own, and there `test` passes what depends on them. A second call installs nothing that
+is there already.
 """
 
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import links
 import quick
 import release
+import share
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVS = ROOT / ".venv"
@@ -138,36 +137,19 @@ def try_changes(programs: Path, headless: bool) -> None:
     notebook(programs, scratch(), headless, PYTHONPATH=os.pathsep.join(paths))
 
 
-# With the lessons half of the time.
-BESIDE = ("tests/backend", "tests/course", "tests/questions")
-
-
-def tests(programs: Path, extra: list[str]) -> None:
+def tests(programs: Path, extra: list[str], newest: bool) -> None:
     """The tests and the lessons under strict nbval; or what the arguments choose.
 
-    Without arguments one half runs beside the other, so that two cores are busy; its output
-    follows at the end.
+    On the newest releases without arguments: what depends on them, and the solved lessons, which
+    are run there alone.
     """
-    pytest = [str(programs / "python"), "-m", "pytest"]
     if extra:
-        run(*pytest, *extra)
+        run(programs / "python", "-m", "pytest", *extra)
         return
-    pytest += ["-p", "no:cacheprovider"]
-    nbval = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg", "notebooks"]
-    with tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor() as pool:
-
-        def half() -> list[int]:
-            beside = ([*pytest, *own] for own in (BESIDE, nbval))
-            runs = (subprocess.run(own, cwd=ROOT, stdout=output, stderr=output) for own in beside)
-            return [done.returncode for done in runs]
-
-        other = pool.submit(half)
-        rest = [f"--ignore={folder}" for folder in BESIDE]
-        results = [subprocess.run([*pytest, *rest], cwd=ROOT).returncode, *other.result()]
-        output.seek(0)
-        say(f"jaxlens: {', '.join(BESIDE)}, and the lessons")
-        shutil.copyfileobj(output, sys.stdout)
-    sys.exit(next(filter(None, results), 0))
+    # The lessons first: what takes long begins early, so that no process waits for another's end.
+    chosen = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg", "notebooks", "tests"]
+    kind = ["-m", "reads_jax"] if newest else ["--ignore=tests/course/test_solved.py"]
+    sys.exit(share.run(ROOT, programs / "python", [*kind, *chosen]))
 
 
 def pin() -> None:
@@ -194,6 +176,8 @@ def main() -> None:
     parser.add_argument("--newest", action="store_true", help="install the newest releases")
     parser.add_argument("--quick", action="store_true", help="test: what you changed, alone")
     options, extra = parser.parse_known_args()
+    # Some containers forbid bytecode, and then each process compiles JAX and all the rest anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if extra and options.task not in ("test", "site", "release"):
         parser.error(f"{options.task} takes no {extra[0]}")
     if options.task in ("links", "pin"):
@@ -207,7 +191,7 @@ def main() -> None:
     elif options.task == "test" and options.quick:
         sys.exit(quick.run(ROOT, programs / "python"))
     elif options.task == "test":
-        tests(programs, extra)
+        tests(programs, extra, options.newest)
     elif options.task == "lessons":
         run(programs / "python", "notebooks/regenerate.py")
     elif options.task == "index":

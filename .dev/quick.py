@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import share
+
 LEFT_OUT = ("browser", "models")
 ALWAYS = ("tests/test_architecture.py", "tests/questions/test_recipe.py")
 
@@ -77,18 +79,15 @@ def _within(path: str, packages: set[str]) -> bool:
 
 
 def run(root: Path, python: Path) -> int:
-    """Passes the tests of a change in two processes, and returns an exit status."""
+    """Passes the tests of a change and returns an exit status."""
     files = changed(root)
     paths = chosen(root, files)
     every = sum(1 for _ in (root / "tests").rglob("test_*.py"))
     kinds = " and ".join(f"not {kind}" for kind in LEFT_OUT)
-    halves = [half for half in (paths[::2], paths[1::2]) if half]
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", kinds]
-    runs = [subprocess.Popen([*command, *half], cwd=root) for half in halves]
-    failed = [done for process in runs if (done := process.wait()) not in (0, 5)]  # 5: none left
+    status = share.run(root, python, ["-q", "-m", kinds, *paths])
     print(
         f"jaxlens: {len(paths)} of {every} files of tests, for {len(files)} changed; left out: the "
         f"others, the lessons, what needs {' or '.join(LEFT_OUT)}. All of it: python3 .dev test",
         file=sys.stderr,
     )
-    return max(failed, default=0)
+    return status

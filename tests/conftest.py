@@ -1,7 +1,14 @@
-"""What the tests of one process would leave to each other, and the garbage collector."""
+"""What the tests of one process would leave to each other, the garbage collector, and bytecode."""
 
 import builtins
 import gc
+import os
+import sys
+
+# Some containers forbid bytecode, and then each process that a test starts compiles JAX, its
+# libraries and this package anew: two seconds and more of each.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_configure() -> None:

@@ -15,12 +15,8 @@ WRITTEN = [lesson for lesson in LESSONS if (sources() / f"{lesson.file}.md").exi
 SECONDS = 60  # of one CPU
 MEMORY = 1.5e9  # bytes
 
-pytestmark = [
-    pytest.mark.backend,
-    pytest.mark.notebook,
-    # CI runs them on the newest jax; blank lessons and all answers run on both ends.
-    pytest.mark.skipif("JAXLENS_SOLVED_ELSEWHERE" in os.environ, reason="run on the other jax"),
-]
+# Run on the newest jax alone; blank lessons and all answers run on both ends.
+pytestmark = [pytest.mark.backend, pytest.mark.notebook, pytest.mark.reads_jax]
 
 
 def used(pid):

@@ -46,7 +46,7 @@ def asked(path: Path) -> str:
 
 
 def test_the_recipe_followed_to_the_letter_adds_a_question(tmp_path) -> None:
-    left = shutil.ignore_patterns("__pycache__", "static")
+    left = shutil.ignore_patterns("static")
     shutil.copytree(ROOT / "jaxlens", tmp_path / "jaxlens", ignore=left)
     (tmp_path / "jaxlens" / "render" / "static").symlink_to(ROOT / "jaxlens" / "render" / "static")
     written(tmp_path / "jaxlens" / "questions" / "widest", "jaxlens.questions.widest")
