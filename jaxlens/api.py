@@ -176,9 +176,9 @@ def take(
         transforms: Transforms of `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
         core: Whether `jaxlens.core` transforms, lowers and runs what JAX traces.
     """
-    from jaxlens.stages.arguments.written_shapes import arguments
-    from jaxlens.stages.call.traceable import transforms as made_by
-    from jaxlens.stages.call.transforms import by_position, transformed
+    from jaxlens.call.arguments.written_shapes import arguments
+    from jaxlens.call.traceable import transforms as made_by
+    from jaxlens.call.transforms import by_position, transformed
     from jaxlens.stages.driver import capture as staged
     from jaxlens.stages.existing.opening import is_program, opened
 
@@ -192,7 +192,7 @@ def take(
         _check_fit(f, args, named, name)
     as_called = f
     if core:
-        from jaxlens.stages.core.program import on_core
+        from jaxlens.call.core_program import on_core
 
         f = on_core(f)
     differs = core and f is not as_called and not transforms  # else no such call runs
@@ -276,20 +276,20 @@ def computes(f: Any) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether a value is one array of JAX's or NumPy's."""
-    from jaxlens.stages.arguments.pytrees import is_array as answer
+    from jaxlens.call.arguments.pytrees import is_array as answer
 
     return answer(value)
 
 
 def holds_arrays(value: Any) -> bool:
     """Whether a value is an array, or a pytree with arrays in it."""
-    from jaxlens.stages.arguments.pytrees import holds_arrays as answer
+    from jaxlens.call.arguments.pytrees import holds_arrays as answer
 
     return answer(value)
 
 
 def targets() -> tuple[str, ...]:
     """Returns the targets that this process has, the default first."""
-    from jaxlens.stages.call.target import names
+    from jaxlens.call.target import names
 
     return names()

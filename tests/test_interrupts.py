@@ -28,6 +28,7 @@ import pytest
 
 import jaxlens
 from jaxlens import compat, interrupts, progress
+from jaxlens.call import isolate, target
 from jaxlens.compat import disk_cache, jitted, lowering
 from jaxlens.compat.import_private import private
 from jaxlens.course import limits
@@ -40,7 +41,6 @@ from jaxlens.questions.failure.measure import remedies
 from jaxlens.questions.memory.measure import checkpoint
 from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.timeline.verbs import TimelineBlock
-from jaxlens.stages.call import isolate, target
 from jaxlens.stages.compile import dump_files, profile
 from jaxlens.stages.measure import instruction_times
 from jaxlens.stages.trace import stamp

@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxlens.call.arguments.inputs import static_text
 from jaxlens.ir.compile_log import KeyChange, KeyChangeKind
 from jaxlens.keys.jax_key import JaxKey, commitment_text, value_text
 from jaxlens.keys.value_diff import AuxData, PyTreeDef, differences
-from jaxlens.stages.arguments.inputs import static_text
 
 Comparison = tuple[tuple[KeyChange, ...], int]
 """The differences to the nearest earlier key, and the number of earlier keys."""

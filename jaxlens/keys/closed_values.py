@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call.arguments.closed_over_names import closure, defaults
+from jaxlens.call.arguments.inputs import positional_names, signature_of
 from jaxlens.keys.value_diff import tuple_steps
-from jaxlens.stages.arguments.closed_over_names import closure, defaults
-from jaxlens.stages.arguments.inputs import positional_names, signature_of
 
 _PLAIN = (bool, int, float, complex, str, np.generic)
 _MOST = 64

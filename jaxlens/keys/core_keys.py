@@ -4,14 +4,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxlens.call.arguments.inputs import static_text
+from jaxlens.call.call import open_call
+from jaxlens.call.traceable import function_name
 from jaxlens.errors import first_line
 from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart
 from jaxlens.ir.facts import Verdict
 from jaxlens.keys.changes import EAGER, differing, nearest
 from jaxlens.keys.jax_keys import JaxKeys
-from jaxlens.stages.arguments.inputs import static_text
-from jaxlens.stages.call.call import open_call
-from jaxlens.stages.call.traceable import function_name
 
 _SETTINGS = ("device", "axes", "x64")
 

@@ -10,6 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from jaxlens import compat
+from jaxlens.call import equinox_calls
+from jaxlens.call.arguments.inputs import signature_of, static_text
+from jaxlens.call.call import Call
 from jaxlens.compat import events as compat_events
 from jaxlens.compat.events import LOWERING, Stack
 from jaxlens.ir.compile_log import TYPE_TEXT, KeyChange, KeyPart
@@ -26,9 +29,6 @@ from jaxlens.keys.changes import (
 from jaxlens.keys.function_origin import function_origin, is_elsewhere, recreated
 from jaxlens.keys.jax_key import JaxKey, cached_key, user_function, value_text
 from jaxlens.keys.value_diff import same
-from jaxlens.stages.arguments.inputs import signature_of, static_text
-from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.call import Call
 
 _MOST = 256  # earlier keys that a call is compared with
 _ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read

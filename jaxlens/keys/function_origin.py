@@ -6,11 +6,11 @@ from types import FunctionType
 from typing import Any
 
 from jaxlens import compat
+from jaxlens.call.traceable import function_name
 from jaxlens.compat import events as compat_events
 from jaxlens.ir.compile_log import KeyChange
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe, spans
-from jaxlens.stages.call.traceable import function_name
 
 
 @dataclass(frozen=True, slots=True)

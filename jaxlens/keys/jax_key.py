@@ -8,15 +8,15 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import equinox_calls
+from jaxlens.call.arguments.inputs import root_names, static_text
+from jaxlens.call.call import Call
+from jaxlens.call.numbered_call import leaf_paths, named_leaves, numbered, static_positions
+from jaxlens.call.traceable import function_name
 from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.keys import closed_values
 from jaxlens.keys.function_origin import UNKNOWN_ORIGIN, FunctionOrigin, function_origin
-from jaxlens.stages.arguments.inputs import root_names, static_text
-from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.numbered_call import leaf_paths, named_leaves, numbered, static_positions
-from jaxlens.stages.call.traceable import function_name
 
 # Settings that are listed even if they are no part of the question.
 _SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")

@@ -12,14 +12,14 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import library_jits
+from jaxlens.call.arguments.inputs import leaves
+from jaxlens.call.call import Call
+from jaxlens.call.numbered_call import numbered
 from jaxlens.ir.compile_log import KeyChange, KeyPart, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.keys.changes import EAGER, apart, changes, moved, nearest
 from jaxlens.keys.jax_key import cached_key, key_of, static_arguments
-from jaxlens.stages.arguments.inputs import leaves
-from jaxlens.stages.call import library_jits
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.numbered_call import numbered
 
 _MOST = 12  # differences that are listed
 _WRAPPED = (

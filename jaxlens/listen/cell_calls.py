@@ -15,14 +15,14 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import equinox_calls
+from jaxlens.call.traceable import function_name
 from jaxlens.captures import Capture
 from jaxlens.compat import events as compat_events
 from jaxlens.interrupts import deferred, undoing, uninterrupted
 from jaxlens.ir.cell_calls import CalledProgram, CallSite
 from jaxlens.ir.spans import describe
 from jaxlens.keys.function_origin import function_origin, is_jax_function
-from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.existing.opening import opened
 
 # Up to so many calls of a function are recorded; then the calls 32, 64, 128, ...

@@ -17,6 +17,10 @@ from functools import cache, partial
 from typing import Any
 
 from jaxlens import compat
+from jaxlens.call import equinox_calls
+from jaxlens.call.arguments.inputs import signature_of
+from jaxlens.call.call import Call
+from jaxlens.call.traceable import function_name, transforms
 from jaxlens.compat import events as compat_events
 from jaxlens.compat.events import Caller, CompileResult, Stack
 from jaxlens.interrupts import deferred, undoing
@@ -27,10 +31,6 @@ from jaxlens.keys.function_origin import FunctionOrigin, function_origin, is_jax
 from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.listen import listen_core
 from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
-from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.traceable import function_name, transforms
 
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64

@@ -1,1 +1,1 @@
-"""The only folder that drives JAX and XLA."""
+"""Makes a program: traces, lowers and compiles a call, or takes one that was made elsewhere."""

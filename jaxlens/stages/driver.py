@@ -11,6 +11,9 @@ from typing import Any
 
 import jax
 
+from jaxlens.call.abstract_call import shaped
+from jaxlens.call.target import ResolvedTarget, resolve
+from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.driver import RUNNING, Extra, Variant
@@ -33,9 +36,6 @@ from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.needs import Needs, Passes
 from jaxlens.ir.spans import describe
-from jaxlens.stages.call.abstract_call import shaped
-from jaxlens.stages.call.target import ResolvedTarget, resolve
-from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace

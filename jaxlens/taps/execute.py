@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call import isolate
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.taps.executions import Path

@@ -13,8 +13,8 @@ import pytest
 import jaxlens
 import jaxlens.core.numpy as cnp
 from jaxlens import api, core
+from jaxlens.call.core_program import is_core
 from jaxlens.errors import OptionError
-from jaxlens.stages.core.program import is_core
 from tests.ir.check import check
 
 pytestmark = pytest.mark.backend

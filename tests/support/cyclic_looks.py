@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 
 import jaxlens
+from jaxlens.call.arguments import pytrees
 from jaxlens.keys import closed_values, value_diff
-from jaxlens.stages.arguments import pytrees
 
 X = jnp.ones(3)
 DEEP = 100_000

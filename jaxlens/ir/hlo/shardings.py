@@ -32,11 +32,6 @@ _LISTS = re.compile(r"\{(?:\{[\d,]+\}[, ]*)+\}")
 _MESH_GROUPS = re.compile(_MESH.pattern + r" ?\{([^{}]*)\}")
 _JOINED = re.compile(r"('([^']*)'(?::\((\d+)\)(\d+))?)")
 _SUBGROUPS = re.compile(r"last_tile_dims=\{([^{}]*)\}")
-COLLECTIVES = frozenset(
-    "all-gather all-reduce all-to-all collective-broadcast collective-permute ragged-all-to-all "
-    "reduce-scatter".split()
-)
-"""Opcodes of collectives, without "-start"."""
 _MOST = 1 << 16  # devices; a text could name any number
 
 

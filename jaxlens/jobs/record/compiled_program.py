@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from jaxlens.call.target import target_of
 from jaxlens.compat import events as compat_events
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.compile_log import CallEvent
@@ -27,11 +28,9 @@ from jaxlens.ir.saved.file import packed
 from jaxlens.ir.saved.save import parts
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.jobs.record.lowered_program import LoweredProgram
-from jaxlens.stages.arguments import captured_arrays
-from jaxlens.stages.call.target import target_of
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
-from jaxlens.stages.trace import sources
+from jaxlens.stages.trace import captured_arrays, sources
 from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from jaxlens.call.arguments.inputs import static_text
 from jaxlens.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
@@ -24,7 +25,6 @@ from jaxlens.jobs.record.writer import Writer
 from jaxlens.keys.jax_key import JaxKey
 from jaxlens.listen.listen import CompileWatch
 from jaxlens.listen.pending_call import PendingCall
-from jaxlens.stages.arguments.inputs import static_text
 
 _DONATED = LOWERING.index("donated_invars")
 _ELIDED = 16  # elements of a constant that are printed

@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens import compat
+from jaxlens.call.arguments.inputs import abstract, sharding_text, static_text
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import REMAT
@@ -21,7 +22,6 @@ from jaxlens.keys.value_diff import differences, same
 from jaxlens.questions.memory.checkpoint import CHECKPOINTED
 from jaxlens.questions.memory.measure.checkpoint import under_policy
 from jaxlens.report import tally
-from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
 from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 
 from jaxlens import compat, progress
+from jaxlens.call.traceable import function_name
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, first_line, missing_package, nearest
 from jaxlens.jobs.sweeps.children import ChildProcesses
@@ -30,7 +31,6 @@ from jaxlens.jobs.sweeps.worker import measured, one_line
 from jaxlens.program.figures import Figures
 from jaxlens.program.published_limits import Capacity, capacity
 from jaxlens.program.subject import devices
-from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.views.answer import Answer

@@ -15,13 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Program
 from jaxlens.ir.jaxpr.canonical import ADDRESS
 from jaxlens.program.figures import Figures
-from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.child.main import input_arrays, serve
 from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.program_text import TextProgram, of_module

@@ -6,7 +6,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.maker import Maker, place
 from jaxlens.program.sentences import listed, quoter
-from jaxlens.questions.nan.facts import NAMES, FirstNan
+from jaxlens.questions.nan.first_nan import NAMES, FirstNan
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, Report, Table
 from jaxlens.taps.executions import LOOPS, Path, ValueRange

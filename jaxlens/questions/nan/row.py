@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxlens.question import About, Lens, Question, jaxpr_web
 
 if TYPE_CHECKING:
-    from jaxlens.questions.nan.facts import FirstNan
+    from jaxlens.questions.nan.first_nan import FirstNan
 
 
 def _nan() -> Lens[FirstNan]:

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call import isolate
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.stages.call import isolate
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.taps.executions import Path

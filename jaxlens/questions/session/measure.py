@@ -18,9 +18,9 @@ from jaxlens.listen.listen import CompileWatch
 from jaxlens.listen.pending_call import PendingCall
 from jaxlens.questions.arrays.measure import live_arrays
 from jaxlens.questions.sharding.measure import described
-from jaxlens.stages.arguments.captured_arrays import constants, survey
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
+from jaxlens.stages.trace.captured_arrays import constants, survey
 
 LARGE = 10_000_000  # bytes of captured arrays that are reported
 _LOOKS, _GROWTH = 5, 10_000_000  # looks in a row at growing arrays, and the bytes they grew by

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from jaxlens.questions.silent.facts import Kind, Silent
+from jaxlens.questions.silent.facts import Silent
+from jaxlens.questions.silent.faults import Kind
 from jaxlens.render.document import Block, Findings, Tabs
 from jaxlens.report import Finding, Report, Trust
 from jaxlens.views.listings.panes import jaxpr_tab

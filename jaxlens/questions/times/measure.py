@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call import isolate
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Loop
 from jaxlens.ir.facts import Trial, TrialSide
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.rolled_loops import inputs_of, plan_of, rolled_body

@@ -23,11 +23,11 @@ import jax
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call.target import is_described
 from jaxlens.captures import Capture
 from jaxlens.errors import OWN, LensError, UnavailableError
 from jaxlens.interrupts import temporary_folder, undoing
 from jaxlens.ir.facts import Target
-from jaxlens.stages.call.target import is_described
 
 TIMEOUT = 600.0  # seconds
 COMMAND = [sys.executable, "-m", "jaxlens.stages.child.main"]

@@ -24,10 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call.target import resolve
 from jaxlens.errors import LensError
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.reader import is_bytecode
-from jaxlens.stages.call.target import resolve
 from jaxlens.stages.compile.program_text import (
     UnsuitedError,
     is_scheduled,

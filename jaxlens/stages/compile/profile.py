@@ -35,7 +35,6 @@ _PASSES = "hlo_pass_pipeline.cc"
 _BACKEND = "backend_compile_and_load"
 _KERNEL = "FusionCompiler::Compile"
 _PREFIX, _SUFFIX = "__compute_module_", "_kernel_module"  # around a kernel's name
-_WORKERS = ("_xla-cpu-codegen",)  # threads that generate the kernels' code
 _LLVM_TASK = "TaskDispatcher::dispatch"
 _QUIET = ("ThreadpoolListener", "RunInvariantCheckers")
 

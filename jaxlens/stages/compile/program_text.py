@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxlens import compat
+from jaxlens.call.target import ResolvedTarget
 from jaxlens.errors import LensError, ReadError, UnavailableError, first_line
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
-from jaxlens.stages.call.target import ResolvedTarget
 
 _BITS = (2, 4, 8, 16, 32, 64)
 _FLOATS8 = ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ")

@@ -6,13 +6,13 @@ from typing import Any
 
 import jax
 
+from jaxlens.call import isolate
 from jaxlens.captures import Capture
 from jaxlens.compat.lowering import number, refined_module, symbols
 from jaxlens.errors import OptionError, first_line
 from jaxlens.ir.facts import Input
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.stages.call import isolate
 from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.existing.module_text import stablehlo_capture
 

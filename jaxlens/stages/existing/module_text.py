@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError, first_line
 from jaxlens.ir.driver import Driver
@@ -17,7 +18,6 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code

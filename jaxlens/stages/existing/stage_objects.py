@@ -13,12 +13,12 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Input, Limits, Memory, Target
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture

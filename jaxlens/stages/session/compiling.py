@@ -18,10 +18,10 @@ from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.stablehlo.identity import identity
-from jaxlens.stages.arguments.captured_limits import OverdueError
 from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
 from jaxlens.stages.measure.instruction_times import NO_GRAPHS
 from jaxlens.stages.session.tracing import TracedCall
+from jaxlens.stages.trace.captured_limits import OverdueError
 
 _SLOW = 2.0  # seconds of a compile from which its result serves later looks too
 _EARLIER = "by an earlier look at the same program"

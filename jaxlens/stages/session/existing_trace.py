@@ -10,16 +10,15 @@ from functools import cached_property
 from typing import Any, Literal, NoReturn
 
 from jaxlens import compat
+from jaxlens.call import isolate
+from jaxlens.call.call import Call
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.fact import no_call
 from jaxlens.ir.facts import Constant, Input, LineTrace, Target, Timing
-from jaxlens.stages.arguments import captured_arrays
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.trace import lower, stamp, trace
+from jaxlens.stages.trace import captured_arrays, lower, stamp, trace
 
 
 class ExistingTrace(TracedCall):

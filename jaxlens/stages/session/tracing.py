@@ -17,6 +17,13 @@ from typing import Any, Literal
 import jax
 
 from jaxlens import compat, progress
+from jaxlens.call import isolate
+from jaxlens.call.abstract_call import WeakArguments, shaped, weakly_held
+from jaxlens.call.arguments.in_place import Written
+from jaxlens.call.call import Call
+from jaxlens.call.core_program import written
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
@@ -26,15 +33,7 @@ from jaxlens.keys.core_keys import CoreKeys
 from jaxlens.keys.earlier_trace import difference
 from jaxlens.keys.jax_keys import JaxKeys
 from jaxlens.lines.record import Recorder
-from jaxlens.stages.arguments import captured_arrays, captured_limits
-from jaxlens.stages.arguments.in_place import Written
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.abstract_call import WeakArguments, shaped, weakly_held
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.core.program import written
-from jaxlens.stages.trace import lower, stamp, trace
+from jaxlens.stages.trace import captured_arrays, captured_limits, lower, stamp, trace
 
 _EARLIER = (
     "{name} was traced before, and a call runs that program until jax.clear_caches(): "

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from jaxlens.call import isolate
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages.call import isolate
 from jaxlens.stages.trace import modules, stamp
 
 

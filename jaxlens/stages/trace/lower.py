@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jaxlens.call import isolate
+from jaxlens.call.arguments.closed_over_names import identities
+from jaxlens.call.core_program import written
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.compat import lowering
-from jaxlens.stages.arguments.closed_over_names import identities
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.core.program import written
 from jaxlens.stages.trace import stamp
 from jaxlens.stages.trace.trace import Trace
 

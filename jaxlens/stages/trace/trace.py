@@ -9,12 +9,12 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import isolate
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OptionError
-from jaxlens.stages.arguments.captured_arrays import Survey, survey
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.trace import modules
+from jaxlens.stages.trace.captured_arrays import Survey, survey
 
 
 @dataclass(frozen=True, slots=True)

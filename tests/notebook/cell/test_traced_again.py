@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.report import traced_again
-from jaxlens.stages.arguments import captured_limits
+from jaxlens.stages.trace import captured_limits
 
 pytestmark = pytest.mark.backend
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.call import abstract_call
 from jaxlens.questions.arrays.measure import array_holders
-from jaxlens.stages.call import abstract_call
 
 pytestmark = pytest.mark.reads_jax
 

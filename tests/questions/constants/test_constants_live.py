@@ -13,11 +13,11 @@ import pytest
 
 import jaxlens
 from jaxlens import core
+from jaxlens.call.arguments.closed_over_names import closed_over
+from jaxlens.call.core_program import is_core, is_core_call
 from jaxlens.ir.facts import Constant
 from jaxlens.program.closed_over import alarm
-from jaxlens.stages.arguments import captured_limits
-from jaxlens.stages.arguments.closed_over_names import closed_over
-from jaxlens.stages.core.program import is_core, is_core_call
+from jaxlens.stages.trace import captured_limits
 
 pytestmark = pytest.mark.backend
 

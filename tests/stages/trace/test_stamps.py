@@ -14,9 +14,8 @@ from jaxlib import _hlo
 import jaxlens
 from jaxlens import compat
 from jaxlens.ir.stamps import plain as plain_scope
-from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.session import compiling
-from jaxlens.stages.trace import stamp
+from jaxlens.stages.trace import captured_limits, stamp
 from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require
 from tests.support.paths import environment

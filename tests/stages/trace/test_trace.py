@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from jaxlens.call.target import resolve
+from jaxlens.call.traceable import prepare
 from jaxlens.ir.jaxpr import reader as jaxpr_reader
-from jaxlens.stages.call.target import resolve
-from jaxlens.stages.call.traceable import prepare
 from jaxlens.stages.driver import capture
 from jaxlens.stages.trace import lower as lowering
 from jaxlens.stages.trace import trace as tracing

@@ -14,9 +14,9 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call.arguments.closed_over_names import closure, defaults
+from jaxlens.call.arguments.pytrees import leaves
 from jaxlens.questions.arrays.live_arrays import TRACEBACK
-from jaxlens.stages.arguments.closed_over_names import closure, defaults
-from jaxlens.stages.arguments.pytrees import leaves
 
 _LEAVES = 200_000
 _SKIPPED = ("In", "_ih", "_oh", "_dh", "exit", "quit", "get_ipython")  # IPython's own names

@@ -13,11 +13,11 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call.arguments.pytrees import leaves
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.arrays.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.questions.arrays.measure.array_holders import holders, made_at, traceback_names
 from jaxlens.questions.arrays.measure.array_names import array_names, is_automatic
-from jaxlens.stages.arguments.pytrees import leaves
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import isolate
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OWN, LensError
 from jaxlens.ir.facts import TapeStep
 from jaxlens.lines.record import Recorder
@@ -31,9 +34,6 @@ from jaxlens.questions.failure.measure.failing_value import is_tracer, operands,
 from jaxlens.questions.failure.measure.leaks import holder, leaked_value, reading_line
 from jaxlens.questions.failure.measure.remedies import LEAKED, hashable, opaque, remedies
 from jaxlens.questions.failure.report import note
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.trace.trace import trace
 
 _KEPT = "_jaxlens_failure"

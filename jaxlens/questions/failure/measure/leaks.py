@@ -6,11 +6,11 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
+from jaxlens.call.arguments.closed_over_names import Binding, closed_over
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
 from jaxlens.questions.failure.facts import TracedValue
 from jaxlens.questions.failure.measure.failing_value import tracers
-from jaxlens.stages.arguments.closed_over_names import Binding, closed_over
 from jaxlens.stages.trace.sources import source_text
 
 _CREATION = re.compile(

@@ -15,6 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call import isolate
+from jaxlens.call.arguments.inputs import leaves, static_text
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.lines.user_frames import is_users, may_be_users
@@ -23,10 +27,6 @@ from jaxlens.questions.failure.measure.failing_line import FailingLine
 from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
 from jaxlens.questions.failure.measure.jax_calls import calls_jax_alone
 from jaxlens.questions.failure.measure.rewrites import REWRITES, FailingCode, Rewrite
-from jaxlens.stages.arguments.inputs import leaves, static_text
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.trace.trace import trace
 
 LEAKED = Remedy(

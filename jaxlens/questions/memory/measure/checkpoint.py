@@ -12,6 +12,9 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import isolate
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
@@ -19,9 +22,6 @@ from jaxlens.ir.driver import REMAT, UNCHECKPOINTED, Loop
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.questions.memory.measure import checkpoint_segments
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 from jaxlens.taps import rolled_loops

@@ -17,10 +17,10 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import isolate
 from jaxlens.compat import events
 from jaxlens.listen.cell_calls import abstracted, call_text
 from jaxlens.listen.listen import transform
-from jaxlens.stages.call import isolate
 
 _OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
 _BYTES = re.compile(r"allocat\w+ (\d+(?:\.\d+)?)(?:([KMGTP])i?)?(?:B| bytes)?")

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call import isolate
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.nan.measure.nonfinite import FirstNonFinite, Unmeasured, is_inexact, run_of
-from jaxlens.stages.call import isolate
 from jaxlens.taps.evaluate import deepest
 from jaxlens.taps.execute import CompiledPieces, execute
 from jaxlens.taps.executions import NonFiniteRun, Path

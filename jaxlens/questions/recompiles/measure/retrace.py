@@ -15,16 +15,16 @@ from typing import Any
 
 import jax
 
+from jaxlens.call import isolate
+from jaxlens.call.arguments import pytrees
+from jaxlens.call.arguments.inputs import signature_of
+from jaxlens.call.call import Call
+from jaxlens.call.equinox_calls import user_call
+from jaxlens.call.numbered_call import ArrayLeaf, numbered
 from jaxlens.compat import events as compat_events
 from jaxlens.errors import OptionError
 from jaxlens.keys import closed_values
 from jaxlens.keys.jax_key import JaxKey
-from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.call import isolate
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.equinox_calls import user_call
-from jaxlens.stages.call.numbered_call import ArrayLeaf, numbered
 
 
 def at_sizes(key: JaxKey, sizes: Mapping[int, tuple[int, ...]]) -> str | None:

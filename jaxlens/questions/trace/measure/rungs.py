@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call import core_program
+from jaxlens.call.arguments.written_shapes import abstract
+from jaxlens.call.call import Call, is_plain
+from jaxlens.call.traceable import TraceableCall, prepare
+from jaxlens.call.transforms import axis_per_argument
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.arguments.written_shapes import abstract
-from jaxlens.stages.call.call import Call, is_plain
-from jaxlens.stages.call.traceable import TraceableCall, prepare
-from jaxlens.stages.call.transforms import axis_per_argument
-from jaxlens.stages.core import program as core_program
 from jaxlens.stages.driver import LiveDriver, prepared
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.call.call import Call, with_owner
+from jaxlens.call.arguments.inputs import signature_of
+from jaxlens.call.call import Call, with_owner
 
 _CODE = "_filter_jit_cache.<locals>.fun_wrapped"
 _PARTS = ("fun", "first", "rest")

@@ -16,15 +16,15 @@ import jax
 from jax.interpreters import mlir
 
 from jaxlens import compat
-from jaxlens.errors import OptionError
-from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.closed_over_names import (
+from jaxlens.call.arguments import pytrees
+from jaxlens.call.arguments.closed_over_names import (
     closure,
     code_globals,
     plain_function,
     stored,
 )
+from jaxlens.errors import OptionError
+from jaxlens.ir.spans import describe
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")

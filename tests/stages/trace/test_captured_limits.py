@@ -13,8 +13,8 @@ from jaxlib import _hlo
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.compile import interruptible
+from jaxlens.stages.trace import captured_limits
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 

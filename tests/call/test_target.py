@@ -14,11 +14,11 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxlens import compat
+from jaxlens.call import target as targets
+from jaxlens.call.gpu_targets import GPUS
+from jaxlens.call.target import names, resolve
 from jaxlens.compat import has_cuda_plugin, lowering
 from jaxlens.errors import TargetError, UnavailableError
-from jaxlens.stages.call import target as targets
-from jaxlens.stages.call.gpu_targets import GPUS
-from jaxlens.stages.call.target import names, resolve
 from jaxlens.stages.driver import capture
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -76,7 +76,7 @@ def test_an_absent_tpu():
     with pytest.raises(TargetError, match="knows no topology"):
         resolve("tpu:v99:2x2")
     assert "f32[3]" in capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").optimized.text
-    other = "from jaxlens.stages.call.target import resolve; print(resolve('tpu:v5e:2x2').name)"
+    other = "from jaxlens.call.target import resolve; print(resolve('tpu:v5e:2x2').name)"
     beside = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
     assert beside.stdout == "tpu:v5e:2x2\n", beside.stderr
 
@@ -116,7 +116,7 @@ jax.config.update("jax_num_cpu_devices", 4)
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
-from jaxlens.stages.call.target import resolve
+from jaxlens.call.target import resolve
 from jaxlens.stages.driver import capture
 from jaxlens.stages.child.child import RecompileRequest, request_of
 from jaxlens.stages.compile.program_text import of_module

@@ -15,8 +15,8 @@ from typing import Any
 import jax
 
 from jaxlens import compat
-from jaxlens.stages.arguments import flax_models, pytrees
-from jaxlens.stages.arguments.inputs import named_arguments, root_names, signature_of
+from jaxlens.call.arguments import flax_models, pytrees
+from jaxlens.call.arguments.inputs import named_arguments, root_names, signature_of
 
 
 @dataclass(frozen=True, slots=True)

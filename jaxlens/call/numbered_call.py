@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from jaxlens import compat
-from jaxlens.stages.arguments import flax_models
-from jaxlens.stages.call.call import Call
+from jaxlens.call.arguments import flax_models
+from jaxlens.call.call import Call
 
 
 class ArrayLeaf(int):

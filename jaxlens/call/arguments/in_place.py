@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.inputs import named_arguments
+from jaxlens.call.arguments import pytrees
+from jaxlens.call.arguments.inputs import named_arguments
 
 _SHOWN = 2  # names in a sentence
 

@@ -18,11 +18,11 @@ import jax
 import jaxlib
 
 from jaxlens import compat
+from jaxlens.call.gpu_targets import GPUS, config
 from jaxlens.errors import TargetError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.facts import Target
 from jaxlens.ir.lazy import lazy
-from jaxlens.stages.call.gpu_targets import GPUS, config
 
 # Lowers a `jax.stages.Traced` for platforms; None for that of its devices.
 Lower = Callable[[Any, tuple[str, ...] | None], Any]

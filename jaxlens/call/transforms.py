@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxlens.call import core_program
+from jaxlens.call.arguments import pytrees
+from jaxlens.call.arguments.inputs import positional_names, signature_of
+from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.errors import OptionError, nearest
-from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.inputs import positional_names, signature_of
-from jaxlens.stages.arguments.written_shapes import abstract
-from jaxlens.stages.core import program as core_program
 
 
 def transformed(

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from jaxlens.call.arguments import written_shapes
+from jaxlens.call.arguments.inputs import abstract
+from jaxlens.call.arguments.pytrees import is_array
+from jaxlens.call.call import Call
+from jaxlens.call.core_program import plain
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.arguments import written_shapes
-from jaxlens.stages.arguments.inputs import abstract
-from jaxlens.stages.arguments.pytrees import is_array
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.core.program import plain
 
 _SMALL = 2**20  # bytes of a call's smallest arrays that are kept by strong references
 _Call = TypeVar("_Call", Call, TraceableCall)

@@ -12,13 +12,13 @@ from typing import Any
 
 import jax
 
+from jaxlens.call.arguments.closed_over_names import Binding, closed_over, identities
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import owner as innermost
 from jaxlens.ir.jaxpr.bodies import Finder, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments.closed_over_names import Binding, closed_over, identities
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from jaxlens.call.arguments.written_shapes import arguments
+from jaxlens.call.transforms import transformed
 from jaxlens.errors import OptionError
-from jaxlens.stages.arguments.written_shapes import arguments
-from jaxlens.stages.call.transforms import transformed
 
 pytestmark = pytest.mark.reads_jax
 

@@ -17,12 +17,12 @@ from typing import Any
 import jax
 
 from jaxlens import compat
+from jaxlens.call import equinox_calls, isolate
+from jaxlens.call.arguments import flax_models
+from jaxlens.call.arguments.inputs import Leaf, leaves, root_names, signature_of, static_text
+from jaxlens.call.call import Call
+from jaxlens.call.numbered_call import ArrayLeaf, leaf_paths, named_leaves
 from jaxlens.ir.facts import Static
-from jaxlens.stages.arguments import flax_models
-from jaxlens.stages.arguments.inputs import Leaf, leaves, root_names, signature_of, static_text
-from jaxlens.stages.call import equinox_calls, isolate
-from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.numbered_call import ArrayLeaf, leaf_paths, named_leaves
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlens.stages.call import isolate
+from jaxlens.call import isolate
 from jaxlens.stages.driver import capture
 from tests.support.jax_events import EVENTS, listeners  # noqa: F401 (a fixture)
 

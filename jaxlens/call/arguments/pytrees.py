@@ -17,8 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens.call.arguments.inputs import named_arguments
 from jaxlens.errors import OptionError
-from jaxlens.stages.arguments.inputs import named_arguments
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _DEEPEST = 200  # containers inside each other, of what is only looked through

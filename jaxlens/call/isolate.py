@@ -18,10 +18,10 @@ import jax
 import numpy as np
 
 from jaxlens import compat
+from jaxlens.call.arguments import pytrees
 from jaxlens.compat import events as compat_events
 from jaxlens.errors import OWN
 from jaxlens.interrupts import uninterrupted
-from jaxlens.stages.arguments import pytrees
 
 # Excludes jaxlens' frames from the user frames in JAX's source locations.
 compat_events.leave_out(OWN)

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens.call.arguments import pytrees
 from jaxlens.errors import OptionError
 from jaxlens.keys.value_diff import same
-from jaxlens.stages.arguments import pytrees
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]

@@ -24,9 +24,9 @@ from typing import Any
 
 import jax
 
+from jaxlens.call.arguments.pytrees import leaves
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments.pytrees import leaves
 
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _PLAIN = (ModuleType, str, bytes, int, float)

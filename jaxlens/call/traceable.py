@@ -17,25 +17,24 @@ from typing import Any
 import jax
 
 from jaxlens import compat
-from jaxlens.errors import OptionError
-from jaxlens.ir.facts import Input, Static
-from jaxlens.ir.graph import Span
-from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.spans import BOUNDARY
-from jaxlens.stages.arguments import closed_over_names as closed_over
-from jaxlens.stages.arguments import in_place, pytrees
-from jaxlens.stages.arguments.inputs import (
+from jaxlens.call import core_program, library_jits
+from jaxlens.call.arguments import closed_over_names as closed_over
+from jaxlens.call.arguments import in_place, pytrees
+from jaxlens.call.arguments.inputs import (
     Leaf,
     as_input,
     is_unregistered,
     leaves,
     static_text,
 )
-from jaxlens.stages.call import library_jits
-from jaxlens.stages.call.call import Call, bound_values, is_plain, open_call, unbound
-from jaxlens.stages.call.library_jits import InnerCall
-from jaxlens.stages.call.target import ResolvedTarget
-from jaxlens.stages.core import program as core_program
+from jaxlens.call.call import Call, bound_values, is_plain, open_call, unbound
+from jaxlens.call.library_jits import InnerCall
+from jaxlens.call.target import ResolvedTarget
+from jaxlens.errors import OptionError
+from jaxlens.ir.facts import Input, Static
+from jaxlens.ir.graph import Span
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.ir.spans import BOUNDARY
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The arguments of a call: arrays and static values, names and shapes."""

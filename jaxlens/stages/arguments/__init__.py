@@ -1,1 +1,0 @@
-"""The arguments of a call: arrays and static values, names, shapes, captured arrays."""

@@ -1,1 +1,0 @@
-"""Programs of `jaxlens.core` as JAX's own stages."""
