@@ -16,7 +16,7 @@ from jaxlens.report import amount, count, tally, total
 
 _QUOTE = 44  # characters of a quoted line
 _INPUTS = 8  # inputs, or arguments, named one by one
-_LINE = 200  # characters of their names and types
+_LINE = 120  # characters of their names and types
 _LEAVES = 4  # arrays of one argument named one by one, where there are more in all
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')

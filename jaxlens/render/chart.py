@@ -10,6 +10,7 @@ have classes and no colours:
     text, dim  primary and secondary text
 """
 
+import math
 from collections.abc import Callable, Iterable
 from functools import cache
 from html import escape
@@ -99,10 +100,18 @@ def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "s
 def group(kind: str, marks: Iterable[str]) -> str:
     """Returns marks in a group of its own: `labels` of the whole plot, or `ticks` of its axis.
 
-    The texts of `ticks` go from the bottom to the top, or from left to right. A page that zooms the
-    plot hides the labels and writes the ticks anew.
+    A page that zooms the plot hides the labels and writes the `ticks` anew, by their places.
     """
     return f'<g class="{kind}">{"".join(marks)}</g>'
+
+
+def ticks(top: float) -> list[float]:
+    """Returns the round numbers of an axis from 0 to `top`: at most five steps of 1, 2 or 5."""
+    if top <= 0:
+        return [0.0]
+    size = 10.0 ** math.floor(math.log10(top / 5))
+    step = size * next(n for n in (1, 2, 5, 10) if n * size >= top / 5)
+    return [n * step for n in range(int(top / step + 1e-9) + 1)]
 
 
 def plot(

@@ -283,7 +283,7 @@ def test_in_notebook_7_it_joins_the_kernel_again(saved, live, chromium, lab):
     root.wait_for()
     beside(root, "optimized")
     assert check_line(page, root, printed(live[0], 3), "optimized")
-    what = {"lines": {"listing": 0, "from": 0, "to": 2}}
+    what = {"lines": {"listing": 0, "from": 0, "to": 3}}
     assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
     page.close()
 

@@ -55,3 +55,14 @@ def test_picture_stands_without_scripts() -> None:
 
 def test_equal_charts_are_equal_text() -> None:
     assert html(a_document()) == html(a_document())
+
+
+def test_ticks_are_round() -> None:
+    assert chart.ticks(637e3) == [0, 200e3, 400e3, 600e3]
+    assert chart.ticks(100.0) == [0, 20, 40, 60, 80, 100]
+    assert chart.ticks(0.04) == [0, 0.01, 0.02, 0.03, 0.04]
+    assert chart.ticks(0) == [0]
+    for top in (1, 3, 7.5, 999, 1000, 12345, 2.3e-7):
+        steps = chart.ticks(top)
+        assert 3 <= len(steps) <= 6
+        assert 0.6 * top < steps[-1] <= top

@@ -142,7 +142,7 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) 
     bottom = _TOP + _HIGH
     named = _named(bars)
     hues = line_hues(named)
-    heights = [(bottom - part / 4 * _HIGH, amount(whole * part / 4)) for part in range(5)]
+    heights = [(bottom - size * high, amount(size)) for size in chart.ticks(whole)]
     marks = [chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid") for y, _ in heights]
     ticks = [chart.words(_LEFT - 6, y + 4, text, "dim", "end") for y, text in heights]
     parts: list[str] = []

@@ -64,9 +64,9 @@ def _head(name: str, side: Side) -> str:
 def _row(
     table: Table, row: Sequence[Cell], sides: Sequence[Side], whole: Sequence[bool], inline: bool
 ) -> str:
-    """A row; in a table of a stage, the whole row stands for the nodes of one cell."""
+    """A row; in a table of a stage it stands for its first node, in one of kernels for all."""
     ids = next((cell.ids for cell in row if cell.ids), ()) if table.stage else ()
-    node = attr("data-id", " ".join(ids))
+    node = attr("data-id", " ".join(ids if table.stage.startswith("kernels") else ids[:1]))
     staged = repeat(bool(table.stage))
     return f"<tr{node}>{''.join(map(_cell, row, sides, whole, staged, repeat(inline)))}</tr>"
 

@@ -95,13 +95,13 @@ def lanes_svg(
 
 
 def _grid(end: float, scale: float, bottom: float) -> Iterator[str]:
-    """Yields grid lines at quarters of the time, and their times."""
+    """Yields grid lines at round times, and these times."""
     ticks = []
-    for part in range(5):
-        x = _LEFT + end * part / 4 * scale
-        side: chart.Anchor = "start" if not part else "end" if part == 4 else "middle"
+    for seconds in chart.ticks(end):
+        x = _LEFT + seconds * scale
+        side: chart.Anchor = "start" if not seconds else "end" if seconds == end else "middle"
         yield chart.line(x, _TOP, x, bottom, "grid")
-        ticks.append(chart.words(x, bottom + 16, duration(end * part / 4), "dim", side))
+        ticks.append(chart.words(x, bottom + 16, duration(seconds), "dim", side))
     yield chart.group("ticks", ticks)
 
 

@@ -9,7 +9,9 @@ from jaxlens.render.document import Line, Piece
 from jaxlens.views.listings.equation import binder, shown
 
 _WIDTH = 96  # characters after which a list of variables is wrapped
-_MANY = 24  # maximum number of inputs or results listed one by one
+_LEGEND = 60  # and the names of inputs, so that none is cut off in a pane beside another
+_ALL = 120  # characters of names that are listed one by one
+_MANY = 24  # maximum number of results listed one by one
 _FEW = 8  # rows of binders that are not folded; results shown of more than `_MANY`
 
 
@@ -28,13 +30,13 @@ def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str])
     single = [f"{name} = {full}" for name, full in pairs]
     folded: list[str] = []
     texts = constants
-    if len(constants) > _MANY:
+    if _are_many(constants):
         texts, folded = [f"{names[0]} to {names[split - 1]} = {split} captured arrays"], constants
-    if len(pairs) > _MANY:
-        texts, folded = [*texts, *_by_argument(pairs)], [*folded, *single]
-    else:
-        texts = [*texts, *single]
-    rows = _wrapped([[Piece(f"{text}, ")] for text in texts])
+    grouped = list(_by_argument(pairs)) if _are_many(single) else single
+    texts = [*texts, *grouped]
+    if len(grouped) < len(single):
+        folded = [*folded, *single]
+    rows = _wrapped([[Piece(f"{text}, ")] for text in texts], most=_LEGEND)
     for row in rows:
         text = "".join(piece.text for piece in row).rstrip(", ")
         more: list[Piece] = []
@@ -43,14 +45,18 @@ def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str])
         yield Line((Piece(f"# {text}", "comment"), *more))
 
 
+def _are_many(texts: Sequence[str]) -> bool:
+    return sum(len(text) + 2 for text in texts) > _ALL
+
+
 def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yields `a to z = params (26 arrays)` for each run of inputs of one argument."""
     for root, run in groupby(pairs, lambda pair: root_name(pair[1])):
-        names = [name for name, _ in run]
-        if len(names) == 1:
-            yield f"{names[0]} = {root}"
+        (first, full), *others = run
+        if others:
+            yield f"{first} to {others[-1][0]} = {root} ({len(others) + 1} arrays)"
         else:
-            yield f"{names[0]} to {names[-1]} = {root} ({len(names)} arrays)"
+            yield f"{first} = {full}"
 
 
 def binders(region: Region, start: int, called: Mapping[int, str]) -> list[list[Piece]]:
@@ -88,13 +94,15 @@ def results(region: Region) -> list[Piece]:
     return [Piece(f"({few}"), more, Piece(f": {rest}", "fold"), Piece(") }")]
 
 
-def _wrapped(groups: Sequence[list[Piece]], start: int = 2) -> list[list[Piece]]:
+def _wrapped(
+    groups: Sequence[list[Piece]], start: int = 2, most: int = _WIDTH
+) -> list[list[Piece]]:
     """Returns groups of pieces in rows of bounded width."""
     rows: list[list[Piece]] = []
-    width = _WIDTH + 1
+    width = most + 1
     for group in groups:
         size = sum(len(piece.text) for piece in group)
-        if width + size > _WIDTH:
+        if width + size > most:
             rows.append([])
             width = start
         rows[-1] += group

@@ -63,3 +63,16 @@ def test_many_captured_arrays_are_one_entry_and_named_in_the_fold():
     assert "one by one: a = constants[0] (captured), b = constants[1] (captured)," in view.text(
         full=True
     )
+
+
+def test_names_of_inputs_are_whole_in_a_pane_and_many_are_by_argument():
+    def f(params, m, x):
+        return x @ params["first layer"] @ params["last layer"] + m["first layer"].sum()
+
+    one, two = jnp.ones((4, 4)), jnp.ones((4, 2))
+    layers = {"first layer": one, "last layer": two}
+    few = jaxlens.jaxpr(f, layers, {"first layer": one}, one).text()
+    assert "\n  # a = params['first layer'], b = params['last layer']\n  # c = m['fi" in few
+    more = jaxlens.jaxpr(f, layers, {**layers, "bias": one, "norm": one}, one)
+    assert "\n  # a to b = params (2 arrays), c to f = m (4 arrays), g = x\n" in more.text()
+    assert "one by one: a = params['first layer'], b = params['last" in more.text(full=True)

@@ -8,8 +8,8 @@ import { button, create } from "../viewer/elements.js";
 const SVG = "http://www.w3.org/2000/svg";
 const ZOOM = 1.6;
 const LARGEST = { bytes: 64, seconds: 4096 };
-// Width of a character of a chart's text, and the least height of a rectangle with text
-const [CHARACTER, LINE] = [7.3, 14];
+// Width of a character of a chart's text, the least height of a rectangle with text, and where a tick's text is below it
+const [CHARACTER, LINE, BASELINE] = [7.3, 14, 4];
 
 /** @param {HTMLImageElement} image @returns {SVGSVGElement} its drawing, without the style of a card */
 function drawn(image) {
@@ -256,12 +256,13 @@ class Chart {
     if (!whole) this.svg.append(this.near(view, box));
     const top = Number(plot.getAttribute("data-top"));
     const ticks = [...this.svg.querySelectorAll(".ticks text")];
-    ticks.forEach((tick, place) => {
-      const share = place / (ticks.length - 1);
-      const at = view.bottom - share * view.height;
-      tick.textContent = this.along
-        ? duration((top * (view.x + share * view.width - box.x)) / box.width)
-        : amount(Math.round((top * (box.bottom - at)) / box.height));
+    this.rounded ??= ticks.map((tick) => tick.textContent);
+    ticks.forEach((tick, n) => {
+      const [across, up] = ["x", "y"].map((side) => Number(tick.getAttribute(side)));
+      const value = this.along
+        ? duration((top * (view.x - box.x + ((across - box.x) / box.width) * view.width)) / box.width)
+        : amount(Math.round((top * (box.bottom - view.bottom + ((box.bottom - up + BASELINE) / box.height) * view.height)) / box.height));
+      tick.textContent = whole ? (this.rounded?.[n] ?? "") : value;
     });
   }
 

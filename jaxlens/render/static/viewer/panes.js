@@ -108,8 +108,10 @@ export class Panes {
     this.root = root;
     this.tabs = tabs;
     tabs.setAttribute("data-live", "");
-    /** What the layout is remembered by: the verb, and its first pane, which differs by option. */
-    this.name = `${this.verb} ${tabs.firstElementChild?.getAttribute("data-pane")}`;
+    /** Key of the pane that stands first without scripts. */
+    this.first = tabs.firstElementChild?.getAttribute("data-pane") ?? "";
+    /** What the layout is remembered by: the verb and this pane, which differs by option. */
+    this.name = `${this.verb} ${this.first}`;
     tabs.prepend(...tabs.querySelectorAll(":scope > [data-pane=source]"));
     this.bar = create("div", "bar", { role: "toolbar", "aria-label": "Panes" });
     /** @type {Pane[]} */
@@ -237,7 +239,7 @@ export class Panes {
     const given = valid(this.tabs.getAttribute("data-open")?.split(" "));
     this.room = { ...room };
     for (const each of this.switches) each.checked = Boolean(clusters);
-    this.shown = [valid(open), given.slice(0, this.root.clientWidth >= WIDEST ? 3 : 2), [this.all[0].key]].find((keys) => keys.length) ?? [];
+    this.shown = [valid(open), given.slice(0, this.root.clientWidth >= WIDEST ? 3 : 2), [this.first]].find((keys) => keys.length) ?? [];
     this.show();
   }
 
