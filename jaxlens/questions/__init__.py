@@ -12,6 +12,7 @@ A row's function imports its lens when it is called, so that `%load_ext` imports
 Its docstring is the end of the verb's, whose beginning is made of the row (`ask.py`).
 """
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -40,6 +41,16 @@ def rows() -> tuple[Question[Any], ...]:
 def of_verb(verb: str) -> tuple[Question[Any], ...]:
     """Returns the questions that a magic shows."""
     return tuple(question for question in rows() if question.verb == verb)
+
+
+@cache
+def askable() -> Mapping[str, Question[Any]]:
+    """Returns the questions that can be asked of one program by their name alone."""
+    by_name: dict[str, Question[Any]] = {}
+    for row in sorted(rows(), key=lambda row: row.panel or 100):
+        if row.verb and not (row.several or row.metavar):
+            by_name.setdefault(row.name, row)
+    return by_name
 
 
 def about(name: str) -> About | None:

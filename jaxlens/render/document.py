@@ -374,6 +374,21 @@ Block = (
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """A question that can be asked of a program that is shown.
+
+    Attributes:
+        name: Its name.
+        sentence: The question.
+        line: The magic that answers it: "%%compile --memory".
+    """
+
+    name: str
+    sentence: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A whole output.
 
@@ -385,6 +400,7 @@ class Document:
         deviations: Differences between the program shown and the one that runs, a sentence each.
         timed: Whether the user requested times: the text form then has every volatile figure.
         versions: The programs that made it ("jaxlens 0.1.0, jax 0.10.2"), for a report of a bug.
+        asks: Questions that the viewer offers.
     """
 
     verb: str
@@ -394,6 +410,7 @@ class Document:
     deviations: tuple[str, ...] = ()
     timed: bool = False
     versions: str = ""
+    asks: tuple[Ask, ...] = ()
 
 
 Part = Block | Tab

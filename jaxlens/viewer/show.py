@@ -17,8 +17,8 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import paused
 from jaxlens.question import Question
-from jaxlens.questions import of_verb
-from jaxlens.render.document import Document
+from jaxlens.questions import askable, of_verb
+from jaxlens.render.document import Ask, Document, Tabs
 from jaxlens.viewer.panes import PANES
 
 F = TypeVar("F")
@@ -50,7 +50,16 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
         if run is not None:
             answers = [(row, _timed(facts, capture)) for row, facts in answers]
         with paused():
-            return document(capture, questions[0].kind or name, answers, options.full, run)
+            shown = document(capture, questions[0].kind or name, answers, options.full, run)
+    chained = any(isinstance(block, Tabs) and block.chain for block in shown.blocks)
+    return replace(shown, asks=asks()) if chained else shown
+
+
+def asks() -> tuple[Ask, ...]:
+    """Returns the questions that can be asked of a program, with the line that answers each."""
+    return tuple(
+        Ask(name, row.about.sentence, f"%%{row.verb} --{name}") for name, row in askable().items()
+    )
 
 
 def _facts(row: Question[F], capture: Capture, options: Mapping[str, Any]) -> F:

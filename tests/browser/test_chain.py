@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens.questions import askable
 from tests.browser.test_axe import violations
 
 NAMES = (
@@ -97,6 +98,29 @@ def test_steps_of_a_narrow_output_wrap(saved, cap):
     assert page.locator(STEP).last.is_visible()
 
 
+def test_ask_finds_a_question_and_says_which_line_answers_it(saved, cap):
+    page = saved(jaxlens.compile(cap).html())
+    page.locator(".bar [data-key=source]").focus()
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Ask")
+    assert box.evaluate("e => e === document.activeElement")
+    options = page.get_by_role("option")
+    assert options.count() == len(askable())
+    assert violations(page) == []
+    page.keyboard.type("nan")
+    assert options.count() < len(askable())
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    chosen = page.locator("[role=option][aria-selected=true]").inner_text()
+    assert "Where does the first NaN come from?" in chosen
+    page.keyboard.press("Enter")
+    assert not box.is_visible()
+    assert page.get_by_text("run the cell with %%jaxpr --nan").is_visible()
+    page.get_by_role("button", name="Ask").click()
+    page.keyboard.press("Escape")
+    assert not box.is_visible()
+
+
 def test_a_live_kernel_makes_what_a_look_lacks_in_its_place(open_notebook, lab):
     cells = [
         "%load_ext jaxlens\nimport jax, jax.numpy as jnp",
@@ -117,3 +141,10 @@ def test_a_live_kernel_makes_what_a_look_lacks_in_its_place(open_notebook, lab):
     assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
     assert root.locator(".pin:visible").count()
     assert page.locator("[data-key=optimized]").evaluate("e => e === document.activeElement")
+    page.keyboard.press("Control+k")
+    page.get_by_role("option", name="Which line owns the memory peak?").click()
+    answer = page.locator("details[data-pane=ask-memory] .pane-body")
+    answer.get_by_text("The peak is").wait_for()
+    assert root.count() == 1
+    assert root.locator(".bar [data-key=ask-memory]").get_attribute("aria-pressed") == "true"
+    assert root.locator(".pin:visible").count()

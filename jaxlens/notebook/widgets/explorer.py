@@ -6,7 +6,7 @@ A displayed `Explorer` shows the view as HTML, and answers its requests; as a ch
 widget, for a user interface of one's own, it renders the view itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -16,7 +16,7 @@ import traitlets
 from jaxlens.api import explore
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.notebook.widgets.viewer_requests import answer, key_of
+from jaxlens.notebook.widgets.viewer_requests import answer, key_of, with_answer
 from jaxlens.views.view import View
 
 
@@ -49,9 +49,9 @@ class Explorer(anywidget.AnyWidget):
     html = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, view: View, **traits: Any) -> None:
+        self._next: dict[str, Explorer] = {}  # views that took the place of this one
         self._view = view
         self._html = view.html()
-        self._further: Explorer | None = None
         super().__init__(**traits)
         self.on_msg(self._hear)
 
@@ -82,8 +82,8 @@ class Explorer(anywidget.AnyWidget):
     def close(self) -> None:
         """Closes the comm; the outputs then behave as in a saved notebook."""
         layout = self.layout
-        if self._further is not None:
-            self._further.close()
+        for explorer in self._next.values():
+            explorer.close()
         super().close()
         layout.close()  # a widget of its own, which ipywidgets leaves open
 
@@ -105,13 +105,17 @@ class Explorer(anywidget.AnyWidget):
             return {"error": "there is no program behind this view"}
         try:
             if "further" in request:
-                return {"ok": self._explored(self._view.capture)}
+                return {"ok": self._then("", explore)}
+            if "question" in request:
+                name = str(request["question"])
+                return {"ok": self._then(name, lambda _: with_answer(self._view, name))}
             return answer(self._view.capture, self._view.document, request)
         except LensError as why:
             return {"error": str(why)}
 
-    def _explored(self, capture: Capture) -> str:
-        """Returns the HTML of all stages of the program, whose outputs are served from now on."""
-        if self._further is None:
-            self._further = Explorer(explore(capture))
-        return self._further._html
+    def _then(self, name: str, view: Callable[[Capture], View]) -> str:
+        """Returns the HTML of a view that takes the place of this one, and serves its outputs."""
+        assert self._view.capture is not None
+        if name not in self._next:
+            self._next[name] = Explorer(view(self._view.capture))
+        return self._next[name]._html

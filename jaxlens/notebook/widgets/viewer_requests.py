@@ -2,24 +2,39 @@
 
 An output contains a bounded amount of data; the viewer requests the rest when the reader scrolls,
 steps or clicks. Requests and answers are plain data: a request is one kind with its arguments.
-Text in an answer is escaped as in the output. No answer compiles again or runs anything; a request
-for a stage that was not made (`{"further": KEY}`) is answered in `explorer.py`.
+Text in an answer is escaped as in the output. No answer compiles again or runs anything. The two
+requests that may, `{"further": KEY}` for a stage that was not made and `{"question": NAME}`, are
+answered in `explorer.py` by the HTML of a view that takes the place of the output.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
+from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
 from jaxlens.program.kernels import works
-from jaxlens.render.document import Document, GraphPane, Listing, PassSteps, walk
+from jaxlens.questions import askable
+from jaxlens.render.document import (
+    Block,
+    Document,
+    GraphPane,
+    Listing,
+    PassSteps,
+    Tab,
+    Tabs,
+    walk,
+)
 from jaxlens.render.html import passes
 from jaxlens.render.html.payload import lines_data
 from jaxlens.render.link_data import Web
 from jaxlens.views.listings.jaxpr_stretches import Rows
 from jaxlens.views.listings.machine import Machine, kernel_lines
-from jaxlens.views.passes.pane import beside, step
+from jaxlens.views.passes.pane import beside as atoms_beside
+from jaxlens.views.passes.pane import step
+from jaxlens.views.view import View
 
 _LINES = 20_000  # lines in one answer
 _ROOT = re.compile(r"<div class=jaxlens data-key=(\w+)")
@@ -57,6 +72,35 @@ def answer(capture: Capture, document: Document, request: Mapping[str, Any]) -> 
         return {"error": str(why)}
     except (LookupError, TypeError, ValueError) as why:
         return {"error": f"the question {kind!r} does not fit: {type(why).__name__} {why}"}
+
+
+def with_answer(view: View, name: str) -> View:
+    """Returns a view with one more pane, which answers a question about its program.
+
+    Args:
+        view: A view of a program, with a chain of stages.
+        name: One of `questions.askable()`.
+
+    Raises:
+        OptionError: There is no such question, or the view has no chain.
+        LensError: The question cannot be answered.
+    """
+    rows, document = askable(), view.document
+    if name not in rows or view.capture is None:
+        raise OptionError(f"no question {name!r}; {nearest(name, rows)}")
+    key, row = f"ask-{name}", rows[name]
+    shown = ask(row, view.capture).document.blocks
+    tab = Tab(row.about.sentence, shown, help=row.about.sentence, key=key)
+
+    def beside(block: Block) -> Block:
+        if not (isinstance(block, Tabs) and block.chain):
+            return block
+        tabs = (*(tab for tab in block.tabs if tab.key != key), tab)
+        *stages, aside = block.chain
+        return replace(block, tabs=tabs, chain=(*stages, {**aside, key: f"{name}?"}))
+
+    both = replace(document, blocks=tuple(map(beside, document.blocks)))
+    return View(view.capture, lambda: both)
 
 
 def _lines(capture: Capture, document: Document, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +161,7 @@ def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str,
         OptionError: There is no such step.
         UnavailableError: The backend dumps no passes.
     """
-    atoms = beside(capture.links, web) if web else None
+    atoms = atoms_beside(capture.links, web) if web else None
     return passes.data(PassSteps((step(capture, index, atoms),), ()))
 
 

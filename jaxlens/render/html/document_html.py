@@ -124,6 +124,9 @@ def body(document: Document, whole: bool = False) -> str:
             parts.append(block_html(step.part, paint, budget))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
+    if document.asks:
+        asks = [(ask.name, ask.sentence, ask.line) for ask in document.asks]
+        data += budget.take(data_html("asks", asks))
     entries = help_data(document)
     help = budget.take(data_html("help", entries) + lesson_links(entries)) if entries else ""
     markup = "".join([*parts, data])

@@ -37,27 +37,35 @@ function made({ button, details }, name) {
 
 /** @param {Panes} panes @param {string} key @param {string} name */
 function lacking(panes, key, name) {
-  const step = button(name, `${name} was not made for this output`, () => further(panes, key, name));
+  const said = [
+    "All stages are being made",
+    `This page does not hold ${name}: run the cell with %%explore, which makes all stages.`,
+  ];
+  const step = button(name, `${name} was not made for this output`, () => instead(panes, key, { further: key }, said));
   step.dataset.lacks = key;
   step.tabIndex = -1;
   return step;
 }
 
-/** Asks the kernel for all stages; says how to get them where there is none. @param {Panes} panes @param {string} key @param {string} name */
-async function further({ root, said }, key, name) {
+/**
+ * Asks the kernel for another output, and shows a pane of it.
+ * @param {Panes} panes @param {string} key of the pane @param {object} what the request
+ * @param {string[]} words said while it is waited for, and where no kernel is here
+ */
+export async function instead({ root, said }, key, what, [waits, dead]) {
   const lens = /** @type {any} */ (root).jaxlens;
   if (said.querySelector("progress")) return;
   if (!lens.fetch) {
-    said.textContent = `This page does not hold ${name}: run the cell with %%explore, which makes all stages.`;
+    said.textContent = dead;
     return;
   }
   const [since, time] = [Date.now(), create("span")];
   const clock = setInterval(() => (time.textContent = `${Math.round((Date.now() - since) / 1000)} s`), 500);
-  said.replaceChildren("All stages are being made ", create("progress", "", { "aria-label": "All stages" }), " ", time);
+  said.replaceChildren(waits, " ", create("progress", "", { "aria-label": waits }), " ", time);
   try {
-    await replace(root, await lens.fetch({ further: key }, 0), key);
+    await replace(root, await lens.fetch(what, 0), key);
   } catch (why) {
-    said.textContent = `${name}: ${/** @type {Error} */ (why).message}`;
+    said.textContent = /** @type {Error} */ (why).message;
   }
   clearInterval(clock);
 }

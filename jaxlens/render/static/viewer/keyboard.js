@@ -24,6 +24,7 @@ const KEYS = [
   ["[ ]", "to the pane on the left, on the right"],
   ["/", "search in the pane; Enter and Shift+Enter go through the matches"],
   ["c C m", "copy the row, the pane, all as Markdown"],
+  ["Ctrl-K", "ask a question about the program"],
   ["h", "what the words of the row mean; again: more"],
   ["?", "these keys"],
 ];

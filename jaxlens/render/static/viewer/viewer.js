@@ -17,10 +17,11 @@ import { rulers } from "./overview_ruler.js";
 import { nodeDetails } from "./node_details.js";
 import { follows, reveals } from "./reveal.js";
 import { keysIn } from "./keyboard.js";
+import { asksIn } from "./ask.js";
 import { tableColumns } from "./table_columns.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement) => void)[]} */
-const PARTS = [searchIn, reveals, nodeDetails, keysIn, rulers, tableColumns, follows];
+const PARTS = [searchIn, reveals, nodeDetails, keysIn, asksIn, rulers, tableColumns, follows];
 
 let listening = false;
 
