@@ -22,7 +22,7 @@ from tests.support.patterns import Use, texts, uses
 
 # Asked of names of files alone, which have 255 letters at most.
 _OF_FILE_NAMES = {"ir/hlo/passes.py: _DUMP", "stages/existing/dump_folder.py: _PLATFORM"}
-_SHORT, _LONG = 4_000, 32_000
+_SHORT, _LONG = 4_000, 16_000
 _STOPPED = 1e9
 
 
@@ -67,7 +67,7 @@ def _grows(use: Use, method: str, text: tuple[str, str, str], length: int) -> bo
         return _seconds(use.pattern, method, before + part * (size // len(part)) + end)
 
     whole = seconds(length)
-    if whole < length * 4e-6 or whole == _STOPPED:
+    if whole < length * 2e-6 or whole == _STOPPED:
         return whole == _STOPPED
     half = min(seconds(length // 2) for _ in range(3))
     return min(whole, seconds(length), seconds(length)) > 3 * half

@@ -40,7 +40,8 @@ def uses() -> Iterator[Use]:
     files = sorted(ROOT.rglob("*.py"))
     for file in files:
         where = file.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(file.read_text())):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        for node in nodes:
             if not isinstance(node, ast.Attribute) or node.attr not in _METHODS:
                 continue
             value = node.value
@@ -49,7 +50,7 @@ def uses() -> Iterator[Use]:
             if isinstance(value, ast.Name | ast.Attribute):
                 name = value.id if isinstance(value, ast.Name) else value.attr
                 methods[where, name].add(node.attr)
-        inline += _inline(where, file)
+        inline += _inline(where, nodes)
     seen: set[int] = set()
     for file in files:
         module = _imported(file)
@@ -75,9 +76,9 @@ def _imported(file: Path) -> Any:
     return importlib.import_module(name.removesuffix(".__init__"))
 
 
-def _inline(where: str, file: Path) -> list[Use]:
+def _inline(where: str, nodes: list[ast.AST]) -> list[Use]:
     found = []
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes:
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="re"), attr=method),

@@ -7,7 +7,7 @@ from jax._src.jaxpr_util import all_eqns
 import jaxlens
 from jaxlens.program.equations import written_out
 from jaxlens.program.unrolled import nested
-from tests.support.model_programs import MARKS, NAMES, program
+from tests.support.model_programs import LAYERS, MARKS, NAMES, program
 
 pytestmark = [pytest.mark.backend, *MARKS]
 
@@ -23,7 +23,7 @@ def test_equations_written_out_are_jaxs(name: str) -> None:
         assert loop.count >= 4
         assert loop.rolled <= loop.block < every
     if name == "gpt_step":
-        assert [loop.count for loop in loops] == [12, 12]
+        assert [loop.count for loop in loops] == [LAYERS, LAYERS]
         assert sum(loop.equations for loop in loops) > every / 2
     elif name == "diffrax_solve":
         # It rounds a time down a hundred times, in a loop of Python's.
