@@ -12,7 +12,7 @@ from jaxlens.program.kernels import Work, tallied
 from jaxlens.program.subject import Subject
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.memory.report import report as memory_report
-from jaxlens.questions.times.facts import stages as times
+from jaxlens.questions.times.report import stages as times
 from jaxlens.render.document import Block, Tab
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
