@@ -177,7 +177,8 @@ def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:
     if abs(share) < 0.005:
         start = "Apart from that the" if loops or calls else "The"
         end = ", as far as there are rules" if cost.unknown else ""
-        yield Finding(f"{start} two agree{end}.")
+        if loops or calls or end:  # else both figures stand there
+            yield Finding(f"{start} two agree{end}.")
     elif share > 0 or not calls:  # custom calls may account for all of a lower figure
         start = "With loops counted once the" if loops else "The"
         why = "less: lowering or passes removed, merged or simplified the rest"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Memory
-from jaxlens.program.sentences import Quoter, bracketed, listed, quoter
+from jaxlens.program.sentences import Quoter, bracketed, quoter
 from jaxlens.program.subject import Forwarding, Given, ProgramFacts, subject_of
 from jaxlens.questions.memory import checkpoint, donation
 from jaxlens.questions.memory.checkpoint import Tried
@@ -96,7 +96,9 @@ def report(facts: MemoryFacts) -> Report:
     residuals = _residuals(facts, quote)
     # Trials run only on request, so their findings come first.
     tries = checkpoint.sentences(facts.tried, use.peak, subject)
-    findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *residuals]
+    reserved = f"; {amount(use.reserved)} is reserved from start to end." if use.reserved else "."
+    whole = Finding(sentence(sizes).removesuffix(".") + reserved, "xla")
+    findings = [*tries, answer, whole, *more, *residuals]
     possible = sum(d.bytes or 0 for d in facts.donations if not d.donated)
     is_large = possible >= _SMALL * (use.peak or use.reserved or 0)
     donations = [d for d in facts.donations if d.donated or is_large]
@@ -134,18 +136,6 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
     text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, quote)}."
     owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
     yield Finding(text, "counted", ids, weight=explains(owned, use.peak))
-    whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""
-    parts = [
-        f"{amount(size)} of {name}"
-        for name, size in (
-            ("arguments", use.kind("argument")),
-            ("results", use.kind("result")),
-            ("constants", use.kind("constant")),
-            ("temporaries", use.kind("temporary")),
-        )
-        if size
-    ]
-    yield Finding(f"There are {listed(parts)} then; {whole}." if whole else f"{listed(parts)}.")
     most = max((space.peak for space in use.spaces), default=0)
     yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
     if use.unplaced:

@@ -81,7 +81,10 @@ def facts(capture: Capture) -> FirstNan:
 
 def _inputs(capture: Capture, parameters: int) -> list[str]:
     names = [leaf.name for leaf in capture.program.inputs]
-    return [f"constant {n}" for n in range(parameters - len(names))] + names
+    captured = [f"{constant.name} (captured)" for constant in capture.constants]
+    if len(captured) + len(names) != parameters:  # it holds some twice, or takes one for itself
+        captured = [f"constant {n}" for n in range(parameters - len(names))]
+    return captured + names
 
 
 def _makers_of_nan(look: Look) -> tuple[Path, ...]:

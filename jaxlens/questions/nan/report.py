@@ -29,8 +29,7 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
     if maker is not None:
         yield Finding(_where(maker), "measured", ids)
         if facts.inputs:
-            noun = "argument" if len(facts.inputs) == 1 else "arguments"
-            text = f"It is computed from the {noun} {listed(facts.inputs, _INPUTS)}."
+            text = f"It is computed from {listed(facts.inputs, _INPUTS)}."
             yield Finding(text, "counted", ids)
         yield from _cure(facts)
     if facts.unseen is not None:

@@ -230,10 +230,8 @@ def _largest(counted: Equations) -> str:
             f"No line made a fifth of {equations}; the most, {most:,}, are those of {line}, and no "
             "loop of four or more like steps that made as many was unrolled."
         )
-    return (
-        "No loop of four or more like steps was unrolled; "
-        f"{line} made the most of {equations}, {most:,}."
-    )
+    part = f"all {equations}" if most == counted.total > 1 else f"{most:,} of {equations}"
+    return f"No loop of four or more like steps was unrolled; {line} made {part}."
 
 
 def _of_trial(trial: Trial) -> Finding:

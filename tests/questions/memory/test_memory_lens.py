@@ -30,7 +30,10 @@ def test_the_answer_stands_first():
         "The peak is 168 B when gt_fusion runs (cell 3:2); 76% of it are arguments (most of "
         "all x), and cell 3:2 owns 32 B (`y = x @ w + b`)."
     )
-    assert said[1] == "Memory: arguments 200 B, outputs 40 B, temporaries 96 B."
+    assert said[1] == (
+        "Memory: arguments 200 B, outputs 40 B, temporaries 96 B; 336 B is reserved from start to "
+        "end."
+    )
 
 
 def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():

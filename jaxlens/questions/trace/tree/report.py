@@ -69,10 +69,9 @@ def _first(depth: Depth) -> str:
         return f"{size}: its {operations} on elements can all be done at the same time."
     if depth.work == 1:
         return f"{size}: one operation."
-    return (
-        f"{size}, {operations} on elements: on average {depth.work / depth.depth:.3g} of them can "
-        f"be done at the same time."
-    )
+    average = depth.work / depth.depth
+    many = f"{average:,.0f}" if average >= 100 else f"{average:.3g}"
+    return f"{size}, {operations} on elements: on average {many} can be done at the same time."
 
 
 def table(depth: Depth) -> Table:
