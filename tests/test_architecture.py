@@ -55,7 +55,6 @@ OF_JAX = set("core compat lines call keys stages listen taps jobs course cli".sp
 # What does not follow the three rules yet: a room or a question, and the questions (or the room
 # above it) that it reaches. It only shrinks: the test fails on a row that is no longer needed.
 NOT_TURNED: dict[str, str] = {
-    "jobs": "memory",
     "questions/compare": "cost",  # which uses sharding
     "viewer": "cost memory times",
 }

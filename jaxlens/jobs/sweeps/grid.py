@@ -19,8 +19,7 @@ from jaxlens.ir.driver import REMAT
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.jobs.sweeps.points import SweepAxis
 from jaxlens.keys.value_diff import differences, same
-from jaxlens.questions.memory.checkpoint import CHECKPOINTED
-from jaxlens.questions.memory.measure.checkpoint import under_policy
+from jaxlens.questions.memory.verbs import differentiated_under
 from jaxlens.report import tally
 from jaxlens.stages.driver import capture
 
@@ -309,9 +308,7 @@ def capture_at(
     made = capture(f, args, kwargs, target=own["target"])
     if own["policy"] is None:
         return made
-    made = under_policy(
-        made.driver.live(CHECKPOINTED, traces=True), _policy_name(own["policy"]), own["policy"]
-    )
+    made = differentiated_under(made, partial(jax.checkpoint, policy=own["policy"]))
     if not any(node.opcode in REMAT for node in made.jaxpr.module.nodes()):
         raise UnavailableError(
             "nothing is differentiated in it that a policy of jax.checkpoint could change: "

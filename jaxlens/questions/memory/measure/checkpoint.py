@@ -191,20 +191,20 @@ WAYS: tuple[Way, ...] = (
 WITHOUT = Way(UNCHECKPOINTED, "jax.grad(f)", _by_jaxpr(_evaluated_without))
 
 
-def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:
+def traced(call: TraceableCall, place: ResolvedTarget, wrap: Wrap) -> Trace:
     """Traces a call with each function that it differentiates wrapped.
 
     Args:
         call: The result of `shaped`.
         place: The target.
-        way: How to wrap.
+        wrap: Wraps a function.
 
     Raises:
         UnavailableError: It cannot be wrapped; says why.
     """
     isolate.retire()  # so that JAX does not reuse an earlier trace
     try:
-        with compat.differentiated(way.wrap) as wraps:
+        with compat.differentiated(wrap) as wraps:
             if not wraps:
                 raise UnavailableError("this version of JAX has no jax.vjp that could be wrapped")
             return trace(call, place)
@@ -234,7 +234,7 @@ def attempts(live: LiveDriver) -> Iterator[Attempt]:
         )
     with_checkpoint = any(n.opcode in REMAT for n in live.stage("jaxpr").module.nodes())
     for way in (WITHOUT, *WAYS) if with_checkpoint else WAYS:
-        yield way.name, way.code, functools.partial(_under, live, way)
+        yield way.name, way.code, functools.partial(under, live, way.wrap)
 
 
 def scan_attempt(live: LiveDriver, loops: Callable[[Module], Sequence[Loop]]) -> Attempt:
@@ -245,24 +245,9 @@ def scan_attempt(live: LiveDriver, loops: Callable[[Module], Sequence[Loop]]) ->
         loops: Returns the loops of a jaxpr's entry, as `ir.driver.Loop`.
     """
     way = over_loops(loops)
-    return "", way.code, functools.partial(_under, live, way)
+    return "", way.code, functools.partial(under, live, way.wrap)
 
 
-def under_policy(live: LiveDriver, name: str, policy: Callable[..., Any]) -> Capture:
-    """Returns the program with what it differentiates under `jax.checkpoint` with a policy.
-
-    Args:
-        live: The driver of the program.
-        name: The policy's name.
-        policy: A policy, as `jax.checkpoint_policies` has them.
-
-    Raises:
-        UnavailableError: The call cannot be traced so.
-    """
-    wrap = functools.partial(jax.checkpoint, policy=policy)
-    way = Way("the whole function", f"jax.checkpoint(f, policy={name})", wrap)
-    return _under(live, way)
-
-
-def _under(live: LiveDriver, way: Way) -> Capture:
-    return Capture(*live.retraced(lambda call, place: traced(call, place, way)))
+def under(live: LiveDriver, wrap: Wrap) -> Capture:
+    """Returns the program of a call with each function that it differentiates wrapped."""
+    return Capture(*live.retraced(lambda call, place: traced(call, place, wrap)))
