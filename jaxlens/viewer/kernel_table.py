@@ -22,7 +22,7 @@ _STEP = re.compile(r"\[[^\]]*\]|\.?[^.\[]+")  # of a pytree's path: "params", "[
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class KernelRow:
     """A row of the table: a kernel, or several that do the same to the leaves of a pytree.
 
     Attributes:
@@ -64,7 +64,7 @@ def alike(
     costs: Mapping[str, KernelCost],
     seconds: Mapping[str, float] | None = None,
     names: Mapping[str, str] | None = None,
-) -> list[Alike]:
+) -> list[KernelRow]:
     """Returns the rows of the table, those that cost most together first.
 
     Args:
@@ -84,10 +84,10 @@ def alike(
         found.setdefault(key, []).append(work)
     cost = _cost(costs, seconds)
 
-    def together(row: Alike) -> tuple[float, ...]:
+    def together(row: KernelRow) -> tuple[float, ...]:
         return tuple(map(sum, zip(*map(cost, row.works), strict=True)))
 
-    rows = [Alike(tuple(group), _pattern(group, names or {})) for group in found.values()]
+    rows = [KernelRow(tuple(group), _pattern(group, names or {})) for group in found.values()]
     return sorted(rows, key=together, reverse=True)
 
 
@@ -127,7 +127,7 @@ def _pattern(works: Sequence[Work], names: Mapping[str, str]) -> str:
 
 
 def table(
-    rows: Sequence[Alike],
+    rows: Sequence[KernelRow],
     costs: Mapping[str, KernelCost],
     seconds: Mapping[str, float] | None = None,
     limits: str = "",
@@ -147,7 +147,7 @@ def table(
     placed = any(work.place for work in works)
     launched = any(work.kernel.launch for work in works)
 
-    def cells(row: Alike) -> tuple[Cell, ...]:
+    def cells(row: KernelRow) -> tuple[Cell, ...]:
         first, ids = row.works[0], [work.kernel.instruction for work in row.works]
         own = [costs[id] for id in ids if id in costs]
         times = [seconds[id] for id in ids if seconds and id in seconds]
