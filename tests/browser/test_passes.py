@@ -12,6 +12,7 @@ from jaxlens.render.html.document_html import html
 from tests.support import programs
 from tests.support.browsing import CONTRAST, PAGE
 from tests.support.documents import explore as document
+from tests.support.viewer_pages import choose
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def show(chromium):
         page.evaluate("document.querySelector('.jaxlens').jaxlens.ready.then(() => null)")
         tab = page.locator(".bar [data-key=passes]")
         if tab.count() and tab.get_attribute("aria-pressed") != "true":
-            tab.click(modifiers=["Shift"])
+            choose(page, "source", "optimized", "passes")
         page.wait_for_selector(".passes .slide")
         return page
 

@@ -118,7 +118,7 @@ export class Panes {
     this.all = [...tabs.children].filter((e) => e instanceof HTMLDetailsElement).map((e) => this.pane(e));
     this.tools = create("span", "tools");
     this.steps = stepsOf(this);
-    this.said = create("div", "said", { "aria-live": "polite" });
+    this.said = create("div", "notice", { "aria-live": "polite" });
     this.bar.append(...this.steps.map((step) => step.button));
     if (document.fullscreenEnabled)
       this.tools.append(button("□", "Full screen (Escape leaves)", () => root.requestFullscreen()));
