@@ -155,10 +155,10 @@ def gpt_step(
         )
         return params, first, second, step + 1, value
 
-    key = jax.random.key(0)
+    rng = np.random.default_rng(0)
 
-    def weight(*shape):
-        return 0.02 * jax.random.normal(key, shape)
+    def weight(*shape):  # by NumPy, as JAX would compile a program for each shape
+        return jnp.asarray(0.02 * rng.standard_normal(shape, np.float32))
 
     small = {"qkv bias": 3, "out bias": 1, "up bias": 4, "down bias": 1}
     small |= {f"{norm} {part}": 1 for norm in ("first", "second") for part in ("scale", "offset")}
@@ -179,7 +179,7 @@ def gpt_step(
     }
     if scanned:
         params["layers"] = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params["layers"])
-    zeros = jax.tree.map(jnp.zeros_like, params)
+    zeros = jax.tree.map(lambda w: jnp.asarray(np.zeros(w.shape, w.dtype)), params)
     tokens = jnp.ones((2, length + 1), jnp.int32)
     return train_step, (params, zeros, zeros, jnp.float32(1), tokens)
 
