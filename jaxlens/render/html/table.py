@@ -6,7 +6,7 @@ from itertools import repeat
 from jaxlens.render.document import Findings
 from jaxlens.render.html.marks import attr, escaped, note, prose, style
 from jaxlens.render.html.payload import late_html
-from jaxlens.render.text.document_text import known
+from jaxlens.render.text.document_text import badge
 from jaxlens.report import Cell, Table
 
 _BAR, _LONGEST = "#56b4e980", 6.5  # colour, and em of the longest: as in output.css
@@ -102,8 +102,8 @@ def _parts(cell: Cell) -> Iterator[str]:
 def findings_html(block: Findings) -> str:
     """Sentences, each with the trust in its facts."""
     items = (
-        f"<li{attr('data-id', ' '.join(finding.ids))}>{prose(finding.measured)} "
-        f"<small>{known(finding)}</small></li>"
+        f"<li{attr('data-id', ' '.join(finding.ids))}>{prose(finding.measured)}"
+        f"{badge(finding, True, ' <small>{}</small>')}</li>"
         for finding in block.findings
     )
     return f"<ul class=findings>{''.join(items)}</ul>"

@@ -50,6 +50,12 @@ def known(finding: Finding, times: bool = True) -> str:
     return f"measured, {word}" if times and finding.lead and word != "measured" else word
 
 
+def badge(finding: Finding, times: bool, form: str) -> str:
+    """Returns how a finding is known, in a form; "" for what is counted, as most is."""
+    word = known(finding, times)
+    return "" if word == TRUST["counted"] else form.format(word)
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """Options of the text form.
@@ -192,6 +198,6 @@ def _findings(block: Findings, form: Form) -> list[str]:
     lines: list[str] = []
     for finding in block.findings:
         text = finding.measured if form.times else finding.text
-        sentence = f"- {visible(text)} [{known(finding, form.times)}]"
+        sentence = f"- {visible(text)}{badge(finding, form.times, ' [{}]')}"
         lines += wrap(sentence, form.width, subsequent_indent="  ", break_on_hyphens=False) or ["-"]
     return lines

@@ -9,7 +9,7 @@ import re
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Document, Findings, Fold, Tab, Tabs, walk
-from jaxlens.render.text.document_text import TRUST, Form, cut_lines
+from jaxlens.render.text.document_text import Form, badge, cut_lines
 
 _LINES = 200  # of one block
 # Also of HTML and of GitHub's formulas; "_" but between two letters, where it emphasises nothing.
@@ -32,7 +32,7 @@ def markdown(document: Document, *, full: bool = False) -> str:
     for step in walk(document.blocks, lambda part: full or _opens(part)):
         part = step.part
         if isinstance(part, Findings):
-            found = (f"- {_escaped(f.text)} [{TRUST[f.trust]}]" for f in part.findings)
+            found = (f"- {_escaped(f.text)}{badge(f, False, ' [{}]')}" for f in part.findings)
             parts.append("\n".join(found))
         elif isinstance(part, Fold | Tab):
             if step.move == "enter":

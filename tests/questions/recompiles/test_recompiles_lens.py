@@ -206,7 +206,7 @@ def test_the_line_of_an_error_names_recompiles_first():
 TEXT = """\
 2 compiles
 
-- step compiled 2 times in this cell; 1 of them because x's first axis changed: 2, 1. [counted]
+- step compiled 2 times in this cell; 1 of them because x's first axis changed: 2, 1.
 
 Calls that were not served from JAX's caches
   #  function  called at  what is new in the key     what JAX did

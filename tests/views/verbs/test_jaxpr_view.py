@@ -52,7 +52,7 @@ def test_the_text_of_a_call():
         jit (not jitted, it runs op by op)
 
     - 6 equations (dot_general, broadcast_in_dim, add, custom_jvp_call, ...) in 2 nested
-      bodies and the main one. [counted]
+      bodies and the main one.
 
     jaxpr:
 
