@@ -39,8 +39,8 @@ def badges(address: str) -> str:
 
 
 def written(readme: str, address: str) -> str:
-    """The README with the links of an address."""
-    return MARKED.sub(lambda _: badges(address), readme)
+    """The README with the links of an address; none before there is one."""
+    return MARKED.sub(lambda _: "" if is_placeholder(address) else badges(address), readme)
 
 
 def write(root: Path) -> None:

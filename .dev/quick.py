@@ -1,8 +1,9 @@
 """Passes the tests of what is changed: the packages changed, and those that import them.
 
 A change is what is not committed, or else the last commit. The tests of a package are those of the
-folder in tests/ with its name, and every test that imports a module of it that is changed. Without
-a browser and the libraries of models. What is left out is said.
+folder in tests/ with its name, and every test that imports a module of it that is changed; of a
+room that shows a question that is changed, those that name the question. Without a browser and the
+libraries of models. What is left out is said.
 """
 
 import ast
@@ -58,11 +59,21 @@ def chosen(root: Path, files: set[str]) -> list[str]:
         return any(f"{name}.".startswith(f"{other}.") for name in names for other in new)
 
     users = {module(str(path.relative_to(root))) for path, names in ours.items() if takes(names)}
-    folders = {f"tests/{package(name)}/" for name in new | users if package(name)}
+    own = {package(name) for name in new | users if package(name)}
+    questions = {name for name in own if name.startswith("questions/")}
+    rooms = own - questions if {package(name) for name in new} <= questions else set()
+    asked = {name.removeprefix("questions/") for name in questions}
     paths = {str(path.relative_to(root)): names for path, names in tests.items()}
     kept = {path for path, names in paths.items() if path in files or takes(names)}
-    kept |= {path for path in paths for folder in folders if path.startswith(folder)}
+    kept |= {path for path in paths if _within(path, own - rooms)}
+    for path in paths:
+        if _within(path, rooms) and any(name in (root / path).read_text() for name in asked):
+            kept.add(path)
     return sorted(kept | set(ALWAYS))
+
+
+def _within(path: str, packages: set[str]) -> bool:
+    return any(path.startswith(f"tests/{package}/") for package in packages)
 
 
 def run(root: Path, python: Path) -> int:

@@ -1,11 +1,38 @@
 """jaxlens: every step from a Python function to machine code, visible and linked.
 
-    %load_ext jaxlens
+`%load_ext jaxlens` gives a notebook the magics. In Python a verb takes a function and arguments,
+`jaxlens.explore(f, x)`, or a capture. Nothing is imported before it is used.
 
-gives a notebook `%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`; the same in Python is
-`jaxlens.jaxpr(f, *args)`, `jaxlens.hlo(f, *args)`, `jaxlens.compile(f, *args)` and
-`jaxlens.explore(f, *args)`.
-Names are loaded when first used, so importing jaxlens costs next to nothing.
+Look at a program:
+    jaxpr hlo compile explore   the program at a stage, or at all of them: a View
+    capture load Capture        one program, its stages made when they are read; one from a file
+    side_by_side                programs, or devices, in columns
+    glossary                    what a word of a program means
+
+Ask about it, an Answer each:
+    memory fits                 which line owns the peak; whether it fits a device
+    cost fusion sharding        flops and bytes; what was fused; what travels between devices
+    captured times              arrays that are compiled in; where compile time goes
+    tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
+    first_nan numerics          where a NaN comes from; where digits are lost
+    silent values               what JAX does without a word; what the values hold
+    explain                     why a function cannot be traced
+    Lenses Explorer             all questions, or the viewer, as a widget
+
+Change it:
+    edit without bisect         its text; without a pass or a flag; which one makes it wrong
+    extract reproducer          one instruction alone; a file that needs jax alone
+
+Watch what runs:
+    recompiles watch key        why a call compiled again: RecompileLog, RecompileError
+    arrays timeline             what lives on each device; who waits for whom
+
+Test and record:
+    assert_compiles             a limit of compiles
+    receipt compare             what changed since then
+    record runs sweep           the compiles of a job; of a grid of arguments
+
+`jaxlens.core` is a small JAX to read, `jaxlens.course` the course. What goes wrong is a LensError.
 """
 
 from importlib import import_module
@@ -179,7 +206,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    hidden = {name for name in globals() if name.startswith("__")}
+    return sorted({*hidden, *__all__, "core"})
 
 
 def load_ipython_extension(shell: Any) -> None:

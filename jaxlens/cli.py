@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jaxlens import commands as programs
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, nearest
 
 _OLDEST_JAX = (0, 10, 2)
 
@@ -28,7 +28,7 @@ class Check:
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = argparse.ArgumentParser(prog="jaxlens", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     lab = commands.add_parser("lab", help="put the course into a folder and open it in JupyterLab")
     lab.add_argument("folder", nargs="?", type=Path, default=Path("jaxlens-course"))
     lab.add_argument("--no-open", action="store_true", help="only put the course there")
@@ -36,6 +36,13 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser("course", help="list, check and build the course", add_help=False)
     programs.add(commands)
     words = sys.argv[1:] if argv is None else argv
+    if not words:
+        parser.print_help()
+        return 2
+    if not words[0].startswith("-") and words[0] not in commands.choices:
+        near = nearest(words[0], commands.choices)
+        print(f"jaxlens: no command {words[0]!r}; {near}", file=sys.stderr)
+        return 2
     options = parser.parse_args(words[:1] if words[:1] == ["course"] else words)
     try:
         if options.command == "course":

@@ -3,7 +3,7 @@
 jaxlens record -o runs/a train.py --steps 100
 jaxlens show runs/a                     # or with -o page.html
 jaxlens diff runs/a runs/b
-jaxlens page step.jaxlens               # a saved capture, a dump folder or HLO text, as a page
+jaxlens explore step.jaxlens            # a saved capture, a dump folder or HLO text, as a page
 jaxlens explore train:step --in "f32[8,128]"
 """
 
@@ -53,11 +53,12 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     diff.add_argument("before", type=Path)
     diff.add_argument("after", type=Path)
     diff.set_defaults(run=_diff)
-    page = commands.add_parser("page", help="write a program as a page to share")
-    page.add_argument("file", type=Path, help="a saved capture, a folder of dumps, HLO text")
-    page.set_defaults(run=_page)
-    explore = commands.add_parser("explore", help="write a function's program as a page")
-    explore.add_argument("function", metavar="MODULE:FUNCTION")
+    explore = commands.add_parser("explore", help="write a program as a page to share")
+    explore.add_argument(
+        "program",
+        metavar="PROGRAM",
+        help="a saved capture, a folder of dumps, HLO text; or MODULE:FUNCTION",
+    )
     explore.add_argument(
         "--in", dest="shapes", action="append", default=[], metavar="SHAPES", help="f32[8,128]"
     )
@@ -65,7 +66,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--target", action="append", help="cpu, gpu, tpu:v5e:2x2, gpu:h100; several side by side"
     )
     explore.set_defaults(run=_explore)
-    for command in (show, diff, page, explore):
+    for command in (show, diff, explore):
         command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
 
 
@@ -178,26 +179,30 @@ def _diff(options: argparse.Namespace) -> int:
     return _given(runs(options.before).diff(options.after), options.output)
 
 
-def _page(options: argparse.Namespace) -> int:
-    from jaxlens.api import explore
-    from jaxlens.recorded import opened
-
-    file: Path = options.file
-    return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
-
-
 def _explore(options: argparse.Namespace) -> int:
-    """Writes the page of a function; an error of its own is shown with its own traceback."""
-    name, _, path = options.function.partition(":")
+    """Writes a program's page; an error of a function's own is shown with its own traceback."""
+    file = Path(options.program)
+    name, colon, path = options.program.partition(":")
+    if file.exists() or (file.suffix and not colon):
+        return _opened(file, options)
     if not path or name.endswith(".py"):
         meant = f"{Path(name).stem}:{path or 'step'}"
-        raise OptionError(f"expected MODULE:FUNCTION, got {options.function!r}: {meant}")
+        raise OptionError(f"expected a file or MODULE:FUNCTION, got {options.program!r}: {meant}")
     try:
         return _explored(name, path, options)
     except LensError:
         raise
     except Exception as error:
         return _raised(error)
+
+
+def _opened(file: Path, options: argparse.Namespace) -> int:
+    from jaxlens.api import explore
+    from jaxlens.recorded import opened
+
+    if options.shapes or options.target:
+        raise OptionError(f"--in and --target go with MODULE:FUNCTION; {file} is a program")
+    return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
 
 
 def _explored(name: str, path: str, options: argparse.Namespace) -> int:

@@ -379,7 +379,10 @@ def test_public_names() -> None:
     assert sorted(jaxlens.__all__) == list(jaxlens.__all__)
     for name in jaxlens.__all__:
         assert getattr(jaxlens, name) is not None
-    assert set(jaxlens.__all__) <= set(dir(jaxlens))
+    public = {name for name in dir(jaxlens) if not name.startswith("__")}
+    assert public == {name for name in jaxlens.__all__ if name != "__version__"} | {"core"}
+    words = set(re.findall(r"\w+", jaxlens.__doc__ or ""))
+    assert public <= words, "help(jaxlens) names all of it"
 
 
 def test_import_is_light() -> None:

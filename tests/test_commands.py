@@ -105,7 +105,7 @@ def test_a_recorded_script_runs_as_it_would(script, capsys):
     assert f"page-programs/{other.name}" in page.read_text()
     assert "step" in linked.read_text()
     program = folder / "runs" / "a" / "programs" / f"{linked.stem}.jaxlens"
-    assert main(["page", str(program), "-o", str(folder / "program.html")]) == 0
+    assert main(["explore", str(program), "-o", str(folder / "program.html")]) == 0
     assert "step" in (folder / "program.html").read_text()
 
 
@@ -179,23 +179,25 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
         (
             ["diff", "dumps", "a"],
             "expected the folder of a record, got 'dumps', a folder of XLA's dumps: "
-            "jaxlens page dumps opens its largest program",
+            "jaxlens explore dumps opens its largest program",
         ),
-        (["page", "of_command.py"], "of_command.py is a script, not a program: jaxlens record"),
-        (["explore", "of_command"], "expected MODULE:FUNCTION, got 'of_command'"),
+        (["explore", "of_command.py"], "of_command.py is a script, not a program: jaxlens record"),
+        (["explore", "of_command"], "expected a file or MODULE:FUNCTION, got 'of_command'"),
         (["explore", "of_command:trian"], "of_command has no 'trian'; did you mean 'train'?"),
         (["explore", "of_command:size"], "of_command:size is no function, but a int"),
         (["explore", "nowhere:f"], "no module 'nowhere' here"),
-        (["explore", "of_command.py:train"], "expected MODULE:FUNCTION, got 'of_command.py:train'"),
+        (["explore", "of_command.py:train"], "expected a file or MODULE:FUNCTION, got 'of_com"),
         (["explore", "of_command:train"], "train takes x: give a shape for each"),
-        (["page", "a"], "'a' is the record of a job: jaxlens show a -o page.html"),
-        (["page", "log.json"], "log.json is no program: give the text of an HLO"),
-        (["page", "m.hlo.pb"], "m.hlo.pb is no program: give the text of an HLO"),
-        (["page", "dumps"], "'dumps' has XLA's dumps as protos only: add --xla_dump_hlo_as_text"),
+        (["explore", str(CAPTURES[0]), "--in", "f32[8]"], "--in and --target go with MODULE:"),
+        (["explroe", "a"], "no command 'explroe'; did you mean 'explore'?"),
+        (["explore", "a"], "'a' is the record of a job: jaxlens show a -o page.html"),
+        (["explore", "log.json"], "log.json is no program: give the text of an HLO"),
+        (["explore", "m.hlo.pb"], "m.hlo.pb is no program: give the text of an HLO"),
+        (["explore", "dumps"], "'dumps' has XLA's dumps as protos only: add --xla_dump_hlo_as"),
         (["explore", "of_command:train", "--in", "8xf32"], '--in takes shapes such as "f32[8,128]'),
-        (["page", "none.jaxlens"], "cannot read none.jaxlens: No such file"),
-        (["page", str(CAPTURES[0]), "-o", "a.pdf"], "a view is saved as .html"),
-        (["page", str(CAPTURES[0]), "-o", "no/a.html"], "cannot write no/a.html"),
+        (["explore", "none.jaxlens"], "cannot read none.jaxlens: No such file"),
+        (["explore", str(CAPTURES[0]), "-o", "a.pdf"], "a view is saved as .html"),
+        (["explore", str(CAPTURES[0]), "-o", "no/a.html"], "cannot write no/a.html"),
     ]
     monkeypatch.setattr(sys, "argv", ["jaxlens"])
     for words, message in cases:
@@ -224,7 +226,7 @@ def test_a_function_on_shapes_and_a_saved_capture_become_pages(tmp_path, monkeyp
     (tmp_path / "of_two.py").write_text("def g(x, w): return x @ w")
     assert main(["explore", "of_two:g", "--in", "f32[3,2]", "--in", "f32[2,5]"]) == 0
     assert "f32[2,5]" in (tmp_path / "g.html").read_text()
-    assert main(["page", str(CAPTURES[0])]) == 0
+    assert main(["explore", str(CAPTURES[0])]) == 0
     assert (tmp_path / f"{CAPTURES[0].stem}.html").stat().st_size > 10_000
 
 

@@ -27,6 +27,7 @@ def dev(monkeypatch):
 def test_the_readme_has_the_links_of_the_address_in_pyproject(dev):
     links, readme = dev("links"), (ROOT / "README.md").read_text()
     assert links.written(readme, links.repository(ROOT)) == readme
+    assert "OWNER" not in readme
     other = links.written(readme, "https://github.com/someone/jaxlens")
     assert other.count("github/someone/jaxlens/blob/main/notebooks/00_tour.ipynb") == 1
     assert other.count("gh/someone/jaxlens/main?urlpath=lab/tree/notebooks/00_tour.ipynb") == 1

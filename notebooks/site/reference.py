@@ -32,7 +32,7 @@ _SECTION = re.compile(r"^(Args|Attributes|Options|Returns|Yields|Raises):$", re.
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")  # of a type
 _LISTED = re.compile(r"^- (\w+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
-COMMANDS = ("lab", "record", "show", "diff", "page", "explore", "course")
+COMMANDS = ("lab", "record", "show", "diff", "explore", "course")
 MAGICS: tuple[type[Magics], ...] = (
     ProgramMagics,
     WatchMagics,
@@ -63,6 +63,7 @@ def pages(run: Mapping[str, str]) -> dict[str, str]:
         run: The pages of `howto/` and `gallery/` by name, for the lists of them.
     """
     made = {
+        "use": (HERE / "use.md").read_text("utf-8"),
         "course/contents": course(),
         "howto/index": listed("How to find out", "howto", run),
         "gallery/index": listed("Gallery", "gallery", run),

@@ -115,7 +115,7 @@ def read_job(path: str | os.PathLike[str]) -> JobRecord:
         cure = f"jaxlens record -o {folder} train.py makes one"
         if any(root.glob("module_*")):
             what = "a folder of XLA's dumps"
-            cure = f"jaxlens page {path} opens its largest program"
+            cure = f"jaxlens explore {path} opens its largest program"
         raise CaptureFileError(
             f"expected the folder of a record, got {str(path)!r}, {what}: {cure}"
         )
