@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
-    from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recorded import runs
     from jaxlens.recording import record
     from jaxlens.viewer.side_by_side import side_by_side
@@ -119,7 +118,6 @@ __all__ = [
     "Capture",
     "Explorer",
     "LensError",
-    "Lenses",
     "RecompileError",
     "RecompileLog",
     "View",
@@ -175,7 +173,6 @@ _HOMES = (
         "capture": "jaxlens.capturing",
         "Explorer": "jaxlens.notebook.widgets.explorer",
         "LensError": "jaxlens.errors",
-        "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
         "record": "jaxlens.recording",

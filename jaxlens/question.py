@@ -50,10 +50,10 @@ class Option:
     Attributes:
         name: The verb's keyword; `checkpoint` is `--checkpoint`.
         default: Its default value, which has the option's type.
-        label: Its label in the panel; "" for an option of the magic only.
+        label: A short name; "" for an option of the magic only.
         help: Its help text in `-h`; "" for one that the magic defines itself (`--run`).
         metavar: The name of its value in `-h`; "" for a switch.
-        values: The kind of values that Tab and the panel offer; see `jaxlens.options.option`.
+        values: The kind of values that Tab offers; see `jaxlens.options.option`.
         about: How its answer is known. Giving such an option asks the question.
     """
 
@@ -134,7 +134,7 @@ class Question(Generic[F]):
         values: The kind of values that Tab offers for it.
         options: Its further options.
         kind: The name of its output; by default that of the magic.
-        panel: Its position in the panel and in the README's table; 0 for none.
+        panel: Its position in what Ask lists and in the README's table; 0 for none.
         python: Its Python call, as that table shows it.
         place: Its position among the questions of its magic, in help and in output.
         prepared: Returns the program that a magic shows with it, and may add to its keywords.
@@ -162,7 +162,7 @@ class Question(Generic[F]):
 
     @property
     def choices(self) -> tuple[Option, ...]:
-        """The options that the verb's keywords and the panel have."""
+        """The options that the verb's keywords have."""
         return tuple(option for option in self.options if option.label)
 
     @property

@@ -2,8 +2,8 @@
 
 Those of another package are found by its entry points of the group "jaxlens.questions".
 
-`-h`, Tab, the verbs, the output of `%%compile`, the panel and the table in README.md are made from
-the rows.
+`-h`, Tab, the verbs, the output of `%%compile`, what Ask lists and the table in README.md are made
+from the rows.
 
 Figures are of three kinds everywhere: measured on this machine, reported by XLA for its own
 program, or counted and inferred by jaxlens from the program's text.

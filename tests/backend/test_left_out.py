@@ -70,7 +70,6 @@ THINGS = {
     "HLO text compiled": lambda: jaxlens.capture(cap.hlo.text).optimized.text,
     "StableHLO text": lambda: jaxlens.hlo(cap.stablehlo.text).text(),
     "Explorer": lambda: jaxlens.Explorer(jaxlens.jaxpr(cap)),
-    "Lenses": lambda: jaxlens.Lenses(f, x),
     "magic": lambda: shell("%explore f(x)"),
 }
 lost = {}
@@ -82,7 +81,7 @@ for name, ask in THINGS.items():
         lost[name] = f"{kind}: {error}"
 print(json.dumps(lost))
 """
-WIDGETS = {"Explorer", "Lenses"}
+WIDGETS = {"Explorer"}
 ASSEMBLY = {"asm", "--asm"}
 LEFT_OUT = {
     "capstone": ASSEMBLY,

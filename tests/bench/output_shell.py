@@ -234,7 +234,7 @@ def help_and_tab(out: Any, name: str, options: list[str]) -> None:
         out.write(f"python-{word}", "txt", f"{_signature(value)}\n{inspect.getdoc(value)}")
         if inspect.isclass(value):
             names = [n for n in dir(value) if not n.startswith("_")]
-            if word in ("Lenses", "Explorer"):
+            if word == "Explorer":
                 names = [n for n in vars(value) if not n.startswith("_")]
             out.write(f"names-{word}", "txt", "\n".join(names))
     out.write("all", "txt", "\n".join(jaxlens.__all__))
@@ -340,8 +340,6 @@ def errors(out: Any, name: str, options: list[str]) -> None:
         "watch-nothing": lambda: jaxlens.watch(3),
         "assert-negative": lambda: jaxlens.assert_compiles(-1),
         "no-name": lambda: jaxlens.nothing,
-        "lenses-unknown": lambda: jaxlens.Lenses(f, x).ask("costs"),
-        "lenses-told": lambda: jaxlens.Lenses(f, x).ask("memory", checkpoints=True),
         "program-with-arguments": lambda: jaxlens.capture(jax.jit(f).lower(x), x),
     }
     for name, ask in asked.items():
@@ -352,29 +350,10 @@ def errors(out: Any, name: str, options: list[str]) -> None:
 
 def widgets(out: Any, name: str, options: list[str]) -> None:
     """The state of widgets, and what an `Explorer` answers a page."""
-    import jax
     import output_programs as programs
 
     import jaxlens
 
-    f, args, _ = programs.PROGRAMS["matmul"]()
-    loss = lambda x, w: f(x, w).sum()  # noqa: E731
-    panel = jaxlens.Lenses(jax.grad(loss), *args)
-    state(out, "lenses", panel)
-    for question in (
-        "cost",
-        "memory",
-        "fusion",
-        "captured",
-        "sharding",
-        "ladder",
-        "tape",
-        "receipt",
-        "key",
-    ):
-        out.said(f"lenses-{question}", "txt", lambda: f"{panel.ask(question)}\n{panel.shown}")
-        state(out, f"lenses-{question}", panel)
-    panel.close()
     asks = [
         {"html": True},
         {"lines": {"listing": 0, "from": 0, "to": 50}},
@@ -387,6 +366,8 @@ def widgets(out: Any, name: str, options: list[str]) -> None:
         {"panel": {"graph": 0, "name": "jaxpr"}},
         {"panel": {"graph": 7, "name": "jaxpr"}},
         {"kernel": {"stage": "llvm", "id": "nothing"}},
+        {"question": "cost"},
+        {"question": "costs"},
         {"nothing": 1},
         {},
     ]

@@ -50,12 +50,6 @@ def _(explorer):
     return
 
 
-@app.cell
-def _(jaxlens, step, w, x):
-    jaxlens.Lenses(step, w, x)
-    return
-
-
 if __name__ == "__main__":
     app.run()
 """
@@ -125,11 +119,6 @@ def test_lines_are_those_of_the_file(marimo):
     line = outputs(marimo)[0].locator("[data-pane=source] :text('h = jnp.tanh')").first
     assert str(number) in line.inner_text()
     assert "eqns" in line.inner_text()
-
-
-def test_a_panel_that_marimo_cannot_draw_is_one_line(marimo):
-    text = "jaxlens.Lenses is made of ipywidgets, which marimo does not draw: call a verb there"
-    wait_for(lambda: text in marimo.inner_text("body"), "the line", 20)
 
 
 def test_a_theme_that_changes_reaches_the_frame(marimo):
