@@ -17,7 +17,7 @@ Ask about it, an Answer each:
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
     explain                     why a function cannot be traced
-    Lenses Explorer             all questions, or the viewer, as a widget
+    Explorer                    the viewer as a widget, which asks and answers in place
 
 Change it:
     edit without bisect         its text; without a pass or a flag; which one makes it wrong
