@@ -92,7 +92,8 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     """Shows your lines and every stage below them, linked: point at one, and see what it became.
 
     The panes are your code, the jaxpr and its graph, StableHLO, HLO before, between and after the
-    passes, the kernels, their LLVM IR and machine code. Nothing is executed.
+    passes, what fusion changed, the kernels, their LLVM IR and machine code, cost, memory and
+    times. Nothing is executed.
 
     Args:
         f: A function, or a Capture.
