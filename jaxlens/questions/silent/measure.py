@@ -5,7 +5,8 @@ from the other, so calls with a `mode` in their text are left out, and so is wha
 functions index. A negative index is counted from the end also where `mode` asks to drop or to fill.
 `jax.nn.one_hot` and `lax.switch` index without a gather: by a comparison, and by `clamp`.
 `jnp.bincount` makes 0 of negative numbers by `max`, and what has a `size` scatters to the running
-number of each element that it finds, whose last is how many there are.
+number of each element that it finds, whose last is how many there are; from jax 0.12 on the
+search is one equation, `Nonzero`.
 """
 
 import linecache
@@ -100,6 +101,8 @@ class _Outside(Probe):
         name = site.eqn.primitive.name
         if name in _SLICES:
             given = operands[_SLICES[name] :]
+        elif search := _search(site.eqn):
+            given = (jnp.sum(operands[0] != 0, axis=search["axes"], dtype=jnp.int32),)
         else:
             given = operands[:1] if name in ("eq", "add") else operands[1:2]
         indices = jnp.stack([_int32(x) for x in given])
@@ -182,7 +185,8 @@ def _indexes(eqn: Any) -> bool:
         kinds = "iu" if name == "add" else "iuf"
         alone = name != "add" or _number(eqn.invars[1]) is not None
         return alone and eqn.invars[0].aval.dtype.kind in kinds
-    return name in _SLICES or name == "gather" or name.startswith("scatter")
+    indexes = name in _SLICES or name == "gather" or name.startswith("scatter")
+    return indexes or _search(eqn) is not None
 
 
 def _mode(eqn: Any) -> str:
@@ -194,6 +198,8 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
     name, params, shape = eqn.primitive.name, eqn.params, eqn.invars[0].aval.shape
     if name == "eq":
         return [(eqn.invars[1].aval.size, 1)]
+    if search := _search(eqn):
+        return [(search["size"], 0)]
     if name in ("add", "clamp", "max"):
         return [((_number(eqn.invars[-1]) or 0) + (name == "clamp"), 1)]
     if name == "dynamic_slice":
@@ -212,8 +218,15 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
 
 
 def _sized(eqn: Any) -> bool:
-    """Whether it scatters what a function of JAX's with a `size` finds."""
-    return eqn.primitive.name == "scatter-add" and _called(eqn)[0] in _SIZED
+    """Whether it keeps what a function of JAX's with a `size` finds."""
+    keeps = eqn.primitive.name == "scatter-add" or _search(eqn) is not None
+    return keeps and _called(eqn)[0] in _SIZED
+
+
+def _search(eqn: Any) -> dict[str, Any] | None:
+    """Returns the parameters of `Nonzero`; None for another equation."""
+    operation = eqn.params.get("_prim")
+    return operation.params if type(operation).__name__ == "Nonzero" else None
 
 
 def _number(atom: Any) -> int | None:

@@ -45,6 +45,7 @@ def test_a_planted_fault_is_found_at_its_line(make):
     assert words in fault.sentence
 
 
+@pytest.mark.reads_jax
 @pytest.mark.parametrize(
     ("kind", "words", "f"),
     [("index", *pair) for pair in faulty.INDEX.items()]
