@@ -141,6 +141,7 @@ def test_in_a_narrow_window_outputs_scroll_and_the_page_does_not(show, name):
 @pytest.mark.parametrize("light", [True, False], ids=["light", "dark"])
 def test_a_card_with_all_that_it_has(saved, light):
     page = saved(jaxlens.explore(lambda x: jnp.tanh(x).sum(), jnp.ones(8)).html(), light=light)
+    page.locator(".bar button", has_text="jaxpr").click()
     page.locator(".jaxlens pre:visible b").first.click()
     page.keyboard.press("h")
     page.keyboard.press("h")
