@@ -43,7 +43,7 @@ def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
             tabs.append(jaxpr_tab(subject, full, lines))
         if options.graph or not alone:
             tabs.append(graph_tab(subject, module, options.depth))
-        beside = ("graph", "jaxpr") if is_small(module) else ("jaxpr",)
+        beside = ("jaxpr", "graph") if is_small(module) else ("jaxpr",)
         shown = chained(tabs, open=("source", *beside))
         body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (shown,)
         return [Findings(findings(subject, module)), *body]
