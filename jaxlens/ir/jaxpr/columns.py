@@ -10,6 +10,7 @@ from typing import Any
 from jaxlens.ir.columns import LITERAL, Columns, ColumnsBuilder, Place, Pool, ProgramColumns, blank
 from jaxlens.ir.jaxpr.bodies import JaxprBody
 from jaxlens.ir.jaxpr.frames import Resolver
+from jaxlens.ir.jaxpr.params import printed
 from jaxlens.ir.jaxpr.types import type_of
 
 Description = Callable[[Any], Hashable]
@@ -115,7 +116,7 @@ class _Reader(ColumnsBuilder):
             key = description, literals, len(operands), types_of
             number_of_kind = kind_of(key)
             if number_of_kind is None:
-                self.opcodes.append(eqn.primitive.name)
+                self.opcodes.append(printed(eqn)[0])
                 number_of_kind = self.kinds.number(key)
             kind(number_of_kind)
 

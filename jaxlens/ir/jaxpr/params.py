@@ -58,6 +58,17 @@ def unsaid(name: str, value: Any) -> bool:
     return left_out is not None and left_out(value)
 
 
+def printed(eqn: Any) -> tuple[str, Mapping[str, Any]]:
+    """Returns the name and the parameters of an equation's operation, as JAX prints them.
+
+    From jax 0.12 on those of a class where `call_hi_primitive` calls one (`Nonzero`).
+    """
+    operation = eqn.params.get("_prim")
+    if hasattr(operation, "pp_params"):
+        return type(operation).__name__, operation.pp_params()
+    return eqn.primitive.name, with_counts(eqn)
+
+
 def with_counts(eqn: Any) -> Mapping[str, Any]:
     """Returns an equation's parameters, those of a scan as `num_consts` and `num_carry`.
 

@@ -181,7 +181,7 @@ class _Reader:
         bodies = {self.bodies[id(inner)].name for _, inner in Finder().jaxprs(eqn.params)}
         attrs = self._attrs(eqn).items()
         pairs = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
-        return eqn.primitive.name, *pairs
+        return jaxpr_params.printed(eqn)[0], *pairs
 
     def _node(self, body: JaxprBody, step: int) -> Node:
         region, eqn = self.columns.regions[body.name], body.jaxpr.eqns[step]
@@ -189,7 +189,7 @@ class _Reader:
         first = region.first_result[step]
         return Node(
             body.ids[step],
-            eqn.primitive.name,
+            jaxpr_params.printed(eqn)[0],
             tuple(
                 self._literal(atom)
                 if distance == LITERAL
@@ -223,7 +223,7 @@ class _Reader:
 
     def _attrs(self, eqn: Any) -> dict[str, str]:
         """Parameters as JAX prints them: sorted, some renamed or omitted, a call's name first."""
-        params = jaxpr_params.with_counts(eqn)
+        _, params = jaxpr_params.printed(eqn)
         attrs = {"name": ""} if "name" in params else {}
         if "call_jaxpr" in params and "name" not in params:
             attrs["name"] = callee(params["call_jaxpr"])
