@@ -1,9 +1,8 @@
 """Runs one pytest in several processes: each takes the next file of tests when it is free.
 
-    python .dev/share.py FOLDER [ARGS]
-
-runs pytest, and of what it collects the files that no other process with the same folder has
-taken: a file is taken by creating one of its name there.
+It is a plugin of pytest too, which runs of what is collected the files that no other process has
+taken: a file is taken by creating one of its name in a folder. No frame of it is below a test's:
+JAX would name it as the user's.
 """
 
 import hashlib
@@ -11,10 +10,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+HERE = str(Path(__file__).resolve().parent)
+TAKEN = "JAXLENS_TAKEN"  # the variable that names the folder
 
 
 def run(root: Path, python: Path, arguments: Sequence[str]) -> int:
@@ -24,13 +26,16 @@ def run(root: Path, python: Path, arguments: Sequence[str]) -> int:
     follow at the end.
     """
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
-        command = [str(python), __file__, folder, "-p", "no:cacheprovider", *arguments]
+        plugins = ["-p", "no:cacheprovider", "-p", "share"]
+        command = [str(python), "-m", "pytest", *plugins, *arguments]
+        paths = os.pathsep.join(filter(None, (HERE, os.environ.get("PYTHONPATH"))))
+        env = {**os.environ, "PYTHONPATH": paths, TAKEN: folder}
         quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "errors": "replace"}
         others = [
-            pool.submit(subprocess.run, command, cwd=root, **quiet)
+            pool.submit(subprocess.run, command, cwd=root, env=env, **quiet)
             for _ in range(1, os.cpu_count() or 1)
         ]
-        statuses = [subprocess.run(command, cwd=root).returncode]
+        statuses = [subprocess.run(command, cwd=root, env=env).returncode]
         for other in others:
             print(other.result().stdout, flush=True)
             statuses.append(other.result().returncode)
@@ -66,24 +71,20 @@ class Share:
             if item.path.suffix == ".ipynb":  # a lesson shows what JAX and XLA write
                 item.add_marker("reads_jax")
 
-    def pytest_runtestloop(self, session: Any) -> bool | None:
-        if session.testsfailed or session.config.option.collectonly:
+    def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> bool | None:
+        """Leaves an item of another process out; pytest runs the others as it would."""
+        if self.takes(item.path):
             return None
-        items: Iterator = (item for item in session.items if self.takes(item.path))
-        item = next(items, None)
-        while item is not None:
-            following = next(items, None)
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail:
-                raise session.Failed(session.shouldfail)
-            if session.shouldstop:
-                raise session.Interrupted(session.shouldstop)
-            item = following
+        # What was set up for this item, as for its folder, is left as if it had run.
+        item.session._setupstate.teardown_exact(nextitem)
         return True
 
 
-if __name__ == "__main__":
-    import pytest
-
-    sys.path[0] = os.getcwd()  # as `python -m pytest` has it: nothing here hides a module of tests
-    sys.exit(pytest.main(sys.argv[2:], plugins=[Share(Path(sys.argv[1]))]))
+def pytest_configure(config: Any) -> None:
+    """Registers the share of this process; what a test starts knows nothing of it."""
+    config.pluginmanager.register(Share(Path(os.environ.pop(TAKEN))))
+    sys.path.remove(HERE)
+    rest = os.environ["PYTHONPATH"].removeprefix(HERE).removeprefix(os.pathsep)
+    os.environ["PYTHONPATH"] = rest
+    if not rest:
+        del os.environ["PYTHONPATH"]
