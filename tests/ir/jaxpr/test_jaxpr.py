@@ -25,10 +25,10 @@ from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from tests.ir.check import check
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = jax.ShapeDtypeStruct((8, 4), "float32")
-BINDER = re.compile(r"((?:[a-z_]+:[^\s=]+ )+)= ([a-zA-Z]\w*)")
+BINDER = re.compile(r"((?:[a-z_]+:[^\s=]+ )+)= ([a-zA-Z][\w-]*)")
 
 
 def mlp(x):
