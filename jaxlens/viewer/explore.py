@@ -105,11 +105,12 @@ def _change(facts: ExploreFacts) -> ProgramChange | None:
 
 
 def _is_large(overview: Overview) -> bool:
-    """Whether the memory of the program is worth a sentence above the panes."""
+    """Whether the peak is worth a sentence above the panes; so is why it is unknown."""
     try:
-        return (overview.memory.get().use.peak or 0) >= _PEAK
+        peak = overview.memory.get().use.peak
     except LensError:
-        return True  # the sentence says why
+        return True
+    return peak is None or peak >= _PEAK
 
 
 def _story(
