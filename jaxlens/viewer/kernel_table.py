@@ -18,7 +18,7 @@ from jaxlens.program.sentences import listed, passes
 from jaxlens.report import Cell, Table, amount, barred, duration, total
 
 _NUMBER = re.compile(r"\.\d+$")
-_STEP = re.compile(r"\[[^\]]*\]|\.?[^.\[]+")  # of a pytree's path: "params", "['w']", ".mu"
+_STEP = re.compile(r"\[[^\]\[]*\]|\.?[^.\[]+")  # of a pytree's path: "params", "['w']", ".mu"
 
 
 @dataclass(frozen=True, slots=True)
