@@ -9,11 +9,13 @@ from tests.support import programs
 
 pytestmark = pytest.mark.backend
 
-WHOLE = 112_000  # bytes of HTML, the viewer's scripts and styles in it
-# Of %%explore: every stage and two graphs; assembly differs by some kB between processors.
-EXPLORED = {"mlp_step": 127_000, "scan_rnn": 142_000}
+WHOLE = 114_000  # bytes of HTML, the viewer's scripts and styles in it
+# Of %%explore: every stage, two graphs, the diff, cost, memory and times; assembly differs by some
+# kB between processors.
+EXPLORED = {"mlp_step": 146_000, "scan_rnn": 160_000}
 MOST = 60_000  # bytes beside the scripts and styles, which a page needs once
-LOOPS = 67_000  # the same of %%explore of a scan and its backward pass, through 30 passes
+ALL = 75_000  # the same of %%explore
+LOOPS = 90_000  # of a scan and its backward pass, through 30 passes
 _ASSETS = re.compile(r"<style data-jl=.*?</style>|<script>.*?</script>", re.DOTALL)
 
 
@@ -34,7 +36,7 @@ def test_outputs_stay_small(name: str) -> None:
     assert max(whole for whole, _ in measured.values()) < WHOLE, measured
     assert max(own for _, own in measured.values()) < MOST, measured
     assert whole < EXPLORED.get(name, EXPLORED["scan_rnn"])
-    assert own < (LOOPS if name == "scan_rnn" else MOST)
+    assert own < (LOOPS if name == "scan_rnn" else ALL)
 
 
 def test_flops_that_differ_are_explained_where_they_stand():

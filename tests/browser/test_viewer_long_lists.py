@@ -8,6 +8,7 @@ from jaxlens.render.document import Line, Piece, Tabs
 from jaxlens.render.html import document_html as html_module
 from jaxlens.render.html import payload
 from jaxlens.render.html.document_html import html
+from tests.support.browsing import wait_for
 from tests.support.viewer_pages import a_document, choose, lit, row
 
 LONG = 20_000
@@ -33,6 +34,10 @@ def replaced(document, before, after):
     return replace(document, blocks=tuple(blocks))
 
 
+def rows(page):
+    return page.locator(".long-list [data-n]").all_inner_texts()
+
+
 def in_long_list(page):
     return page.evaluate("document.querySelectorAll('.long-list [data-n]').length")
 
@@ -45,15 +50,14 @@ def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved, mon
     page.wait_for_selector(".long-list [data-n]")
     pane = page.locator("details[data-pane=optimized] .pane-body")
     assert in_long_list(page) < 120
-    last = None
+    last = rows(page)
     for share in (0.3, 0.77, 1):
         pane.evaluate("(e, share) => { e.scrollTop = share * e.scrollHeight }", share)
-        page.wait_for_timeout(50)
+        wait_for(lambda before=last: rows(page) != before, "other rows", 10)
         assert in_long_list(page) < 120
-        seen = page.locator(".long-list [data-n]").all_inner_texts()
-        assert seen != last
-        last = seen
-    assert f"fusion.{LONG - 1} = op{(LONG - 1) % 7}" in "".join(last)
+        last = rows(page)
+    end = f"fusion.{LONG - 1} = op{(LONG - 1) % 7}"
+    wait_for(lambda: end in "".join(rows(page)), "the last row", 10)
     box = page.locator("details[data-pane=optimized] .pane-head").get_by_role("searchbox")
     box.fill("fusion.1234")
     assert page.locator("details[data-pane=optimized] output").inner_text() == "1 of 11"

@@ -239,7 +239,7 @@ def test_markdown_has_versions_and_nothing_in_it_acts():
     assert lines[2].startswith("jaxlens 0.")
     assert lines[4].startswith(
         r"- `x` \* y\_ \<img\> @<!-- -->jit [a\](b) of h_in is "
-        r"\_\_init\_\_, \~\~x\~\~ \&lt; \$x\$. ["
+        r"\_\_init\_\_, \~\~x\~\~ \&lt; \$x\$."
     )
     assert lines[6:] == ["`````text", "a", "````", "b", "`````"]
 

@@ -61,6 +61,7 @@ def test_jupyterlab_that_does_not_trust_the_notebook(saved, chromium, lab):
 def test_notebook(saved, chromium, lab):
     page = chromium.new_page(viewport={"width": 1280, "height": 1400})
     page.goto(f"{lab.url}/notebooks/{NAME}")
+    page.wait_for_selector(".jaxlens .bar")
     found = seen(page.locator(".jaxlens"))
     page.close()
     check("Jupyter Notebook", major("notebook"), found, "the notebook opened in it")
