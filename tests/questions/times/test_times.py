@@ -380,7 +380,7 @@ def test_llvm_s_seconds_by_kernel_are_within_those_of_its_threads() -> None:
     assert set(parts.optimised) == set(parts.generated) == set(kernels)
     # XLA's profiler times LLVM's threads without a word of kernels, and a little more round them.
     busy = sum(llvm(name) for name in kernels)
-    assert 0.5 * parts.llvm < busy < 1.1 * parts.llvm
+    assert 0.5 * parts.llvm < busy <= 1.0001 * parts.llvm
     longest = max(kernels, key=lambda name: len(kernels[name].llvm_before))
     assert longest == max(kernels, key=llvm)
     assert llvm(longest) > 0.6 * busy
