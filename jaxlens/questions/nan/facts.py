@@ -1,6 +1,9 @@
 """The equation that made the first NaN or infinity of a result, and what it is computed from."""
 
+from collections.abc import Sequence
+
 from jaxlens.captures import Capture
+from jaxlens.ir.graph import Value
 from jaxlens.program.lines import owners
 from jaxlens.program.subject import subject_of
 from jaxlens.questions.nan.first_nan import FirstNan, Kind
@@ -23,7 +26,7 @@ def facts(capture: Capture) -> FirstNan:
     run = nonfinite(live)
     walker = Walker(module)
     look = Look(capture, walker, owners(module), run)
-    names = _inputs(capture, len(module.body().parameters))
+    names = _inputs(capture, module.body().parameters)
     kind: Kind = "nan" if run.nan_results else "inf" if run.inf_results else ""
     nan = kind == "nan"
     had = look.kind(nan=nan)
@@ -79,11 +82,12 @@ def facts(capture: Capture) -> FirstNan:
     )
 
 
-def _inputs(capture: Capture, parameters: int) -> list[str]:
+def _inputs(capture: Capture, parameters: Sequence[Value]) -> list[str]:
     names = [leaf.name for leaf in capture.program.inputs]
+    types = [value.type for value in parameters[: len(parameters) - len(names)]]
     captured = [f"{constant.name} (captured)" for constant in capture.constants]
-    if len(captured) + len(names) != parameters:  # it holds some twice, or takes one for itself
-        captured = [f"constant {n}" for n in range(parameters - len(names))]
+    if [constant.type for constant in capture.constants] != types:  # bodies hold some of them
+        captured = [f"constant {n}" for n in range(len(types))]
     return captured + names
 
 

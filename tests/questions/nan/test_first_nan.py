@@ -105,6 +105,20 @@ def in_a_scan(x):
     return jax.lax.scan(lambda c, v: (c, jnp.where(v > 0, v, jnp.sqrt(-v))), 0.0, x)[1]
 
 
+SCALE, OFFSETS = jnp.ones(3), jnp.zeros((4, 3))
+
+
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [
+        (lambda x: jnp.log(OFFSETS) + x * SCALE, "It is computed from OFFSETS (captured)."),
+        (lambda x: jnp.log(x * SCALE - 1), "It is computed from SCALE (captured) and x."),
+    ],
+)
+def test_captured_arrays_that_it_is_computed_from_are_named(f, said):
+    assert any(found.text.startswith(said) for found in jaxlens.first_nan(f, jnp.ones(3)).findings)
+
+
 @pytest.mark.parametrize(
     ("f", "words"),
     [
