@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # %load_ext imports the table, but none of these
     from jaxlens.captures import Capture
     from jaxlens.ir.driver import Run
     from jaxlens.links.links import Links
+    from jaxlens.program.counted import Counted
+    from jaxlens.program.subject import Given
     from jaxlens.render.document import Block
     from jaxlens.render.link_data import Web
     from jaxlens.report import Report
@@ -106,6 +108,28 @@ class Lens(Generic[F]):
         return report_blocks(self.report(facts))
 
 
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """What a question adds to the document of a compiled program, without being asked.
+
+    Attributes:
+        key: Its step of the chain.
+        title: Its label.
+        help: What it shows, in a sentence.
+        report: Sentences, of which those that weigh most stand above the panes, and tables; made
+            on first use, after the compile.
+        is_told: Whether its first sentence is worth a place in the story of `%%explore`.
+        early: Computes what needs no machine code, while XLA generates it.
+    """
+
+    key: str
+    title: str
+    help: str
+    report: Given[Report]
+    is_told: Callable[[], bool] = lambda: True
+    early: Callable[[], object] = lambda: None
+
+
 def jaxpr_web(links: Links, facts: object) -> Web | None:
     """Links the lines of a jaxpr with those of the source."""
     from jaxlens.views.links import weave
@@ -141,6 +165,8 @@ class Question(Generic[F]):
         runs: Whether it runs the program itself where the magic has `--run`.
         several: Returns the view of a question about two programs, from the verb's name, the
             program and the verb's options; None for a question about one.
+        pane: Returns what it adds to a compiled program's document, from the program and its
+            counts; None for nothing.
     """
 
     name: str
@@ -159,6 +185,7 @@ class Question(Generic[F]):
     prepared: Callable[[Capture, dict[str, Any]], Capture] = lambda capture, keywords: capture
     runs: bool = False
     several: Callable[[str, Capture, Any], View] | None = None
+    pane: Callable[[Capture, Given[Counted]], Pane] | None = None
 
     @property
     def choices(self) -> tuple[Option, ...]:

@@ -52,12 +52,6 @@ OUTSIDE = {
 }
 # Rooms that drive JAX, or whose subject it is: the others are there without it. So is `measure`.
 OF_JAX = set("core compat lines call keys stages listen taps jobs course cli".split())
-# What does not follow the three rules yet: a room or a question, and the questions (or the room
-# above it) that it reaches. It only shrinks: the test fails on a row that is no longer needed.
-NOT_TURNED: dict[str, str] = {
-    "questions/compare": "cost",  # which uses sharding
-    "viewer": "cost memory times",
-}
 
 
 def files() -> list[Path]:
@@ -176,8 +170,7 @@ def of_one_question(modules: dict[str, set[str]]) -> set[str]:
 
 def test_a_room_imports_rooms_below_it_and_a_question_what_it_uses() -> None:
     """Rules 1 and 2."""
-    known = {(here, there) for here, row in NOT_TURNED.items() for there in row.split()}
-    assert broken(graph()) == known
+    assert broken(graph()) == set()
     assert of_one_question(graph()) == set()
 
 
@@ -229,7 +222,7 @@ def test_what_measures_is_imported_when_something_is_measured() -> None:
 )
 def test_a_planted_import_is_noticed(here: str, there: str) -> None:
     planted = (room(here), room(there).removeprefix("questions/"))
-    assert planted in broken({**graph(), here: graph()[here] | {there}}) - broken(graph())
+    assert broken({**graph(), here: graph()[here] | {there}}) == {planted}
 
 
 def test_a_module_of_one_question_on_the_floor_is_noticed() -> None:

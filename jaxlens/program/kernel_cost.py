@@ -3,14 +3,20 @@
 A kernel is an instruction that runs by itself: a fusion, a dot, a copy. Its bytes are those that it
 reads and writes without any cache (`ir/hlo/traffic.py`), in each memory of the device: the roofline
 and all sums are of the main memory, and a TPU's VMEM stands beside it.
+
+It takes at least its flops divided by the device's flops per second, and at least its bytes divided
+by the memory bandwidth. The larger of the two is its best possible time. It is an estimate, because
+bytes that come from a cache can move faster.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.facts import Limits
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.flops import PRODUCTS, Done, done
 from jaxlens.ir.hlo.instructions import EXCHANGES, idle
@@ -23,6 +29,7 @@ from jaxlens.program.kernels import fused, inside
 from jaxlens.program.sentences import lines_of
 
 _SILENT = TRIVIAL | CONTROL
+Bound = Literal["memory", "compute", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,29 @@ class KernelCost:
     def intensity(self) -> float | None:
         """Flops per byte; None without known bytes or flops."""
         return self.flops / self.bytes if self.bytes and not self.uncounted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel on the roofline.
+
+    Attributes:
+        kernel: Its flops and bytes.
+        bound: The limit that bounds it; "unknown" for collectives and custom calls.
+        seconds: The best possible time of all its executions.
+        measured: The measured time of all its executions; None where not measured.
+    """
+
+    kernel: KernelCost
+    bound: Bound
+    seconds: float
+    measured: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Flops per second in the measured time, or else in the best possible time."""
+        seconds = self.measured or self.seconds
+        return self.kernel.flops / seconds if seconds else 0.0
 
 
 def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
@@ -230,3 +260,20 @@ def _dtype(type_: Type | None) -> str:
     while type_ is not None and type_.parts:
         type_ = type_.parts[0]
     return type_.dtype if type_ else ""
+
+
+def points(
+    kernels: Sequence[KernelCost], limits: Limits, seconds: Mapping[str, float] | None = None
+) -> tuple[Point, ...]:
+    """Returns the kernels on a roofline, by best possible time, longest first."""
+    unordered = []
+    for kernel in kernels:
+        work = kernel.flops + kernel.transcendentals
+        busy = work / limits.flops(kernel.dtype, kernel.product)
+        moving = (kernel.bytes or 0) / limits.bandwidth
+        bound: Bound = "compute" if busy > moving else "memory"
+        if kernel.unknown or kernel.bytes is None or kernel.travels:
+            bound = "unknown"
+        took = seconds.get(kernel.instruction) if seconds else None
+        unordered.append(Point(kernel, bound, max(busy, moving), took))
+    return tuple(sorted(unordered, key=lambda point: (-point.seconds, point.kernel.instruction)))

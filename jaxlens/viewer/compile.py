@@ -13,16 +13,11 @@ from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.program.call_key import verdict_report
 from jaxlens.program.closed_over import alarm as large_arrays
 from jaxlens.program.counted import Counted
-from jaxlens.program.kernel_cost import KernelCost
+from jaxlens.program.kernel_cost import KernelCost, points
 from jaxlens.program.kernels import Work, tally, what
 from jaxlens.program.published_limits import published
 from jaxlens.program.subject import Given, Subject
-from jaxlens.questions.cost.report import report as cost_report
-from jaxlens.questions.cost.roofline import points
-from jaxlens.questions.memory.report import MemoryFacts
-from jaxlens.questions.memory.report import report as memory_report
-from jaxlens.questions.times.report import alarm as unrolled_loop
-from jaxlens.questions.times.report import stages as stages_report
+from jaxlens.question import Pane
 from jaxlens.render.document import (
     Block,
     Findings,
@@ -41,7 +36,7 @@ from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import chained, machine_pane, pane, stage_pane
 from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
 
-_OF_MEMORY = 2  # findings of the memory report that its pane leaves out: the peak and the sizes
+_OF_PANE = 2  # findings of a question that its pane leaves out: they stand above
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _HEAD = 4  # lines of these in the page; the rest is deflated
 
@@ -59,9 +54,9 @@ class Overview:
         works: The kernels, each with its HLO instructions.
         costs: The flops and bytes of each, by instruction.
         counted: Flops and bytes.
-        memory: The peak and its owners.
         closed_over: Arrays in the function's closure.
         subject: The program.
+        panes: What questions add.
         seconds: Measured seconds of each instruction in a run; None where nothing was measured.
     """
 
@@ -69,9 +64,9 @@ class Overview:
     works: Given[list[Work]]
     costs: Given[Mapping[str, KernelCost]]
     counted: Given[Counted]
-    memory: Given[MemoryFacts]
     closed_over: Given[tuple[Constant, ...] | None]
     subject: Subject
+    panes: tuple[Pane, ...] = ()
     seconds: Mapping[str, float] | None = None
 
     def times(self) -> tuple[Mapping[str, float] | None, str]:
@@ -90,30 +85,37 @@ class Overview:
 
     def compute(self) -> None:
         """Computes first what HLO alone gives, while XLA generates code; then what waits for it."""
-        for facts in (self.counted, self.costs, self.memory, self.works):
+        early = (pane.early for pane in self.panes)
+        for facts in (self.counted.get, self.costs.get, *early, self.works.get):
             with suppress(LensError):
-                facts.get()
+                facts()
+
+    def reports(self) -> list[tuple[Pane, Report]]:
+        """Returns what questions add, each with its report, or with the reason why it has none."""
+        return [(pane, report_or_reason(pane.report.get)) for pane in self.panes]
 
 
 def blocks(overview: Overview, full: bool = False) -> list[Block]:
     """Returns the findings, the times, and the tabs from the user's lines to machine code."""
     subject = overview.subject
     optimized = stage_pane(subject, "optimized", full)
-    loops = report_or_reason(lambda: Report("", unrolled_loop(subject)))
-    arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
     overview.compute()
+    arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
     verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
     works, runs = counted_works(overview)
-    costs = report_or_reason(lambda: cost_report(overview.counted.get()))
-    memory = report_or_reason(lambda: memory_report(overview.memory.get()))
-    general = (*verdict.findings, runs, *loops.findings, *arrays.findings, *costs.findings)
-    above = ranked((*general, *memory.findings))[:MOST]
-    # Those of its findings that neither lead nor answer the question of its pane stay there.
-    inside = [finding for finding in memory.findings[_OF_MEMORY:] if finding not in above]
-    sentences = [f for f in (*general, *memory.findings) if f not in inside]
+    reports = overview.reports()
+    sentences = [*verdict.findings, runs, *arrays.findings]
+    above = ranked((*sentences, *(f for _, report in reports for f in report.findings)))[:MOST]
+    added: dict[str, Tab] = {}
+    for question, report in reports:
+        # Those of its findings that neither lead nor answer its question stay in its pane.
+        inside = tuple(f for f in report.findings[_OF_PANE:] if f not in above)
+        sentences += (f for f in report.findings if f not in inside)
+        shown = tuple(report_blocks(replace(report, findings=inside)))
+        added[question.key] = Tab(question.title, shown, True, question.help, question.key)
     machines: tuple[Machine, ...] = ("llvm", "asm") if works else ()
     most, first = machine.MOST if full else machine.PAGE, costliest(works, overview)
-    more = replace(memory, findings=tuple(inside))
+    seconds = added.pop("time").blocks if "time" in added else ()
     tabs = (
         pane(
             "kernels",
@@ -124,14 +126,12 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
             count=kernel_count(works),
         ),
         source_pane(overview, works),
-        Tab("Cost", tuple(map(TableBlock, costs.tables)), True, key="cost"),
-        Tab("Memory", tuple(report_blocks(more)), True, key="memory"),
+        *added.values(),
         optimized,
         *(machine_pane(subject, works, stage, most, first=first) for stage in machines),
     )
-    seconds = pane("time", lambda: report_blocks(stages_report(subject)), title="Time")
-    shown = chained(tabs, ("kernels", "source", "optimized"), elsewhere="time")
-    return [*leading_blocks(sentences, full), *seconds.blocks, shown]
+    chain = chained(tabs, ("kernels", "source", "optimized"), elsewhere="time")
+    return [*leading_blocks(sentences, full), *seconds, chain]
 
 
 def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False) -> Tab:

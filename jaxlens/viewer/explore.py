@@ -10,9 +10,6 @@ from jaxlens.links.match.instruction_fates import ProgramChange
 from jaxlens.program.fusion_change import again, fusion_sizes
 from jaxlens.program.kernels import Work, tallied
 from jaxlens.program.subject import Subject
-from jaxlens.questions.cost.report import report as cost_report
-from jaxlens.questions.memory.report import report as memory_report
-from jaxlens.questions.times.report import stages as times
 from jaxlens.render.document import Block, Tab
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
@@ -38,10 +35,6 @@ from jaxlens.views.report_blocks import leading_blocks, report_blocks
 # has more, --full all.
 _CODE = 100
 _LARGE = 1_000  # equations
-_PEAK = 1_000_000  # bytes from which the peak is told above the panes
-_COST = "Flops and bytes, by line."
-_MEMORY = "What is in memory when it is most, by line and by value."
-_TIME = "Seconds of each step, measured once."
 _HEAD = 3  # lines of each program in the page as markup; the rest is deflated
 
 
@@ -72,24 +65,22 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
     programs = [*_front(subject, module), *_middle(facts, full)]
     overview.compute()  # what follows waits for the compile's end
     works, runs = compile_view.counted_works(overview)
-    costs = compile_view.report_or_reason(lambda: cost_report(overview.counted.get()))
-    memory = compile_view.report_or_reason(lambda: memory_report(overview.memory.get()))
+    reports = overview.reports()
     tabs = (
         compile_view.source_pane(overview, works, in_text=True),
         *programs,
         *_back(overview, module, works, full),
-        pane("cost", lambda: report_blocks(costs), title="Cost", help=_COST),
-        pane("memory", lambda: report_blocks(memory), title="Memory", help=_MEMORY),
-        pane("time", lambda: report_blocks(times(subject)), title="Time", help=_TIME),
+        *(
+            Tab(question.title, tuple(report_blocks(report)), False, question.help, question.key)
+            for question, report in reports
+        ),
     )
     change = _change(facts)
-    peak = memory.findings[:1] if _is_large(overview) else ()
     sentences = (
         *_story(module, works, runs, change),
         *(jaxpr_view.findings(subject, module)[1:] if module else ()),
         *(again(change) if change else ()),
-        *costs.findings[:1],
-        *peak,
+        *(f for question, report in reports if question.is_told() for f in report.findings[:1]),
     )
     first = "graph" if module and jaxpr_view.is_small(module) else "change"
     shown = chained(tabs, open=("source", first, "optimized"))
@@ -102,15 +93,6 @@ def _change(facts: ExploreFacts) -> ProgramChange | None:
         return facts.change.get()[0]
     except LensError:
         return None
-
-
-def _is_large(overview: Overview) -> bool:
-    """Whether the peak is worth a sentence above the panes; so is why it is unknown."""
-    try:
-        peak = overview.memory.get().use.peak
-    except LensError:
-        return True
-    return peak is None or peak >= _PEAK
 
 
 def _story(

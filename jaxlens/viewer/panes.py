@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from jaxlens.ir.needs import Needs
 from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
 from jaxlens.question import About, Lens, Option, Question, jaxpr_web
-from jaxlens.questions import of_verb
+from jaxlens.questions import of_verb, rows
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
@@ -37,19 +37,19 @@ def overview(capture: Capture) -> Overview:
     from jaxlens.program.kernel_cost import cost_by_instruction
     from jaxlens.program.kernels import works
     from jaxlens.program.subject import Given
-    from jaxlens.questions.memory import report as memory
     from jaxlens.viewer.compile import Overview
 
+    counts = Given(lambda: counted(capture))
     found = Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
         Given(
             lambda: cost_by_instruction(capture.optimized.module, capture.program.target.platform)
         ),
-        Given(lambda: counted(capture)),
-        Given(lambda: memory.facts(capture)),
+        counts,
         Given(lambda: closed_over(capture)),
         _program(capture),
+        tuple(row.pane(capture, counts) for row in rows() if row.pane),
     )
     capture.links.known_fates()  # now, while XLA generates machine code
     return found

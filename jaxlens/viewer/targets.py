@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxlens.questions.memory.report import report as memory_report
 from jaxlens.render.document import Block, Findings, Listing, Tab, TableBlock, Tabs
 from jaxlens.viewer import compile as compile_view
 from jaxlens.viewer.compile import Overview
@@ -73,9 +72,9 @@ def _kernels(number: int, name: str, overview: Overview, verb: str) -> Tab:
 
     def shown() -> list[Block]:
         works, runs = compile_view.counted_works(overview)
-        memory = compile_view.report_or_reason(lambda: memory_report(overview.memory.get()))
+        memory = [r for question, r in overview.reports() if question.key == "memory"]
         ranked = compile_view.costliest(works, overview)
-        sentences = Findings((runs, *memory.findings[:2]))
+        sentences = Findings((runs, *(f for report in memory for f in report.findings[:2])))
         return [sentences, *(_renamed(b, name) for b in compile_view.kernels(ranked, overview))]
 
     help = f"What each kernel for {name} computes, from which lines, and the bytes it moves."

@@ -21,13 +21,11 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
-from jaxlens.program import counted as cost
 from jaxlens.program.figures import FIGURES, Figures, figure_text, read_bounds
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
-from jaxlens.questions.cost import report as cost_report
 from jaxlens.questions.memory import report as memory
-from jaxlens.report import Finding, amount
+from jaxlens.report import Finding, amount, share
 
 _DIGITS = 16
 _FEW, _SENTENCES = 8, 2  # fusions, and findings, in a failed assertion
@@ -269,7 +267,10 @@ class Receipt:
         if name in ("temporaries", "peak", "reserved"):
             findings = memory.report(memory.facts(self.capture)).findings
         elif name == "flops":
-            findings = cost_report.report(cost.counted(self.capture, compiled=False)).findings
+            flops = self._figures.counted
+            lines = sorted(flops.by_line.items(), key=lambda item: -item[1])
+            shares = [f"{line or 'no line'} {share(n, flops.counted)}" for line, n in lines if n]
+            return [f"    {listed(shares)}"]
         return [f"    {finding.text}" for finding in findings[:_SENTENCES]]
 
     def _why(self, name: str) -> list[str]:

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Limits
 from jaxlens.program.counted import NOT_COUNTED, Cost, Counted, counted
-from jaxlens.program.kernel_cost import KernelCost, kernel_costs, memories_of
+from jaxlens.program.kernel_cost import KernelCost, Point, kernel_costs, memories_of, points
 from jaxlens.program.kernels import Work, works
 from jaxlens.program.published_limits import published
 from jaxlens.program.sentences import listed, passes
@@ -28,32 +27,8 @@ from jaxlens.questions.sharding.facts import Sharding, exchanges
 from jaxlens.questions.sharding.report import between
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
 
-Bound = Literal["memory", "compute", "unknown"]
 _ROWS = 20
 _MUCH = 0.05  # share of the bytes from which one kernel is named
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A kernel on the roofline.
-
-    Attributes:
-        kernel: Its flops and bytes.
-        bound: The limit that bounds it; "unknown" for collectives and custom calls.
-        seconds: The best possible time of all its executions.
-        measured: The measured time of all its executions; None where not measured.
-    """
-
-    kernel: KernelCost
-    bound: Bound
-    seconds: float
-    measured: float | None = None
-
-    @property
-    def rate(self) -> float:
-        """Flops per second in the measured time, or else in the best possible time."""
-        seconds = self.measured or self.seconds
-        return self.kernel.flops / seconds if seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -220,23 +195,6 @@ def limits_of(capture: Capture, device: str) -> Limits:
             )
         return published(target.kind)
     return measured
-
-
-def points(
-    kernels: Sequence[KernelCost], limits: Limits, seconds: Mapping[str, float] | None = None
-) -> tuple[Point, ...]:
-    """Returns the kernels on a roofline, by best possible time, longest first."""
-    unordered = []
-    for kernel in kernels:
-        work = kernel.flops + kernel.transcendentals
-        busy = work / limits.flops(kernel.dtype, kernel.product)
-        moving = (kernel.bytes or 0) / limits.bandwidth
-        bound: Bound = "compute" if busy > moving else "memory"
-        if kernel.unknown or kernel.bytes is None or kernel.travels:
-            bound = "unknown"
-        took = seconds.get(kernel.instruction) if seconds else None
-        unordered.append(Point(kernel, bound, max(busy, moving), took))
-    return tuple(sorted(unordered, key=lambda point: (-point.seconds, point.kernel.instruction)))
 
 
 def report(facts: CostFacts) -> Report:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxlens.ir.needs import Needs
-from jaxlens.question import About, Lens, Option, Question
+from jaxlens.question import About, Lens, Option, Pane, Question
 
 if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.program.counted import Counted
+    from jaxlens.program.subject import Given
     from jaxlens.questions.cost.roofline import CostFacts
 
 
@@ -39,6 +42,14 @@ def _cost() -> Lens[CostFacts]:
         lambda links, facts: weave_small(links, facts.both_counts().subject),
         run=lambda facts: facts.run(),
     )
+
+
+def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
+    from jaxlens.program.subject import Given
+    from jaxlens.questions.cost.report import report
+
+    shown = Given(lambda: report(counted.get()))
+    return Pane("cost", "Cost", "Flops and bytes, by line.", shown, early=lambda: counted.get())
 
 
 COST = Question(
@@ -79,6 +90,7 @@ COST = Question(
     python="jaxlens.cost(f, x).flops",
     place=20,
     runs=True,
+    pane=_pane,
 )
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxlens.errors import LensError
 from jaxlens.ir.needs import Needs
-from jaxlens.question import About, Lens, Option, Question
+from jaxlens.question import About, Lens, Option, Pane, Question
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
+    from jaxlens.program.counted import Counted
+    from jaxlens.program.subject import Given
     from jaxlens.questions.memory.fits import FitFacts
     from jaxlens.questions.memory.report import MemoryFacts
+
+_LARGE = 1_000_000  # bytes from which the peak is worth telling
 
 
 def _memory() -> Lens[MemoryFacts]:
@@ -40,6 +45,25 @@ def _memory() -> Lens[MemoryFacts]:
     return Lens(
         with_trials, report, blocks, lambda links, facts: weave_small(links, facts.subject())
     )
+
+
+def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
+    from jaxlens.program.subject import Given
+    from jaxlens.questions.memory.report import facts, report
+
+    found = Given(lambda: facts(capture))
+
+    def is_told() -> bool:
+        """Whether the peak is large, or unknown for a reason."""
+        try:
+            peak = found.get().use.peak
+        except LensError:
+            return True
+        return peak is None or peak >= _LARGE
+
+    help = "What is in memory when it is most, by line and by value."
+    shown = Given(lambda: report(found.get()))
+    return Pane("memory", "Memory", help, shown, is_told, lambda: found.get())
 
 
 MEMORY = Question(
@@ -75,6 +99,7 @@ MEMORY = Question(
     panel=4,
     python="jaxlens.memory(f, x).peak",
     place=30,
+    pane=_pane,
 )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jaxlens.ir.needs import Needs
-from jaxlens.question import About, Lens, Option, Question
+from jaxlens.question import About, Lens, Option, Pane, Question
 
 if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.program.counted import Counted
+    from jaxlens.program.subject import Given
     from jaxlens.questions.times.facts import Times
+    from jaxlens.report import Report
 
 
 def _times() -> Lens[Times]:
@@ -28,6 +33,21 @@ def _times() -> Lens[Times]:
     from jaxlens.questions.times.view import blocks
 
     return Lens(facts, report, blocks)
+
+
+def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
+    from jaxlens.program.subject import Given
+    from jaxlens.questions.times.report import alarm, stages
+
+    loops = Given(lambda: alarm(capture))
+
+    def report() -> Report:
+        """Adds to the seconds, if any step was timed, what a loop in Python costs."""
+        timed = stages(capture)
+        return replace(timed, findings=(*loops.get(), *timed.findings))
+
+    help = "Seconds of each step, measured once."
+    return Pane("time", "Time", help, Given(report), lambda: bool(loops.get()), lambda: loops.get())
 
 
 TIMES = Question(
@@ -63,6 +83,7 @@ TIMES = Question(
     panel=2,
     python="jaxlens.times(f, x)",
     place=80,
+    pane=_pane,
 )
 
 

@@ -10,13 +10,12 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Memory
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.questions.memory import tables
 from jaxlens.questions.memory import view as memory_view
 from jaxlens.questions.memory.buffer_origins import Origins
 from jaxlens.questions.memory.checkpoint import trials
 from jaxlens.questions.memory.donation import donations, option
 from jaxlens.questions.memory.peak import memory_use
-from jaxlens.questions.memory.report import facts
+from jaxlens.questions.memory.report import facts, size_table, types
 from jaxlens.questions.memory.report import report as report_of
 from jaxlens.questions.memory.residuals import saved_in
 from tests.support import fixed_captures as fixed
@@ -204,14 +203,14 @@ def test_what_could_be_donated_is_found_by_type():
 
 def test_a_tuple_among_types_is_counted():
     whole = f"({', '.join(['f32[8]'] * 40)})"
-    assert tables.types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
+    assert types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
         "(40 arrays) and s32[]"
     )
 
 
 @pytest.mark.parametrize(("platform", "said"), [("cpu", True), ("gpu", False), ("tpu", False)])
 def test_xlas_peak_is_in_doubt_on_a_cpu_alone(platform, said):
-    table = tables.size_table(Memory(8, 8, 0, 0, peak=20), platform)
+    table = size_table(Memory(8, 8, 0, 0, peak=20), platform)
     assert ("can be wrong on CPU" in table.rows[-1][2].text) == said
 
 
