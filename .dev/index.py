@@ -21,7 +21,7 @@ _MORE = (  # what has no row of its own
     '| `jaxlens.fits(f, x, device="h100")` |',
     "| Why can it not be traced? | below the traceback of every magic | `jaxlens.explain()` |",
 )
-_CELLS = ("nan", "numerics", "silent", "values")  # have a cell magic of their own
+_CELLS = ("nan",)  # have a cell magic of their own
 
 
 def table(rows: tuple[Any, ...]) -> str:
@@ -36,7 +36,7 @@ def _magics(row: Any) -> str:
     if not row.verb:
         return _ALONE[row.name]
     if row.name in _CELLS:
-        return f"`%%{row.name}`, `%jaxpr --{row.name}`"
+        return f"`%%{row.name}`, `%{row.verb} --{row.name}`"
     value = f" {row.metavar}" if row.metavar else ""
     more = (f"`--{option.name}`" for option in row.options if option.about)
     return ", ".join([f"`%{row.verb} --{row.name}{value}`", *more])

@@ -16,6 +16,7 @@ Ask about it, an Answer each:
     tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
+    check                       these four at once, a sentence each: a View
     explain                     why a function cannot be traced
     Explorer                    the viewer as a widget, which asks and answers in place
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxlens import course
-    from jaxlens.api import compile, explore, glossary, hlo, jaxpr
+    from jaxlens.api import check, compile, explore, glossary, hlo, jaxpr
     from jaxlens.captures import Capture, load
     from jaxlens.capturing import capture
     from jaxlens.errors import LensError, RecompileError
@@ -128,6 +129,7 @@ __all__ = [
     "bytecode",
     "capture",
     "captured",
+    "check",
     "compare",
     "compile",
     "cost",
@@ -165,7 +167,7 @@ __all__ = [
     "without",
 ]
 
-_API = ("compile", "explore", "glossary", "hlo", "jaxpr")
+_API = ("check", "compile", "explore", "glossary", "hlo", "jaxpr")
 _HOMES = (
     {
         "Answer": "jaxlens.views.answer",

@@ -109,6 +109,27 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("explore", f, args, kwargs)
 
 
+def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+    """Runs the call, and says whether its results can be trusted: a sentence for each check.
+
+    It looks for the first NaN, for lost digits, for what JAX does without a word, and at what the
+    values hold. The program is run op by op and compiled, a few times.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments: arrays or numbers.
+        **kwargs: Its keyword arguments; with a Capture, options: `nan`, `numerics`, `silent`,
+            `values`, `at`, `full` (see `%check -h`).
+
+    Returns:
+        A view, computed when it is displayed or read (`str(view)`, `view.html()`).
+
+    Raises:
+        OptionError: There is no such option, or an argument has a shape alone.
+    """
+    return _view("check", f, args, kwargs)
+
+
 def glossary(word: str) -> View:
     """What a word of a program means: for a first meeting, then what an expert wants to know.
 

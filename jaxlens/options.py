@@ -70,6 +70,11 @@ class CompilePanes:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckPanes:
+    """Options of `jaxlens.check`; by default: all checks."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExplorePanes:
     """Options of `jaxlens.explore`; by default: every pane."""
 

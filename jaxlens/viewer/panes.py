@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import make_dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, get_args
 
 from jaxlens.ir.needs import Needs
-from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
+from jaxlens.options import (
+    CheckPanes,
+    CompilePanes,
+    ExplorePanes,
+    HloPanes,
+    JaxprPanes,
+    option,
+)
 from jaxlens.question import About, Lens, Option, Question, jaxpr_web
 from jaxlens.questions import of_verb, rows
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.program.subject import Subject
+    from jaxlens.viewer.check import CheckFacts
     from jaxlens.viewer.compile import Overview
     from jaxlens.viewer.explore import ExploreFacts
     from jaxlens.viewer.hlo import Change, HloFacts
@@ -129,6 +139,16 @@ def _explore() -> Lens[ExploreFacts]:
     )
 
 
+def _check() -> Lens[tuple[CheckFacts, ...]]:
+    from jaxlens.viewer.check import blocks, checks
+
+    return Lens(checks, blocks=blocks, web=jaxpr_web)
+
+
+def _for_checks(capture: Capture) -> Needs:
+    return reduce(or_, (row.needed(capture, {}) for row in of_verb("check")))
+
+
 _HLO_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized")
 _PASSES = About("What did the compiler make of it?")
 PANES: Mapping[str, Question[Any]] = {
@@ -162,6 +182,9 @@ PANES: Mapping[str, Question[Any]] = {
         _explore,
         Needs(passes="fusing"),
     ),
+    "check": Question(
+        "check", About("Can the results be trusted?"), _check, _for_checks, runs=True
+    ),
 }
 """Panes by verb; their options are the verb's own."""
 
@@ -188,5 +211,6 @@ OPTIONS: Mapping[str, type[Any]] = {
     "explore": with_questions(
         ExplorePanes, "show metadata, layouts and every line; nothing folded or cut"
     ),
+    "check": with_questions(CheckPanes, "show every row; nothing folded or cut"),
 }
 """Option dataclasses by verb."""

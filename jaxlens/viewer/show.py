@@ -28,13 +28,16 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
     """Returns the document that a verb shows of a capture.
 
     Args:
-        name: "jaxpr", "hlo", "compile" or "explore".
+        name: "jaxpr", "hlo", "compile", "explore" or "check".
         capture: The program; only `compile` runs it, and only with the option `run`.
         options: The verb's options; if they ask no question, the verb's own panes are shown.
     """
     panes, rest = PANES[name], of_verb(name)
     questions = [question for question in (panes, *rest) if question.is_asked(options)] or [panes]
-    if name == "jaxpr":  # one answer: a question whose output has its own kind goes first
+    if name in (
+        "jaxpr",
+        "check",
+    ):  # one answer: a question whose output has its own kind goes first
         questions = [min(questions, key=lambda question: not question.kind)]
     keywords = {question: question.keywords(options) for question in questions}
     for row, own in keywords.items():
@@ -63,8 +66,8 @@ def asks() -> tuple[Ask, ...]:
 
 
 def _facts(row: Question[F], capture: Capture, options: Mapping[str, Any]) -> F:
-    """Takes the facts of an answer; those of panes are read, and run nothing of the user's."""
-    with paused() if row in PANES.values() else nullcontext():
+    """Takes the facts of an answer; those of most panes are read, and run nothing of the user's."""
+    with paused() if row in PANES.values() and not row.runs else nullcontext():
         return row.lens().facts(capture, **options)
 
 

@@ -295,13 +295,13 @@ def values(options: argparse.Namespace) -> Iterator[Row]:
     )
     compile_only = Seconds(ours.wall - again.wall, ours.cpu - again.cpu)
     yield Row(
-        f"compiles of `%%values` of the {layers} / its compile",
+        f"compiles of `%%check --values` of the {layers} / its compile",
         compile_only.wall / bare.wall,
         "x",
         1.3,
         both(compile_only, bare),
     )
-    what = "a run with the measurements of `%%values`, compiled, of the"
+    what = "a run with the measurements of `%%check --values`, compiled, of the"
     ours, bare = measured_runs(f, args, options.rounds * 5)
     yield Row(f"{what} {layers} / a run", ours.wall / bare.wall, "x", 2, both(ours, bare))
     # Of one that computes more than it moves, as steps do that somebody waits for.

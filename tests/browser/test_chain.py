@@ -115,7 +115,7 @@ def test_ask_finds_a_question_and_says_which_line_answers_it(saved, cap):
     assert "Where does the first NaN come from?" in chosen
     page.keyboard.press("Enter")
     assert not box.is_visible()
-    assert page.get_by_text("run the cell with %%jaxpr --nan").is_visible()
+    assert page.get_by_text("run the cell with %%check --nan").is_visible()
     page.get_by_role("button", name="Ask").click()
     page.keyboard.press("Escape")
     assert not box.is_visible()

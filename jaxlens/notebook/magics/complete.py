@@ -17,7 +17,7 @@ from jaxlens.errors import LensError
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
 
-_VERBS = ("jaxpr", "hlo", "compile", "explore")
+_VERBS = ("jaxpr", "hlo", "compile", "explore", "check")
 _PLAIN = {
     "recompiles": ("-o", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from jaxlens.views.view import View  # not imported by %load_ext
 
 Show = Callable[["View"], None]
-# Questions about what a cell computes, for which the calls above its last statement matter too.
-_OF_A_RUN = ("silent", "nan", "numerics", "values")
 
 
 class Looking:
@@ -375,7 +373,8 @@ class Looking:
             printed.show()
         if after:
             view = replace(view, build=partial(after_run, view.document, self._magic.verb))
-        whole = any(self._magic.show.get(question) for question in _OF_A_RUN)
+        # To what a cell computes the calls above its last statement matter too.
+        whole = self._magic.verb == "check"
         if beside := calls_beside(self._written, call.node, self._names(), whole):
             others = list(dict.fromkeys(short(node) for node in beside))
             looked_at = short(call.node) if call.node is not None else ""

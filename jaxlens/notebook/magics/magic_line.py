@@ -79,7 +79,7 @@ class MagicLine:
 
     Attributes:
         magic: As the user wrote it: "%%jaxpr" or "%jaxpr".
-        verb: "jaxpr", "hlo", "compile" or "explore".
+        verb: "jaxpr", "hlo", "compile", "explore" or "check".
         show: Options of the verb that were given, by field name.
         take: Options of what is captured.
         expression: The text behind the options of a line magic.

@@ -86,7 +86,7 @@ class OutputMagics(Magics):
 
 @magics_class
 class ProgramMagics(OutputMagics):
-    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms."""
+    """`%%jaxpr`, `%%hlo`, `%%compile`, `%%explore` and `%%check`, and their line forms."""
 
     @line_cell_magic
     @no_var_expand
@@ -182,10 +182,30 @@ class ProgramMagics(OutputMagics):
 
     @line_cell_magic
     @no_var_expand
+    @parser_on_use
+    def check(self, line: str, cell: str | None = None) -> Any:
+        """Run the call, and say whether its results can be trusted: a sentence for each check.
+
+        Which equation made the first NaN, which line loses digits, what JAX does without a word
+        (keys used twice, clamped indices, zero gradients), and what the values hold:
+
+            %%check
+            step(params, batch)
+
+            %check --numerics step(params, batch)
+            %check --grad loss(params, x)
+            %check --at e1 loss(params, x)
+
+        In Python:  jaxlens.check(step, params, batch)
+        """
+        return self._look(self.check, line, cell)
+
+    @line_cell_magic
+    @no_var_expand
     def nan(self, line: str, cell: str | None = None) -> Any:
         """Run the call once, and say which equation made the first NaN or infinity, and why.
 
-        It is `%%jaxpr --nan`, and takes the same options:
+        It is `%%check --nan`, and takes the same options:
 
             %%nan
             step(params, batch)
@@ -194,65 +214,10 @@ class ProgramMagics(OutputMagics):
 
         In Python:  jaxlens.first_nan(step, params, batch)
         """
-        return self._ask(self.nan, line, cell)
-
-    @line_cell_magic
-    @no_var_expand
-    def numerics(self, line: str, cell: str | None = None) -> Any:
-        """Run the call op by op, in float64 and compiled, and say which line loses digits.
-
-        It is `%%jaxpr --numerics`, and takes the same options:
-
-            %%numerics
-            step(params, batch)
-
-            %numerics --grad loss(params, x)
-
-        In Python:  jaxlens.numerics(step, params, batch)
-        """
-        return self._ask(self.numerics, line, cell)
-
-    @line_cell_magic
-    @no_var_expand
-    def silent(self, line: str, cell: str | None = None) -> Any:
-        """Say what JAX does without a word: keys used twice, clamped indices, zero gradients.
-
-        It runs the call once, to see its indices, if it indexes anything. It is
-        `%%jaxpr --silent`, and takes the same options:
-
-            %%silent
-            step(params, batch)
-
-            %silent --grad loss(params, x)
-
-        In Python:  jaxlens.silent(step, params, batch)
-        """
-        return self._ask(self.silent, line, cell)
-
-    @line_cell_magic
-    @no_var_expand
-    def values(self, line: str, cell: str | None = None) -> Any:
-        """Run the call once, and say what each line and equation holds: range, zeros, NaN.
-
-        It is `%%jaxpr --values`, and takes the same options. With --at e1 the array that this
-        equation makes is drawn:
-
-            %%values
-            step(params, batch)
-
-            %values --at e1 loss(params, x)
-
-        In Python:  jaxlens.values(step, params, batch), and with options
-        jaxlens.values(jaxlens.capture(step, params, batch), at="e1")
-        """
-        return self._ask(self.values, line, cell)
-
-    def _ask(self, magic: Any, line: str, cell: str | None) -> Any:
-        """Runs `%%jaxpr` with the option of a magic's name, or prints the magic's own help."""
         if line.strip() in ("-h", "--help"):
-            print(cleandoc(magic.__doc__ or ""))
+            print(cleandoc(self.nan.__doc__ or ""))
             return None
-        return self._look(self.jaxpr, f"--{magic.__name__} {line}", cell)
+        return self._look(self.check, f"--nan {line}", cell)
 
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:
         """Runs a magic; returns the value of a line magic's expression."""

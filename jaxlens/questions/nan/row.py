@@ -38,7 +38,7 @@ NAN = Question(
         counted="the way back from a result through equations whose operands had it",
     ),
     _nan,
-    verb="jaxpr",
+    verb="check",
     help="runs it, and says which equation made the first NaN or infinity of a result, and why",
     kind="nan",
     python="jaxlens.first_nan(f, x)",

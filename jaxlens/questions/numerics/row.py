@@ -39,7 +39,7 @@ NUMERICS = Question(
         counted="values that an operation silently converts to a wider type, from the jaxpr",
     ),
     _numerics,
-    verb="jaxpr",
+    verb="check",
     help="runs it op by op, in float64 and compiled: which line loses digits",
     kind="numerics",
     python="jaxlens.numerics(f, x)",

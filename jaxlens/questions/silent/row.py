@@ -36,7 +36,7 @@ SILENT = Question(
         "gradient, and sums in any order, from the jaxpr",
     ),
     _silent,
-    verb="jaxpr",
+    verb="check",
     help="keys used twice, indices out of bounds (runs it), arguments without gradient",
     kind="silent",
     python="jaxlens.silent(f, x)",

@@ -39,7 +39,7 @@ VALUES = Question(
         "stay valid",
     ),
     _values,
-    verb="jaxpr",
+    verb="check",
     help="runs it, and says what the floats of each line and equation hold",
     options=(
         Option(

@@ -1,4 +1,4 @@
-"""The view of `%%values`: what each line and equation held, and the array of one."""
+"""The view of `%%check --values`: what each line and equation held, and the array of one."""
 
 import math
 from collections.abc import Iterator, Sequence

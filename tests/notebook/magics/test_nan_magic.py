@@ -34,8 +34,8 @@ def test_the_line_magic_takes_transforms(run):
     assert "first at index [1]" in ran.shown
 
 
-def test_the_option_of_jaxpr_is_the_same(run):
-    assert run("%jaxpr --nan f(x)").shown == run("%nan f(x)").shown
+def test_the_option_of_check_is_the_same(run):
+    assert run("%check --nan f(x)").shown == run("%nan f(x)").shown
 
 
 def test_shapes_without_data_are_refused_in_one_line(run):
