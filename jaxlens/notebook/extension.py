@@ -18,10 +18,7 @@ from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
-_NAMES = (
-    "jaxpr hlo compile explore nan numerics silent values recompiles timeline arrays "
-    "jaxlens explain"
-).split()
+_NAMES = "jaxpr hlo compile explore check nan recompiles timeline arrays jaxlens explain".split()
 _TEXTS = ("stablehlo", "hlotext")
 _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_TEXTS, *_COURSE)]

@@ -57,8 +57,8 @@ def test_each_option_of_a_magic_has_an_address(verb):
 def test_each_magic_has_a_section():
     named = {name.strip("%") for name in reference.magic_functions()}
     text = (Path(jaxlens.__file__).parent / "notebook" / "extension.py").read_text()
-    lines = re.search(r"_NAMES = \((.*?)\)\.split", text, re.DOTALL)[1]
-    registered = "".join(re.findall(r'"(.*?)"', lines)).split()
+    lines = re.search(r'_NAMES = "(.*?)"\.split', text)[1]
+    registered = lines.split()
     course = re.findall(r'"(\w+)"', re.search(r"_COURSE = \((.*)\)", text)[1])
     texts = re.findall(r'"(\w+)"', re.search(r"_TEXTS = \((.*)\)", text)[1])
     assert named == {*registered, *texts, *course}
