@@ -168,11 +168,11 @@ class Look:
             enter=lambda path: not scope or self.scoped(path, scope),
         )
         steps = 0
-        for spot, path in walked:
+        for value, path in walked:
             steps += bool(path)
             if steps > most:
                 return
-            yield spot, self.walker.nodes[path[-1]] if path else None
+            yield value, self.walker.nodes[path[-1]] if path else None
 
     def untaken(self, path: Path, values: EquationValues) -> str:
         """Returns the line of the `where` that made an operand 0 on the way back; "" for none."""
