@@ -121,8 +121,8 @@ _READERS = {
     "ptx, blanks": lambda n: native.read(
         ".version 8.0\n.visible .entry f()\n{\n mov.u32" + " " * n + "x;\n ret;\n}\n"
     ),
-    "fusion log, blanks": lambda n: fusion_log.read("a {\n b" + " " * n + "x\n}\n"),
-    "fusion log, nested": lambda n: fusion_log.read("a {\n" * n),
+    "fusion log, blanks": lambda n: fusion_log.refusals("a {\n b" + " " * n + "x\n}\n"),
+    "fusion log, nested": lambda n: fusion_log.refusals("a {\n" * n),
 }
 
 

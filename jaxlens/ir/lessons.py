@@ -1,8 +1,12 @@
-"""THE TABLE of lessons: parts, order, what each needs, and how long it takes a reader."""
+"""The lessons: parts, order, what each needs, and how long it takes a reader.
+
+THE TABLE is `lessons.tsv`, a lesson a line.
+"""
 
 import importlib.metadata
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 PARTS = (
@@ -47,147 +51,16 @@ class Lesson:
         return f"{self.number:02}_{'_'.join(letters.split())}"
 
 
-LESSONS = (
-    Lesson(
-        1,
-        0,
-        "One line, five programs",
-        "What is between my line and the processor?",
-        16,
-        (),
-        "000 002 003",
-    ),
-    Lesson(
-        2,
-        0,
-        "A function on stand-ins",
-        "How can JAX see what a function does?",
-        17,
-        (1,),
-        "000 003",
-    ),
-    Lesson(3, 0, "What tracing cannot see", "Which Python is lost on the way?", 17, (2,), "003"),
-    Lesson(4, 0, "Tracing or bytecode", "Does JAX read my source?", 11, (2,), "003"),
-    Lesson(5, 0, "Read a jaxpr", "What does each part of a jaxpr mean?", 19, (2,), "002 003 004"),
-    Lesson(6, 0, "Trees of arrays", "What is an argument to JAX?", 14, (5,), "004"),
-    Lesson(7, 1, "When it compiles", "Which call compiles, and why?", 20, (2, 6), "000 001"),
-    Lesson(
-        8,
-        1,
-        "Static or data",
-        "What belongs to the program, and what to its input?",
-        15,
-        (7,),
-        "000 001 003",
-    ),
-    Lesson(
-        9, 1, "Give the memory back", "Can a step reuse its input's memory?", 13, (7,), "001 002"
-    ),
-    Lesson(
-        10, 2, "A table of rules", "How does JAX differentiate a program?", 20, (5,), "002 003 004"
-    ),
-    Lesson(
-        11, 2, "Wide or tall", "Which way through the chain rule is cheaper?", 17, (10,), "002 003"
-    ),
-    Lesson(
-        12,
-        2,
-        "A batch is not a loop",
-        "What does vmap do to a program?",
-        16,
-        (5, 10),
-        "002 003 004",
-        extra=4,
-    ),
-    Lesson(
-        13, 2, "Stack them", "Does the order of the transforms matter?", 18, (10, 12), "000 003"
-    ),
-    Lesson(
-        14,
-        2,
-        "A rule of your own",
-        "What if the derivative is not what I want?",
-        18,
-        (10,),
-        "004",
-        extra=9,
-    ),
-    Lesson(
-        15,
-        2,
-        "Keep or compute again",
-        "What does the backward pass keep, and must it?",
-        17,
-        (10,),
-        "004",
-        extra=3,
-    ),
-    Lesson(
-        16,
-        3,
-        "Loops that stay loops",
-        "How does a loop get into a program?",
-        20,
-        (3, 10),
-        "004",
-        extra=2,
-    ),
-    Lesson(17, 3, "Sums in a tree", "Which loops can run in parallel?", 15, (16,), "004"),
-    Lesson(18, 4, "Read HLO", "What does XLA get to work on?", 15, (5,), "002"),
-    Lesson(19, 4, "What the passes did", "What becomes of my equations?", 14, (18,), "002"),
-    Lesson(
-        20,
-        4,
-        "What is fused",
-        "What becomes one kernel, and what does that save?",
-        20,
-        (19,),
-        "000 002",
-    ),
-    Lesson(
-        21, 4, "Down to the processor", "What does the processor execute?", 11, (20,), "000 002 003"
-    ),
-    Lesson(
-        22,
-        5,
-        "Flops and bytes",
-        "How much work is it, and which limit does it meet?",
-        17,
-        (20,),
-        "004",
-    ),
-    Lesson(23, 5, "Who owns the memory", "Which line owns the memory peak?", 18, (20,), "002"),
-    Lesson(
-        24,
-        6,
-        "Ahead of time",
-        "Can a program be compiled before it is needed?",
-        20,
-        (7,),
-        "001 002 004",
-    ),
-    Lesson(25, 6, "Nothing is waiting", "Why is my timing wrong?", 13, (7,), "002 004"),
-    Lesson(
-        26,
-        6,
-        "One program, many devices",
-        "Who computes what, and what travels?",
-        17,
-        (12, 20),
-        "000 002 003 004",
-    ),
-    Lesson(27, 6, "Hunting a NaN", "Where does the NaN come from?", 14, (10,), "003"),
-    Lesson(
-        28,
-        6,
-        "Make this step good",
-        "What would you mend first?",
-        19,
-        (9, 16, 20, 23),
-        "000 001 002 003 004",
-    ),
-)
+def _lesson(row: str) -> Lesson:
+    number, part, title, question, minutes, extra, needs, lectures = row.split("\t")
+    before = tuple(map(int, needs.split()))
+    return Lesson(
+        int(number), int(part), title, question, int(minutes), before, lectures, int(extra)
+    )
 
+
+_TABLE = files("jaxlens.ir").joinpath("lessons.tsv").read_text("utf-8")
+LESSONS = tuple(map(_lesson, _TABLE.splitlines()[1:]))
 BY_NUMBER = {lesson.number: lesson for lesson in LESSONS}
 
 

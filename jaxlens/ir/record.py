@@ -35,8 +35,6 @@ class RecordedCompile:
         constants: The arrays that are part of the program, in its order.
         program: Name of the file with its capture, without suffix; "" for none.
         note: Why there is no capture.
-        parts_left_out: Parts of the key that are not in `call.parts`, as there were many.
-        key_digest: Hash of all parts of the key.
         devices: Ids of its devices, in the order of the program's partitions.
     """
 
@@ -49,8 +47,6 @@ class RecordedCompile:
     constants: tuple[RecordedConstant, ...] = ()
     program: str = ""
     note: str = ""
-    parts_left_out: int = 0
-    key_digest: str = ""
     devices: tuple[int, ...] = ()
 
     @property
@@ -72,7 +68,6 @@ class RecordedProcess:
         devices: Its devices: "4 x NVIDIA H200".
         ended: Whether its record was closed: not where it was killed, or still runs.
         seconds: Seconds from the start of the record until this was written, or to the exception.
-        operations: Compiles of JAX's own functions that were called outside of jit, by name.
         trouble: What went wrong with the record, in sentences.
         start: Identity of the job's start, equal in all of its processes; "" where unknown.
         settings: What should be equal in all processes besides the program: versions of "jax",
@@ -89,7 +84,6 @@ class RecordedProcess:
     devices: str = ""
     ended: bool = False
     seconds: float = 0.0
-    operations: Mapping[str, int] = field(default_factory=dict)
     trouble: tuple[str, ...] = ()
     start: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from jaxlens.ir import graph
+from jaxlens.ir.columns import ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
 from jaxlens.links.atoms import Atoms
+from jaxlens.links.name_stack import around_calls, transforms
 
 Stack = tuple[Span, ...]
 
@@ -37,6 +39,66 @@ class Stacks:
     atoms: tuple[tuple[Stack, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The equations of one place in one body.
+
+    Attributes:
+        local: Their frames within the body, innermost first.
+        around: The stacks of the body's calls; an empty one for the program's own.
+        stacks: Their call stacks, both joined: more than one if the body has several calls.
+        made: The transforms that produced them, outermost first.
+    """
+
+    local: Stack
+    around: tuple[Stack, ...]
+    stacks: tuple[Stack, ...]
+    made: tuple[str, ...]
+
+
+def groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
+    """Returns the group of each place of each body: an unrolled program has few places."""
+    calls: defaultdict[str, list[Group]] = defaultdict(list)
+    ends: defaultdict[str, set[Stack]] = defaultdict(set)
+    around: dict[str, tuple[str, ...]] = {}
+    found: dict[tuple[str, int], Group] = {}
+    for name, region in program.regions.items():  # callers before callees
+        outside = (stack for group in calls[name] for stack in group.stacks)
+        bodies = tuple(dict.fromkeys(islice(outside, MOST))) or ((),)
+        cut: dict[Stack, Stack] = {}
+        for n in dict.fromkeys(region.place):
+            place = program.places[n]
+            if place.spans not in cut:
+                cut[place.spans] = _within(place.spans, ends[name])
+            local = cut[place.spans]
+            stacks = tuple(dict.fromkeys(local + outer for outer in bodies))
+            made = (*around.get(name, ()), *transforms(place.scope))
+            found[name, n] = Group(local, bodies, stacks, tuple(dict.fromkeys(made)))
+        for step, inner in region.calls.items():
+            n, opcode = region.place[step], program.opcodes[region.kind[step]]
+            for callee in inner:
+                calls[callee].append(found[name, n])
+                ends[callee].add(program.places[n].spans)
+                around.setdefault(callee, around_calls(found[name, n].made, opcode))
+    return found
+
+
+def by_equation(jaxpr: Module) -> dict[str, Group]:
+    """Returns the group of each equation."""
+    program = columns(jaxpr)
+    found = groups(program)
+    return {
+        ident: found[name, n]
+        for name, region in program.regions.items()
+        for ident, n in zip(region.ids, region.place, strict=True)
+    }
+
+
+def equation_transforms(jaxpr: Module) -> dict[str, tuple[str, ...]]:
+    """Returns the transforms that produced each equation, those of the calls around it first."""
+    return {ident: group.made for ident, group in by_equation(jaxpr).items() if group.made}
+
+
 def owner(stack: Stack) -> Span | None:
     """Returns the innermost line outside libraries, or else the innermost line."""
     return graph.owner(stack)
@@ -44,17 +106,17 @@ def owner(stack: Stack) -> Span | None:
 
 def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
     """Returns the stacks of all equations and atoms; equal stacks are mostly one object."""
-    local, around = _frames(jaxpr)
+    of = by_equation(jaxpr)
     number = {path[0]: n for n, path in enumerate(atoms.paths) if len(path) == 1}
     memo: dict[tuple[int, ...], tuple[Stack, ...]] = {}  # by identity: hashing a stack is slow
 
     def stacks_of(path: Sequence[str]) -> tuple[Stack, ...]:
         """Returns the stacks of the last equation of a path of calls."""
-        outside = around[path[0]]
-        key = (id(outside), *[id(local[equation]) for equation in path])
+        around = of[path[0]].around
+        key = (id(around), *[id(of[equation].local) for equation in path])
         if key not in memo:
-            frames = tuple(span for equation in reversed(path) for span in local[equation])
-            memo[key] = tuple(dict.fromkeys(frames + outer for outer in outside))
+            frames = tuple(span for equation in reversed(path) for span in of[equation].local)
+            memo[key] = tuple(dict.fromkeys(frames + outer for outer in around))
         return memo[key]
 
     stacks_of_atoms = []
@@ -65,35 +127,10 @@ def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
         if len(parts) != 1:
             parts = [tuple(dict.fromkeys(chain.from_iterable(parts)))]
         stacks_of_atoms += parts
-    return Stacks({id: stacks_of((id,))[0] for id in local}, tuple(stacks_of_atoms))
+    return Stacks({id: group.stacks[0] for id, group in of.items()}, tuple(stacks_of_atoms))
 
 
-def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...]]]:
-    """Returns each equation's frames within its body, and the stacks of that body's calls."""
-    callers: defaultdict[str, list[str]] = defaultdict(list)
-    ends: defaultdict[str, set[Stack]] = defaultdict(set)
-    local: dict[str, Stack] = {}
-    around: dict[str, tuple[Stack, ...]] = {}
-    for region in jaxpr.regions.values():  # callers before callees
-        outer = (local[c] + rest for c in callers[region.name] for rest in around[c])
-        bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
-        cut: dict[Stack, Stack] = {}
-        cuts: dict[int, tuple[Stack, Stack]] = {}  # the whole stack and the cut one, by identity
-        for node in region.nodes:
-            spans = node.spans
-            if id(spans) not in cuts:
-                if spans not in cut:
-                    cut[spans] = within(spans, ends[region.name])
-                cuts[id(spans)] = spans, cut[spans]
-            local[node.id] = cuts[id(spans)][1]
-            around[node.id] = bodies
-            for name in node.regions:
-                callers[name].append(node.id)
-                ends[name].add(spans)
-    return local, around
-
-
-def within(stack: Stack, ends: set[Stack]) -> Stack:
+def _within(stack: Stack, ends: set[Stack]) -> Stack:
     """Returns a stack without the frames of a call of its body, which it ends in."""
     for start in range(len(stack)):
         if stack[start:] in ends:

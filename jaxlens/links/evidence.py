@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from itertools import chain
 
 from jaxlens.links.atoms import Path
+from jaxlens.links.heirs import fixed_nodes, makers
 from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
 from jaxlens.links.linked import Linked
 from jaxlens.links.live_equations import live_equations
@@ -222,16 +223,9 @@ class Evidence:
     @cached_property
     def constant(self) -> set[str]:
         """Ops that depend only on constants."""
-        ops: set[str] = set()
-        for region in self.linked.modules["stablehlo"].regions.values():
-            values: set[str] = set()
-            for node in region.nodes:
-                if node.opcode == "stablehlo.constant" or (
-                    node.operands and not node.regions and values.issuperset(node.operands)
-                ):
-                    ops.add(node.id)
-                    values.update(value.name for value in node.results)
-        return ops
+        regions = self.linked.modules["stablehlo"].regions.values()
+        found = (fixed_nodes(r.nodes, makers(r), ("constant",)) for r in regions)
+        return set(chain.from_iterable(found))
 
     def gone(self, ops: Sequence[str]) -> str:
         """Returns the instruction before optimisation that defines the result of ops, or ""."""

@@ -9,10 +9,10 @@ value numbers in HLO before optimisation, and by the operands of StableHLO.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.match.numbered import NumberedModule
 
 Atoms = Mapping[str, tuple[int, ...]]
@@ -29,7 +29,8 @@ def merged(before: NumberedModule, own: Atoms, carriers: Carriers) -> Iterator[t
         carriers: The instructions of the later program.
     """
     # One constant serves a whole program: it would link all lines that have a 0.
-    fixed = _fixed(before.nodes.values(), {id: node.operands for id, node in before.nodes.items()})
+    operands = {id: node.operands for id, node in before.nodes.items()}
+    fixed = fixed_nodes(before.nodes.values(), operands)
     groups: list[Sequence[Node]] = []
     for equal in (nodes for body in before.bodies.values() for nodes in body.values()):
         opcodes = dict.fromkeys(node.opcode for node in equal if node.id not in fixed)
@@ -56,12 +57,9 @@ def folded(program: Module, ops: Atoms, carriers: Carriers) -> Iterator[tuple[st
         carriers: The instructions of the later program.
     """
     for region in program.regions.values():
-        makers = {value.name: node for node in region.nodes for value in node.results}
-        operands = {
-            node.id: [makers[name].id if name in makers else "" for name in node.operands]
-            for node in region.nodes
-        }
-        fixed, nodes = _fixed(region.nodes, operands), {node.id: node for node in region.nodes}
+        operands = makers(region)
+        fixed = fixed_nodes(region.nodes, operands)
+        nodes = {node.id: node for node in region.nodes}
         gone = {id for id in fixed if not any(map(carriers.get, ops.get(id, ())))}
         for reader in region.nodes:
             kept = (node for atom in ops.get(reader.id, ()) for node in carriers[atom])
@@ -80,12 +78,22 @@ def folded(program: Module, ops: Atoms, carriers: Carriers) -> Iterator[tuple[st
                         yield from product(heirs, ops.get(id, ()))
 
 
-def _fixed(nodes: Iterable[Node], operands: Mapping[str, Sequence[str]]) -> set[str]:
+def makers(region: Region) -> dict[str, list[str]]:
+    """Returns the ids of what makes each node's operands, "" for a parameter."""
+    maker = {value.name: node.id for node in region.nodes for value in node.results}
+    return {node.id: [maker.get(name, "") for name in node.operands] for node in region.nodes}
+
+
+def fixed_nodes(
+    nodes: Iterable[Node],
+    operands: Mapping[str, Sequence[str]],
+    constants: Collection[str] = ("constant", "iota"),
+) -> set[str]:
     """Returns the ids of what depends on constants alone; operands come before their readers."""
     found: set[str] = set()
     for node in nodes:
-        is_constant = node.opcode.rpartition(".")[2] in ("constant", "iota")
-        makers = operands[node.id]
-        if is_constant or (makers and not node.regions and found.issuperset(makers)):
+        is_constant = node.opcode.rpartition(".")[2] in constants
+        made = operands[node.id]
+        if is_constant or (made and not node.regions and found.issuperset(made)):
             found.add(node.id)
     return found

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.jaxpr.bodies import operand, running
+from jaxlens.ir.jaxpr.bodies import loop_parts, operand, running
 from jaxlens.ir.jaxpr.refs import READS, WRITES
 
 Place = tuple[str, str]
@@ -160,25 +160,16 @@ class ValueFlow:
         """Yields the variables that bind a body's parameter in one call of the body."""
         index, body = self.places[value], self.regions[value[0]]
         testing = node.opcode == "while" and value[0] == node.regions[-1]
-        constants = _number(node, "cond_nconsts") if testing else 0
+        parts = loop_parts(node)
+        first = parts.tests if testing else parts.consts
         # Operands are counted from the end, where a body's parameters have the same order.
-        place = index if index < constants else operand(node, index, len(body.parameters))
+        place = index if testing and index < first else operand(node, index, len(body.parameters))
         if -len(node.operands) <= place < len(node.operands):
             yield region.name, node.operands[place]
-        first, carry = 0, 0  # the parameters that a loop carries
-        if node.opcode == "scan":
-            first, carry = _number(node, "num_consts"), _number(node, "num_carry")
-        elif node.opcode == "while":
-            first, carry = len(body.parameters) - len(node.results), len(node.results)
         looped = self.regions[running(node)[0]]
-        if first <= index < first + carry and index - first < len(looped.results):
+        if first <= index < first + parts.carry and index - first < len(looped.results):
             yield looped.name, looped.results[index - first]
 
 
 def _number_of(node: Node) -> int:
     return int(node.id[1:])  # in the order of execution, bodies in place
-
-
-def _number(node: Node, name: str) -> int:
-    text = node.attrs.get(name, "")
-    return int(text) if text.isdigit() else 0

@@ -64,25 +64,6 @@ def transforms(scope: str) -> tuple[str, ...]:
     return tuple(wrappers)
 
 
-def equation_transforms(jaxpr: Module) -> dict[str, tuple[str, ...]]:
-    """Returns the transforms that produced each equation, those of the calls around it first."""
-    around: dict[str, tuple[str, ...]] = {}
-    transforms_of: dict[str, tuple[str, ...]] = {}
-    memo: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
-    for region in jaxpr.regions.values():  # callers before callees
-        outer = around.get(region.name, ())
-        for node in region.nodes:
-            key = node.scope, outer
-            if key not in memo:
-                memo[key] = tuple(dict.fromkeys((*outer, *transforms(node.scope))))
-            inner = memo[key]
-            if inner:
-                transforms_of[node.id] = inner
-            for name in node.regions:
-                around.setdefault(name, around_calls(inner, node.opcode))
-    return transforms_of
-
-
 def around_calls(transforms: tuple[str, ...], opcode: str) -> tuple[str, ...]:
     """Returns the transforms around an equation's bodies: its own, and itself if it is one."""
     kind = _NAMES.get(opcode)

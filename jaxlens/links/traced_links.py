@@ -1,12 +1,10 @@
 """Call stacks and transforms of the equations of a traced program, by groups of equations.
 
 An unrolled program has thousands of equations at some hundred places, so each place of each body
-is computed once. The results equal those of `call_stacks.stacks` and
-`name_stack.equation_transforms` for each equation.
+is computed once.
 """
 
 from array import array
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress, count, islice, pairwise
@@ -15,21 +13,7 @@ from operator import ne
 from jaxlens.ir.columns import ProgramColumns, columns
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.bodies import Ids
-from jaxlens.links.call_stacks import MOST, Stack, within
-from jaxlens.links.name_stack import around_calls, transforms
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The equations of one place in one body.
-
-    Attributes:
-        stacks: Call stacks, innermost line first: more than one if the body has several calls.
-        made: The transforms that produced them, outermost first.
-    """
-
-    stacks: tuple[Stack, ...]
-    made: tuple[str, ...]
+from jaxlens.links.call_stacks import Group, groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +45,7 @@ def traced(module: Module) -> TracedLinks | None:
         for start, stop in pairwise([*starts, len(places)]):
             runs.append(stop - start)
             runs.append(numbers.setdefault((name, places[start]), len(numbers)))
-    groups = _groups(program)
-    return TracedLinks(runs, tuple(map(groups.__getitem__, numbers)))
+    return TracedLinks(runs, tuple(map(groups(program).__getitem__, numbers)))
 
 
 def _stretches(program: ProgramColumns) -> list[tuple[str, Sequence[int]]] | None:
@@ -98,29 +81,3 @@ def _numbered(ids: Sequence[str]) -> Ids | None:
             return None
         numbers.run_on(int(id[1:]), 1)
     return numbers
-
-
-def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
-    """Returns the group of each place of each body; callers come before callees."""
-    calls: defaultdict[str, list[tuple[Stack, tuple[Stack, ...]]]] = defaultdict(list)
-    ends: defaultdict[str, set[Stack]] = defaultdict(set)
-    around: dict[str, tuple[str, ...]] = {}
-    groups: dict[tuple[str, int], Group] = {}
-    for name, region in program.regions.items():
-        outer = (stack + rest for stack, bodies in calls[name] for rest in bodies)
-        bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
-        local: dict[int, Stack] = {}
-        for n in dict.fromkeys(region.place):
-            place = program.places[n]
-            local[n] = within(place.spans, ends[name])
-            stacks = tuple(dict.fromkeys(local[n] + rest for rest in bodies))
-            names = (*around.get(name, ()), *transforms(place.scope))
-            groups[name, n] = Group(stacks, tuple(dict.fromkeys(names)))
-        for step, inner in region.calls.items():
-            n = region.place[step]
-            opcode = program.opcodes[region.kind[step]]
-            for callee in inner:
-                calls[callee].append((local[n], bodies))
-                ends[callee].add(program.places[n].spans)
-                around.setdefault(callee, around_calls(groups[name, n].made, opcode))
-    return groups

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens import compat
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.taps.executions import CALLS, Path
-from jaxlens.taps.refs import makes_ref
+from jaxlens.taps.refs import LITERAL, makes_ref
 
-_LITERAL = compat.extend("core", "Literal")
 _LONG = 32  # equations of a piece
 _SHORT = 8  # equations of a piece that is worth a cut
 _BYTES = 1 << 28  # of a piece's values, which are in memory at once
@@ -108,7 +106,7 @@ def open_calls(closed: Any, path: Path, known: dict[int, JaxprBody]) -> OpenedJa
             consts[number] = closed.consts[index]
 
         def number_of(atom: Any) -> int | WrittenOperand:
-            return WrittenOperand(atom.val) if isinstance(atom, _LITERAL) else numbers[id(atom)]
+            return WrittenOperand(atom.val) if isinstance(atom, LITERAL) else numbers[id(atom)]
 
         for eqn, ident in zip(jaxpr.eqns, known[id(jaxpr)].ids, strict=True):
             operands = tuple(map(number_of, eqn.invars))

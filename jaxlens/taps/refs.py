@@ -1,21 +1,36 @@
-"""Refs of a program that is run with measurements, on copies: none of the user's is written.
+"""Executes equations by themselves; refs are copies, so that none of the user's is written.
 
 A ref cannot leave what is compiled. So an equation that makes one is executed by itself, and the
 pieces of the program take the ref as an argument.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jaxlens import compat
 from jaxlens.compat.arrays import is_ref
+
+LITERAL: Any = compat.extend("core", "Literal")
 
 
 def makes_ref(eqn: Any) -> bool:
     """Whether an equation has a ref as result."""
     return any(is_ref(var.aval) for var in eqn.outvars)
+
+
+def value_of(atom: Any, values: dict[int, Any]) -> Any:
+    """Returns the value of an operand, of values by the identity of their variables."""
+    return atom.val if isinstance(atom, LITERAL) else values[id(atom)]
+
+
+def evaluate(eqns: Iterable[Any], values: dict[int, Any]) -> None:
+    """Executes equations on values, and adds their results to them."""
+    for eqn in eqns:
+        results = bind(eqn, [value_of(atom, values) for atom in eqn.invars])
+        values.update(zip(map(id, eqn.outvars), results, strict=True))
 
 
 def bind(eqn: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:

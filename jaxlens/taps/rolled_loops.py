@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Loop
+from jaxlens.taps.refs import LITERAL, bind, evaluate, value_of
 
 _KEY: Any = jax.dtypes.prng_key
-_LITERAL = compat.extend("core", "Literal")
 
 
 def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Loop]) -> list[Any]:
@@ -118,7 +117,7 @@ def _read(plan: _Plan, atoms: Sequence[Any]) -> tuple[str, Any]:
     if an earlier one does. Early iterations cannot tell, since they read values from before the
     loop: in `x = x @ w`, the first iteration reads an input and the last one an earlier `x`.
     """
-    last = None if isinstance(atoms[-1], _LITERAL) else plan.sources.get(id(atoms[-1]))
+    last = None if isinstance(atoms[-1], LITERAL) else plan.sources.get(id(atoms[-1]))
     if last is not None:
         delay = plan.count - 1 - last[0] // plan.size
         source = last[0] % plan.size, last[1]
@@ -149,7 +148,7 @@ def _slot(plan: _Plan, atoms: Sequence[Any], source: tuple[int, int], delay: int
 
 
 def _equal_literals(atoms: Sequence[Any]) -> bool:
-    if not all(isinstance(atom, _LITERAL) for atom in atoms):
+    if not all(isinstance(atom, LITERAL) for atom in atoms):
         return False
     values = [np.asarray(atom.val) for atom in atoms]
     return all(v.dtype == values[0].dtype and np.array_equal(v, values[0]) for v in values)
@@ -173,11 +172,11 @@ def rolled_body(body: Any, plans: Sequence[_Plan], remat: bool = False) -> Calla
         values = _Values(zip(map(id, inputs_of(body)), inputs, strict=True))
         at = 0
         for plan in plans:
-            _evaluate(body.eqns[at : plan.first], values)
+            evaluate(body.eqns[at : plan.first], values)
             _scan(body, plan, values, remat)
             at = plan.stop
-        _evaluate(body.eqns[at:], values)
-        return [_value(atom, values) for atom in body.outvars]
+        evaluate(body.eqns[at:], values)
+        return [value_of(atom, values) for atom in body.outvars]
 
     return function
 
@@ -199,28 +198,12 @@ class _Values(dict[int, Any]):
         return self[key]
 
 
-def _value(atom: Any, values: _Values) -> Any:
-    return atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
-
-
-def _evaluate(eqns: Sequence[Any], values: _Values) -> None:
-    for eqn in eqns:
-        results = _bind(eqn, [_value(atom, values) for atom in eqn.invars])
-        values.update(zip(map(id, eqn.outvars), results, strict=True))
-
-
-def _bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    with eqn.ctx.manager:
-        results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
-    return results if eqn.primitive.multiple_results else [results]
-
-
 def _scan(body: Any, plan: _Plan, values: _Values, remat: bool) -> None:
     """Runs a loop as a scan, and adds its results to `values`."""
     # The eqns of the last iteration: the first may have Python scalars where others have arrays.
     eqns = body.eqns[plan.stop - plan.size : plan.stop]
     before = [
-        _as_carried(_value(atom, values), aval)
+        _as_carried(value_of(atom, values), aval)
         for (atom, _), aval in zip(plan.carry, _carried_avals(eqns, plan), strict=True)
     ]
     stacked = [_stacked(atoms, values) for atoms in plan.each]
@@ -234,7 +217,7 @@ def _scan(body: Any, plan: _Plan, values: _Values, remat: bool) -> None:
             if kind == "own":
                 return results[source[0]][source[1]]
             if kind == "same":
-                return _value(source, values)
+                return value_of(source, values)
             return carry[source] if kind == "carry" else xs[source]
 
         for n, eqn in enumerate(eqns):
@@ -242,7 +225,7 @@ def _scan(body: Any, plan: _Plan, values: _Values, remat: bool) -> None:
             if n in starts:
                 results.append([_at(eqn, operands, list(starts[n]))])
             else:
-                results.append(_bind(eqn, operands))
+                results.append(bind(eqn, operands))
         after = [carry[m] if at < 0 else results[at][m] for _, (at, m) in plan.carry]
         after = [_like(new, old) for new, old in zip(after, carry, strict=True)]
         return after, [results[at][m] for at, m in plan.later]
@@ -295,7 +278,7 @@ def _stacked(atoms: Sequence[Any], values: _Values) -> Any:
     """
     elements = [element for atom in atoms if (element := values.stacks.get(id(atom)))]
     if len(elements) < len(atoms) or any(e[0] is not elements[0][0] for e in elements):
-        return jnp.stack([_value(atom, values) for atom in atoms])
+        return jnp.stack([value_of(atom, values) for atom in atoms])
     whole, order = elements[0][0], [index for _, index in elements]
     if len(order) == len(whole) and order == sorted(order):
         return whole

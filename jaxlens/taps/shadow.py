@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlens import compat
 from jaxlens.compat.arrays import fresh, is_ref
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
@@ -21,9 +20,8 @@ from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
 from jaxlens.taps.equation_errors import BITS, DotRounding, RoundingExecution
 from jaxlens.taps.executions import CALLS, LOOPS, Path
-from jaxlens.taps.refs import bind, makes_ref
+from jaxlens.taps.refs import LITERAL, bind, evaluate, makes_ref
 
-_LITERAL = compat.extend("core", "Literal")
 _MOST = 50_000  # executions of equations that are measured
 _DTYPES = ("new_dtype", "preferred_element_type", "dtype", "out_dtype")
 _DOTS = ("dot_general", "conv_general_dilated")
@@ -114,7 +112,7 @@ class Shadow:
         last = {id(atom): n for n, eqn in enumerate(jaxpr.eqns) for atom in eqn.invars}
 
         def value(atom: Any) -> ShadowedValue:
-            if isinstance(atom, _LITERAL):
+            if isinstance(atom, LITERAL):
                 return ShadowedValue(np.asarray(atom.val, atom.aval.dtype))
             return values[id(atom)]
 
@@ -318,10 +316,7 @@ def _wide_body(body: Any) -> Any:
 
     def function(*args: Any) -> list[Any]:
         values = dict(zip(map(id, jaxpr.invars), args, strict=True))
-        for eqn in jaxpr.eqns:
-            operands = [atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
-                        for atom in eqn.invars]  # fmt: skip
-            values.update(zip(map(id, eqn.outvars), bind(eqn, operands), strict=True))
+        evaluate(jaxpr.eqns, values)
         return [values[id(atom)] for atom in jaxpr.outvars]
 
     dtypes = [v.aval.dtype for v in jaxpr.invars]

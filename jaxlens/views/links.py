@@ -10,11 +10,10 @@ from itertools import accumulate, chain, repeat
 
 from jaxlens.ir.graph import Span
 from jaxlens.ir.lazy import LazyDict
-from jaxlens.links.call_stacks import Stack, owner
+from jaxlens.links.call_stacks import Stack, equation_transforms, owner
 from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
-from jaxlens.links.name_stack import equation_transforms
 from jaxlens.links.traced_links import TracedLinks
 from jaxlens.program.subject import Subject, instructions
 from jaxlens.render.link_data import Alike, Parts, Web

@@ -9,8 +9,7 @@ import pytest
 import jaxlens
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Module
-from jaxlens.links.call_stacks import owner
-from jaxlens.links.name_stack import equation_transforms
+from jaxlens.links.call_stacks import equation_transforms, owner
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
 from jaxlens.render.graph.figure import open_paths
 from jaxlens.render.html.payload import Budget, web_data, web_html

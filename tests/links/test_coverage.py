@@ -14,7 +14,8 @@ from jax.extend.core import jaxpr_as_fun
 
 import jaxlens
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.links.name_stack import equation_transforms, transforms
+from jaxlens.links.call_stacks import equation_transforms
+from jaxlens.links.name_stack import transforms
 from jaxlens.views.links import weave
 from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require

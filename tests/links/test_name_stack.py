@@ -3,7 +3,8 @@
 import pytest
 
 from jaxlens.ir.graph import Module, Region, Span
-from jaxlens.links.name_stack import equation_transforms, module_path, transforms
+from jaxlens.links.call_stacks import equation_transforms
+from jaxlens.links.name_stack import module_path, transforms
 from tests.support import linked_modules as by_hand
 
 pytestmark = pytest.mark.reads_jax

@@ -39,4 +39,4 @@ def test_the_text_without_times_has_the_tables():
     lines = [line.split() for line in shown(process(0, compiled(1), count=1)).splitlines()]
     assert "# process function called at memory why program".split() in lines
     assert ["step", "1", "0", "1", "123", "B"] in lines
-    assert "process devices compiles operations state".split() in lines
+    assert "process devices compiles state".split() in lines

@@ -1,4 +1,4 @@
-"""Reads the log of XLA's priority fusion on GPU: fusions made and refused, with the reason.
+"""Reads the log of XLA's priority fusion on GPU: what it refused to fuse, with the reason.
 
 It is a protobuf in text form (`priority_fusion_dump.txt`), one `fusion_steps` for each decision, in
 order:
@@ -8,45 +8,14 @@ order:
     fusion_steps { fusion { fusion_name: "fusion.5" producer_name: "a" consumer_name: "b" } }
 
 Names are those of the program before the pass, and of fusions that it created. The microseconds
-are estimates of its cost model, of which it uses only the order.
+are estimates of its cost model, of which it uses only the order; they are not read.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Literal
 
-Kind = Literal["priority", "refused", "fused"]
-_KINDS: dict[str, Kind] = {
-    "update_priority": "priority",
-    "producer_ineligible": "refused",
-    "fusion": "fused",
-}
 _BLOCK = re.compile(r"\s*+(\w++)(?:\s*+:)?+\s*+\{\s*")
-_FIELD = re.compile(r'\s*(\w+):\s*(?:"((?:[^"\\]|\\.)*)"|(\S+))\s*')
+_FIELD = re.compile(r'\s*(producer_name|reason):\s*"((?:[^"\\]|\\.)*)"\s*')
 _STEP = "fusion_steps"
-
-
-@dataclass(frozen=True, slots=True)
-class FusionDecision:
-    """One decision, or one estimate.
-
-    Attributes:
-        kind: "priority" (an estimate), "refused" or "fused".
-        producer: The instruction to fuse into its consumers.
-        consumers: Instructions that read it.
-        reason: XLA's reason for a refusal; "" otherwise.
-        fusion: The resulting fusion; "" for none.
-        fused: Estimated microseconds with it fused; None where the log has none.
-        unfused: Estimated microseconds without.
-    """
-
-    kind: Kind
-    producer: str
-    consumers: tuple[str, ...] = ()
-    reason: str = ""
-    fusion: str = ""
-    fused: float | None = None
-    unfused: float | None = None
 
 
 def steps_text(text: str) -> str:
@@ -63,11 +32,11 @@ def steps_text(text: str) -> str:
     return "".join(steps)
 
 
-def read(text: str) -> tuple[FusionDecision, ...]:
-    """Reads the steps; unknown fields and kinds are ignored."""
-    decisions: list[FusionDecision] = []
+def refusals(text: str) -> dict[str, str]:
+    """Returns the last reason against each producer that was not fused after it."""
+    reasons: dict[str, str] = {}
     names: list[str] = []
-    fields: dict[str, list[str]] = {}
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         block, field = _BLOCK.fullmatch(line), _FIELD.fullmatch(line)
         if block is not None:
@@ -75,26 +44,11 @@ def read(text: str) -> tuple[FusionDecision, ...]:
             if len(names) == 2:
                 fields = {}
         elif field is not None:
-            fields.setdefault(field[1], []).append(field[3] if field[2] is None else field[2])
+            fields.setdefault(field[1], field[2])
         elif line.strip() == "}" and names:
-            closed = names.pop()
-            if names == [_STEP] and closed in _KINDS:
-                decisions.append(_decision(_KINDS[closed], fields))
-    return tuple(decisions)
-
-
-def _decision(kind: Kind, fields: dict[str, list[str]]) -> FusionDecision:
-    def first(name: str) -> str:
-        return fields.get(name, [""])[0]
-
-    consumers = (*fields.get("consumer_names", ()), *fields.get("consumer_name", ()))
-    producer, reason, fusion = first("producer_name"), first("reason"), first("fusion_name")
-    fused, unfused = _number(first("us_fused")), _number(first("us_unfused"))
-    return FusionDecision(kind, producer, consumers, reason, fusion, fused, unfused)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+            closed, producer = names.pop(), fields.get("producer_name", "")
+            if names == [_STEP] and closed == "producer_ineligible":
+                reasons[producer] = fields.get("reason", "")
+            elif names == [_STEP] and closed == "fusion":
+                reasons.pop(producer, None)
+    return reasons

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlens.ir.graph import Node, unique
 from jaxlens.ir.lazy import ComputedSequence
@@ -309,6 +309,28 @@ def running(node: Node) -> tuple[str, ...]:
     if len(parts) != len(node.regions):
         return node.regions
     return (node.regions[parts.index("solve")],)
+
+
+class LoopParts(NamedTuple):
+    """How many operands of a `scan` or `while` are what; after the carry a scan has its rows.
+
+    Attributes:
+        tests: Constants of the test.
+        consts: Constants of the body.
+        carry: What an iteration hands to the next.
+    """
+
+    tests: int
+    consts: int
+    carry: int
+
+
+def loop_parts(node: Node) -> LoopParts:
+    """How the operands of a loop are divided; of another equation nothing is carried."""
+    names = ("cond_nconsts", "num_consts", "body_nconsts", "num_carry")
+    texts = (node.attrs.get(name, "") for name in names)
+    tests, *consts, carry = (int(text) if text.isdecimal() else 0 for text in texts)
+    return LoopParts(tests, sum(consts), len(node.results) if node.opcode == "while" else carry)
 
 
 def operand(node: Node, index: int, parameters: int) -> int:

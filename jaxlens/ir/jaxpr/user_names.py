@@ -15,7 +15,7 @@ from typing import TypeAlias
 from jaxlens.ir.columns import Columns, ColumnsModule, Place, columns
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Node, Region, Span
-from jaxlens.ir.jaxpr.bodies import operand
+from jaxlens.ir.jaxpr.bodies import loop_parts, operand
 from jaxlens.ir.jaxpr.python_text import Target, assignments
 
 _LONGEST = 60  # characters of a name
@@ -242,15 +242,10 @@ def _operand(node: Node, region: str, n: int, parameters: int) -> int | None:
     """Returns which operand of a call is the n-th parameter of its body; None for a loop's own."""
     if node.opcode in _CALLS:
         return operand(node, n, parameters)
-    consts = {key: int(text) for key, text in node.attrs.items() if text.isdecimal()}
-    if node.opcode == "scan":
-        return n if n < consts.get("num_consts", 0) else None
-    if node.opcode == "while":
-        first = consts.get("cond_nconsts", 0)
-        if node.attrs.get("body_jaxpr") == region:
-            return first + n if n < consts.get("body_nconsts", 0) else None
-        return n if n < first else None
-    return None
+    tests, consts, _ = loop_parts(node)
+    if node.opcode == "while" and region == node.regions[-1]:
+        return n if n < tests else None
+    return tests + n if n < consts else None
 
 
 def _scanned(node: Node, target: tuple[Target, ...]) -> list[str]:
@@ -260,7 +255,7 @@ def _scanned(node: Node, target: tuple[Target, ...]) -> list[str]:
     """
     if node.opcode != "scan" or len(target) != 2:
         return []
-    carry = int(node.attrs.get("num_carry", 0))
+    carry = loop_parts(node).carry
     names: list[str] = []
     for part, count in zip(target, (carry, len(node.results) - carry), strict=True):
         flat = _flat(part)

@@ -29,7 +29,8 @@ _PROCESS = "process.json"
 _COMPILE = re.compile(r"\d{6,9}\.json")
 _FOLDER = re.compile(r"process-(\d{1,9})-(.*)-(\d{1,12})(?:-\d+)?$")
 _MOST = 64 << 20  # bytes of memory of one file: a thousand times those of a compile
-_OLD = ("delays", "gone", "left_out")  # of processes, in older records
+# Of processes and compiles, in older records.
+_OLD = ("delays", "gone", "left_out", "operations", "parts_left_out", "key_digest")
 _BAD = (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError)
 T = TypeVar("T")
 

@@ -83,7 +83,6 @@ class JobFacts:
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
         settings: Versions and flags that differ between processes of one start, a text each.
-        recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
         labels: Names of the processes by their folders, as in the rows.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
@@ -96,7 +95,6 @@ class JobFacts:
     compared: int
     mismatch: Mismatch | None
     settings: tuple[str, ...] = ()
-    recompiled: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,7 +135,6 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         max(map(len, starts), default=0),
         next((some.mismatch for some in chain(found, of_parts) if some.mismatch), None),
         tuple(text for start in found for text in start.settings),
-        tuple(name for start in found for name in start.recompiled),
         labels,
     )
 

@@ -32,8 +32,6 @@ def differences(
         yield f"{names[0]} compiled {a.function}, {names[1]} {b.function}"
         return
     causes = [*parts_differ(a.parts, b.parts, names)]
-    if first.key_digest != second.key_digest and first.parts_left_out and a.parts == b.parts:
-        causes.append(f"an argument beyond the {len(a.parts)} that are recorded differs")
     causes += other_devices(first, second, names)
     causes += other_constants(first, second, names)
     yield from causes

@@ -130,14 +130,11 @@ class Recording(CompileWatch):
             with self._lock:
                 self._number += 1
                 number = self._number
-            event, left_out, digest = _shortened(call.frozen(number), call.key)
             mine.data = RecordedCompile(
                 number,
-                event,
+                _shortened(call.frozen(number), call.key),
                 self._writer.since(mine.start),
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
-                parts_left_out=left_out,
-                key_digest=digest,
                 devices=tuple(device.id for device in stack.devices),
             )
 
@@ -151,8 +148,6 @@ class Recording(CompileWatch):
         if kind != "compile":
             return
         self._going.pop(call, None)
-        if mine is None:
-            self._writer.operation(call.function)
         if mine is None or mine.data is None:
             return
         data, program = _finished(call, mine, mine.data), None
@@ -190,17 +185,14 @@ def _text(module: Any) -> str:
     )
 
 
-def _shortened(event: CallEvent, key: JaxKey | None) -> tuple[CallEvent, int, str]:
-    """Returns the call with few parts of its key, how many are left out, and a hash of all."""
+def _shortened(event: CallEvent, key: JaxKey | None) -> CallEvent:
+    """Returns the call with the first parts of its key, static values in the parts they have."""
     statics = key.statics if key is not None else {}
     parts: list[KeyPart] = []
-    for part in event.parts:
+    for part in event.parts[:_PARTS]:
         is_known = part.kind == "static" and part.name in statics
         parts += _whole(part, statics[part.name]) if is_known else [part]
-    text = repr([(p.kind, p.name, p.text) for p in parts])
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    shown = tuple(parts[:_PARTS])
-    return replace(event, parts=shown), len(parts) - len(shown), digest
+    return replace(event, parts=tuple(parts[:_PARTS]))
 
 
 def _whole(part: KeyPart, value: Any, depth: int = 0) -> Iterator[KeyPart]:

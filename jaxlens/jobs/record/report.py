@@ -67,15 +67,10 @@ def _same(job: JobFacts) -> Iterator[Finding]:
 
 
 def _settings(job: JobFacts) -> Iterator[Finding]:
-    """Yields the versions and flags that differ, and what XLA made otherwise."""
+    """Yields the versions and flags that differ."""
     if job.settings:
-        made = ""
-        if job.recompiled:
-            made = f"; XLA made other programs of the same StableHLO of {listed(job.recompiled)}"
-        text = (
-            f"The processes differ in what should be equal on all hosts: {'; '.join(job.settings)}"
-        )
-        yield Finding(f"{text}{made}.", "compared")
+        text = "The processes differ in what should be equal on all hosts"
+        yield Finding(f"{text}: {'; '.join(job.settings)}.", "compared")
 
 
 def _absent(job: JobFacts) -> Iterator[Finding]:
@@ -235,15 +230,14 @@ def _program(row: CompileRow, job: JobFacts) -> Cell:
 def _processes(job: JobFacts) -> Table:
     shown = job.job.processes[:_PROCESSES]
     rows = tuple(_process_row(job.labels[p.folder], p) for p in shown)
-    columns = ("process", "host", "pid", "devices", "compiles", "operations", "recorded", "state")
+    columns = ("process", "host", "pid", "devices", "compiles", "recorded", "state")
     left = len(job.job.processes) - len(shown)
-    note = "Operations: JAX's own functions, compiled outside of jit."
+    notes = [f"{left:,} more processes are left out."] if left else []
     if any(p.process.parent for p in shown):
-        note += " 0.1 is a process that process 0 started; a pool terminates its workers, "
-        note += "whose last compile may be missing."
-    note += f" {left:,} more processes are left out." if left else ""
-    right = (2, 4, 5, 6)
-    return Table("Processes", columns, rows, note, right=right, volatile_columns=(1, 2, 6))
+        note = "0.1 is a process that process 0 started; a pool terminates its workers, whose last "
+        notes.insert(0, f"{note}compile may be missing.")
+    note = " ".join(notes)
+    return Table("Processes", columns, rows, note, right=(2, 4, 5), volatile_columns=(1, 2, 5))
 
 
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
@@ -251,7 +245,6 @@ def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     state = f"ended with {p.error}" if p.error else "ended"
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
-        *cells(sum(p.operations.values())),
         Cell(duration(record.seconds), record.seconds),
         Cell(state if p.ended else "did not end, or still runs"),
     )

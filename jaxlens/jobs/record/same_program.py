@@ -64,12 +64,10 @@ class StartComparison:
     Attributes:
         mismatch: The first program that is not the same, in which they can wait for each other.
         settings: The versions and flags that differ, a text each.
-        recompiled: Functions whose StableHLO is the same, but XLA made other programs of it.
     """
 
     mismatch: Mismatch | None
     settings: tuple[str, ...] = ()
-    recompiled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +130,8 @@ def compared(
         if (unlike := _first_unlike(*shared)) is not None:
             first_unlike[right.folder] = unlike, _where(unlike, *shared)
     settings = tuple(_other_settings(left, rest, labels))
-    # Where settings are the same, a program from the persistent cache has another text.
-    remade = tuple(_other_programs(left, rest)) if settings else ()
     found = _mismatch(left, rest, first_unlike, stage_of, labels) if first_unlike else None
-    return StartComparison(found, settings, remade)
+    return StartComparison(found, settings)
 
 
 def _mismatch(
@@ -190,16 +186,6 @@ def _other_settings(
 def _effective(flags: str) -> list[str]:
     """Returns flags without their order, and without folders of dumps, which change no program."""
     return sorted(flag for flag in flags.split() if not flag.startswith("--xla_dump_to"))
-
-
-def _other_programs(left: ProcessRecord, rest: Sequence[ProcessRecord]) -> Iterator[str]:
-    """Yields the functions of which XLA made other programs from the same StableHLO."""
-    texts: dict[tuple[str, str], set[str]] = {}
-    for process in (left, *rest):
-        for compile in together(process):
-            if compile.program:
-                texts.setdefault(_ident(compile), set()).add(compile.program)
-    yield from dict.fromkeys(function for (function, _), made in texts.items() if len(made) > 1)
 
 
 def _there(unlike: _Unlike | None) -> object:

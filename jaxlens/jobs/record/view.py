@@ -6,16 +6,12 @@ from jaxlens.jobs.record import difference as differences
 from jaxlens.jobs.record.difference import JobDifference
 from jaxlens.jobs.record.facts import CompileRow, JobFacts
 from jaxlens.jobs.record.report import report
-from jaxlens.program.call_key import key_table
-from jaxlens.program.recompile_causes import place
-from jaxlens.render.document import Block, Document, Findings, Fold, Picture, TableBlock
+from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import amount, count, duration
 from jaxlens.views.figures.lanes import LANES, LaneBar, lanes_svg, lanes_text
 from jaxlens.views.report_blocks import report_blocks
-
-_KEYS = 50  # compiles whose keys are in the output
 
 
 def document(job: JobFacts) -> Document:
@@ -30,8 +26,6 @@ def document(job: JobFacts) -> Document:
     if job.rows:
         blocks.append(picture(job))
     blocks += map(TableBlock, answer.tables)
-    keys = tuple(_key(number, row) for number, row in enumerate(job.rows[:_KEYS]))
-    blocks += [Fold("The key of each call", keys)] if keys else []
     return Document("record", taken, tuple(blocks))
 
 
@@ -39,13 +33,6 @@ def difference_document(found: JobDifference) -> Document:
     """Returns the document of what changed between two records."""
     taken = f"records {found.before.job.name} and {found.after.job.name}"
     return Document("record", taken, tuple(report_blocks(differences.report(found))))
-
-
-def _key(number: int, row: CompileRow) -> Fold:
-    call = row.compile.call
-    where = f" at {place(call.line)}" if call.line else ""
-    title = f"{number}: {row.function}{where}, process {row.label}: {call.reason}"
-    return Fold(title, (TableBlock(key_table(call.parts)),))
 
 
 def picture(job: JobFacts) -> Picture:

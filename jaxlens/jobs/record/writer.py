@@ -57,7 +57,6 @@ class Writer:
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
-        self._operations: Counter[str] = Counter()
         self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._waiting = 0  # characters of programs in the queue
@@ -111,11 +110,6 @@ class Writer:
             self._trouble(f"a program is left out: {compile.note}")
         self._count(len(lowered.text) if lowered else 0)
         self._queue.put(lambda: self._write(compile, lowered, executable))
-
-    def operation(self, name: str) -> None:
-        """JAX compiled a function of its own."""
-        with self._lock:
-            self._operations[name] += 1
 
     def _count(self, characters: int) -> None:
         with self._lock:
@@ -199,12 +193,9 @@ class Writer:
     def _write_process(self) -> None:
         if self._folder is None:
             return
-        with self._lock:
-            operations = dict(self._operations.most_common(50))
         self._process = replace(
             self._process,
             **{"seconds": time.perf_counter() - self._zero, **self._end},
-            operations=operations,
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jaxlens.questions.arrays.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
 from jaxlens.render.document import Document
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, cells, count
 from jaxlens.views.report_blocks import report_blocks
 
 _ROWS = 30
@@ -243,29 +243,25 @@ def _arrays(facts: LiveArrayFacts) -> Table:
         key = _INDEX.sub("[*]", array.name), array.type, array.sharding, devices
         rows.setdefault(key, []).append(array)
     ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
-    most = max((sum(a.bytes for a in arrays) for _, arrays in ordered), default=1) or 1
-    cells = []
+    made = []
     for (name, type, sharding, devices), arrays in ordered[:_ROWS]:
         size = sum(array.bytes for array in arrays)
         new = 0 if facts.look.first else sum(array.new for array in arrays)
         shown = name if len(arrays) > 1 else _all_names(arrays[0])
         where = devices if len(arrays[0].by_device) == 1 else f"{len(arrays[0].by_device)} devices"
-        cells.append(
+        made.append(
             (
-                Cell(shown),
-                Cell(type),
-                Cell(f"{len(arrays):,}", len(arrays)),
-                Cell(amount(size), size, bar=size / most),
+                *cells(shown, type, len(arrays)),
+                Cell(amount(size), size),
                 Cell(f"{new:,}" if new else "", new),
-                Cell(sharding or where),
-                Cell(_made(arrays)),
+                *cells(sharding or where, _made(arrays)),
             )
         )
     left = len(ordered) - _ROWS
     note = "Bytes are those on all devices."
     note += f" {left:,} more rows are left out." if left > 0 else ""
     columns = ("name", "type", "arrays", "bytes", "new", "where", "made at")
-    return Table("Arrays with a name", columns, tuple(cells), note, right=(2, 3, 4))
+    return Table("Arrays with a name", columns, barred(made, (3,)), note, right=(2, 3, 4))
 
 
 def _made(arrays: Iterable[LiveArray]) -> str:
@@ -285,13 +281,11 @@ def _nameless(facts: LiveArrayFacts) -> Iterator[Table]:
     for array in facts.unnamed:
         rows.setdefault((array.holder or "unknown", array.type, array.made), []).append(array)
     ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
-    cells = [
+    found = [
         (
-            Cell(holder),
-            Cell(type),
-            Cell(f"{len(arrays):,}", len(arrays)),
+            *cells(holder, type, len(arrays)),
             Cell(amount(size := sum(array.bytes for array in arrays)), size),
-            Cell(made or "unknown"),
+            *cells(made or "unknown"),
         )
         for (holder, type, made), arrays in ordered[:_ROWS]
     ]
@@ -299,9 +293,9 @@ def _nameless(facts: LiveArrayFacts) -> Iterator[Table]:
     note = "The nearest object on the way of Python's garbage collector that says what it is."
     note += f" {left:,} more rows are left out." if left > 0 else ""
     columns = ("kept alive by", "type", "arrays", "bytes", "made at")
-    if cells:
-        rows_of = barred(cells, (3,))
-        yield Table("Arrays without a name", columns, rows_of, note, volatile=True, right=(2, 3))
+    if found:
+        shown = barred(found, (3,))
+        yield Table("Arrays without a name", columns, shown, note, volatile=True, right=(2, 3))
 
 
 def _devices(facts: LiveArrayFacts) -> Table:
@@ -313,10 +307,9 @@ def _devices(facts: LiveArrayFacts) -> Table:
         used = facts.look.allocated.get(device)
         rows.append(
             (
-                Cell(device),
-                Cell(f"{arrays:,}", arrays),
+                *cells(device, arrays),
                 Cell(amount(size), size),
-                Cell(f"{len(unnamed):,}", len(unnamed)),
+                *cells(len(unnamed)),
                 Cell(amount(nameless), nameless),
                 Cell(amount(used) if used is not None else "unknown", used),
             )
@@ -326,14 +319,8 @@ def _devices(facts: LiveArrayFacts) -> Table:
         "Without a name: constants that JAX keeps for compiled programs, and what a library or a "
         "running function holds. Allocator: bytes in use by the device's own count."
     )
-    return Table(
-        "All live arrays, by device",
-        columns,
-        barred(rows, (2, 4, 5)),
-        note,
-        volatile=True,
-        right=(1, 2, 3, 4, 5),
-    )
+    shown, title = barred(rows, (2, 4, 5)), "All live arrays, by device"
+    return Table(title, columns, shown, note, volatile=True, right=(1, 2, 3, 4, 5))
 
 
 def document(facts: LiveArrayFacts) -> Document:

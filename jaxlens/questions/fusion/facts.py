@@ -16,7 +16,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.hlo import fusion_log
+from jaxlens.ir.hlo.fusion_log import refusals
 from jaxlens.ir.hlo.instructions import ENDS, EXCHANGES, PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.ir.trips import runs
@@ -49,7 +49,6 @@ class Fused:
         times: Number of runs, trips of enclosing loops included; see `Fusions.open`.
         repeated: Number of fused instructions that are also computed elsewhere.
         places: The source line of each operation; "" for one that no line owns.
-        estimate: Microseconds saved according to XLA's cost model; None where XLA gives none.
     """
 
     id: str
@@ -60,7 +59,6 @@ class Fused:
     times: int = 1
     repeated: int = 0
     places: tuple[str, ...] = ()
-    estimate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +160,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     traffic, often = Traffic(module), runs(module)
     log = _Log(capture, dumps or (), module, programs)
     fusions = [
-        _fused(node, times.times, traffic, change, log.estimates.get(node.id))
+        _fused(node, times.times, traffic, change)
         for name, times in often.items()
         for node in module.regions[name].nodes
         if node.opcode == "fusion"
@@ -186,9 +184,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     )
 
 
-def _fused(
-    node: Node, times: int, traffic: Traffic, change: ProgramChange, estimate: float | None
-) -> Fused:
+def _fused(node: Node, times: int, traffic: Traffic, change: ProgramChange) -> Fused:
     fused = inside(node, change.after)
     operations = [inner for inner in fused if inner.opcode not in PLUMBING]
     repeated = {inner.id for inner in fused if _is_repeated(inner, node.id, change)}
@@ -202,7 +198,6 @@ def _fused(
         times,
         sum(1 for inner in operations if inner.id in repeated),
         tuple(str(inner.owner or "") for inner in operations),
-        estimate,
     )
 
 
@@ -226,7 +221,6 @@ class _Log:
 
     Attributes:
         refused: XLA's reason not to fuse an instruction into its users.
-        estimates: Microseconds saved by the fusions of the log, by fusion.
         missing: Why there is no log; "" where there is one.
     """
 
@@ -238,10 +232,9 @@ class _Log:
         programs: NumberedModules,
     ) -> None:
         self.refused: dict[str, str] = {}
-        self.estimates: defaultdict[str, float] = defaultdict(float)
         self.missing = ""
         try:
-            steps = fusion_log.read(capture.fusion_log)
+            reasons = refusals(capture.fusion_log)
             before = next(p.stage.module for p in dumps if p.name == _PASS and p.changed)
         except UnavailableError as why:
             self.missing = str(why)
@@ -250,17 +243,8 @@ class _Log:
             self.missing = f"{_PASS} changed nothing"
             return
         names = self._names(before, module, programs)
-        reasons: dict[str, str] = {}  # the last by producer, of producers that were not fused later
-        for step in steps:
-            if step.kind == "refused":
-                reasons[step.producer] = step.reason
-            elif step.kind == "fused":
-                reasons.pop(step.producer, None)
         for producer, reason in reasons.items():
             self.refused.update(dict.fromkeys(names.get(producer, ()), reason))
-        for fusion, saved in _saved(steps).items():
-            for name in names.get(fusion, ())[:1]:
-                self.estimates[name] += saved
 
     @staticmethod
     def _names(
@@ -284,28 +268,6 @@ class _Log:
         return {
             name: tuple(name for name, _ in votes.most_common()) for name, votes in homes.items()
         }
-
-
-def _saved(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, float]:
-    """Returns the microseconds saved by each final fusion.
-
-    The priority of a producer is the time that fusing it into all of its users would save, so one
-    user's share is a fraction of it. A step that fuses into a fusion makes a new one, which takes
-    over what the old ones saved:
-
-        a into b -> f.1    total = {f.1: 2}
-        f.1 into c -> f.2  total = {f.2: 2 + 3}
-    """
-    worth: dict[str, float] = {}
-    total: defaultdict[str, float] = defaultdict(float)
-    for step in steps:
-        if step.kind == "priority" and step.fused is not None and step.unfused is not None:
-            worth[step.producer] = (step.unfused - step.fused) / max(len(step.consumers), 1)
-        elif step.kind == "fused":
-            gained = worth.get(step.producer, 0.0)
-            before = sum(total.pop(name, 0.0) for name in (step.producer, *step.consumers))
-            total[step.fusion] += gained + before
-    return dict(total)
 
 
 def _boundaries(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from jaxlens.program.fusion_change import again, fates_table
 from jaxlens.program.sentences import listed, passes
-from jaxlens.questions.fusion.facts import Fused, Fusions
+from jaxlens.questions.fusion.facts import Fusions
 from jaxlens.report import (
     Cell,
     Finding,
@@ -38,8 +38,7 @@ def findings(facts: Fusions) -> Iterator[Finding]:
     yield Finding(_saved(facts), ids=tuple(fusion.id for fusion in facts.fusions))
     yield _left(facts)
     yield from again(facts.change)
-    if not facts.why_not:
-        yield from _model(facts)
+    yield from _refused(facts)
 
 
 def _saved(facts: Fusions) -> str:
@@ -97,15 +96,8 @@ def _left(facts: Fusions) -> Finding:
     )
 
 
-def _model(facts: Fusions) -> Iterator[Finding]:
-    """Yields the findings from XLA's log of fusion decisions."""
-    gains = [fusion.estimate for fusion in facts.fusions if fusion.estimate is not None]
-    if gains:
-        yield Finding(
-            f"By XLA's cost model joining saved {sum(gains):.2f} µs in "
-            f"{count(len(gains), 'fusion')} (estimates for one run of each).",
-            "xla",
-        )
+def _refused(facts: Fusions) -> Iterator[Finding]:
+    """Yields XLA's reasons not to fuse, where its log has some."""
     if facts.refused:
         reasons = Counter(facts.refused.values()).most_common()
         quoted = [f'"{reason}" ({n})' if n > 1 else f'"{reason}"' for reason, n in reasons]
@@ -122,7 +114,6 @@ def fusions(facts: Fusions) -> Table:
     """Returns a table with a row per fusion: operations, source lines, bytes saved."""
     shown = facts.fusions[:_ROWS]
     top = max((fusion.saved * fusion.times for fusion in shown), default=0) or 1
-    modelled = any(fusion.estimate is not None for fusion in shown)
     looped = any(fusion.times > 1 for fusion in shown)
     rows = tuple(
         (
@@ -131,13 +122,11 @@ def fusions(facts: Fusions) -> Table:
             *(cells(fusion.times) if looped else ()),
             Cell(amount(fusion.saved), fusion.saved, bar=fusion.saved * fusion.times / top),
             *cells(fusion.repeated),
-            *([_estimate(fusion)] if modelled else []),
         )
         for fusion in shown
     )
     times = ("runs",) if looped else ()
-    model = ("XLA: saved, µs",) if modelled else ()
-    columns = ("fusion", "kind", "joins", "from lines", *times, "saved", "repeats", *model)
+    columns = ("fusion", "kind", "joins", "from lines", *times, "saved", "repeats")
     note = (
         "Saved: what its operations would read and write one by one, less what it does as one, "
         "in each run. Repeats: operations that another place computes too."
@@ -150,10 +139,6 @@ def fusions(facts: Fusions) -> Table:
     note += _of(facts)
     right = tuple(range(4, len(columns)))
     return Table("Fusions", columns, rows, note, right=right, stage="optimized")
-
-
-def _estimate(fusion: Fused) -> Cell:
-    return Cell("" if fusion.estimate is None else f"{fusion.estimate:.2f}", fusion.estimate)
 
 
 def boundaries(facts: Fusions) -> Table:

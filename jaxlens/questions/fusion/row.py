@@ -17,9 +17,9 @@ def _fusion() -> Lens[Fusions]:
 
     Returns:
         An answer with `.saved` (bytes of main memory not written and not read again, in one run),
-        `.fusions` (each with `.id`, `.operations`, `.saved`, `.lines`, `.estimate`), `.boundaries`
-        (values still passed through memory, each with `.why`), `.left`, `.refused` (XLA's reasons,
-        on GPUs) and `.change`.
+        `.fusions` (each with `.id`, `.operations`, `.saved`, `.lines`), `.boundaries` (values still
+        passed through memory, each with `.why`), `.left`, `.refused` (XLA's reasons, on GPUs) and
+        `.change`.
 
     Raises:
         UnavailableError: There is no optimised HLO.
@@ -39,7 +39,7 @@ FUSION = Question(
     "fusion",
     About(
         "What was fused, and why not the rest?",
-        xla="its reasons to refuse and its cost model's microseconds, on GPUs alone",
+        xla="its reasons to refuse, on GPUs alone",
         counted="bytes that the kernels move, and those that a fusion's operations would move one "
         "by one, less what it moves as one; what is computed again; who reads what",
     ),

@@ -86,8 +86,6 @@ class Look:
         if not nan:  # where its results have both, the NaN are another question
             values = replace(values, results=tuple(map(_without_nan, values.results)))
         backward, derived = self.scoped(path, _BACKWARD), self.derivative_of(path)
-        from jaxlens.questions.nan.measure.runs import equation_values
-
         ends = [n for n, step in enumerate(path[:-1]) if self.walker.nodes[step].opcode in LOOPS]
         kind = self.kind(nan=nan)
         literal = any(self.walker.has(spot, kind) for spot in self.walker.before(path, kind))
@@ -164,24 +162,17 @@ class Look:
 
         With a scope, only what equations within it read and made.
         """
-        pending, visited, steps = list(spots), set[Spot](), 0
-        while pending and steps < most:
-            spot = pending.pop(0)
-            if spot in visited:
-                continue
-            visited.add(spot)
-            prefix, place, reader = spot
-            made = self.walker.flow.makers.get(place)
-            if made is None:
-                yield spot, None
-                pending += self.walker.around(prefix, place, reader)
-                continue
-            steps += 1
-            inner = (*prefix, made[1].id)
-            if scope and not self.scoped(inner, scope):
-                continue
-            yield spot, made[1]
-            pending += list(self.walker.bodies(inner, place[1], ())) or self.walker.operands(inner)
+        walked = self.walker.walk(
+            spots,
+            lambda path, _: self.walker.operands(path),
+            enter=lambda path: not scope or self.scoped(path, scope),
+        )
+        steps = 0
+        for value, path in walked:
+            steps += bool(path)
+            if steps > most:
+                return
+            yield value, self.walker.nodes[path[-1]] if path else None
 
     def untaken(self, path: Path, values: EquationValues) -> str:
         """Returns the line of the `where` that made an operand 0 on the way back; "" for none."""

@@ -1,6 +1,7 @@
 """Walks from non-finite results back to the equations and inputs that they come from."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
@@ -102,41 +103,66 @@ class Walker:
             for prefix in self.calls(around.name)
         ]
 
-    def back(self, spots: Iterable[Spot], kind: NonFiniteKind) -> NonFiniteOrigins:
-        """Walks back from values along operands that had such elements."""
-        seen = kind.seen
-        pending, visited = list(spots), set[Spot]()
-        makers, inputs, way = set[Path](), set[int](), set[Path]()
+    def walk(
+        self,
+        spots: Iterable[Spot],
+        more: Callable[[Path, Path], Iterable[Spot]],
+        keep: Callable[[Spot], bool] = lambda spot: True,
+        enter: Callable[[Path], bool] = lambda path: True,
+    ) -> Iterator[tuple[Spot, Path]]:
+        """Yields values and what they come from, the near first, each with the equation that it is.
+
+        The equation is () for a parameter and a literal. What binds a parameter is followed, and
+        the results of bodies.
+
+        Args:
+            spots: The values.
+            more: Returns what is followed from an equation without bodies, and from its reader.
+            keep: Whether a value in another body is followed.
+            enter: Whether an equation is yielded, and followed.
+        """
+        pending, visited = deque(spots), set[Spot]()
         while pending:
-            spot = pending.pop()
+            spot = pending.popleft()
             if spot in visited:
                 continue
             visited.add(spot)
             prefix, place, reader = spot
             made = self.flow.makers.get(place)
             if made is None:
-                index = self.flow.places.get(place)
-                if index is None:
-                    makers.add(reader)
-                elif not prefix:
-                    inputs.add(index)
-                else:
-                    around = self.around(prefix, place, reader)
-                    pending += [spot for spot in around if self.has(spot, kind)]
+                yield spot, ()
+                pending += filter(keep, self.around(prefix, place, reader))
                 continue
             path = (*prefix, made[1].id)
-            inner = list(self.bodies(path, place[1], reader))
-            if inner:
-                pending += [spot for spot in inner if self.has(spot, kind)]
-                continue
-            before = [spot for spot in self.before(path, kind) if self.has(spot, kind)]
-            if made[1].opcode in MOVES:  # is not measured: what it moves is read by its reader
-                before = [(*spot[:2], reader) for spot in before]
-            pending += before
+            if enter(path):
+                yield spot, path
+                inner = list(self.bodies(path, place[1], reader))
+                pending += filter(keep, inner) if inner else more(path, reader)
+
+    def back(self, spots: Iterable[Spot], kind: NonFiniteKind) -> NonFiniteOrigins:
+        """Walks back from values along operands that had such elements."""
+        seen = kind.seen
+        makers, inputs, way = set[Path](), set[int](), set[Path]()
+
+        def has(spot: Spot) -> bool:
+            return self.has(spot, kind)
+
+        def before(path: Path, reader: Path) -> list[Spot]:
+            found = list(filter(has, self.before(path, kind)))
             if path in seen:
                 way.add(path)
-                if not before:
+                if not found:
                     makers.add(path)
+            moves = self.nodes[path[-1]].opcode in MOVES
+            # It is not measured: what it moves is read by its reader.
+            return [(*spot[:2], reader) for spot in found] if moves else found
+
+        for (prefix, place, reader), path in self.walk(spots, before, has):
+            index = self.flow.places.get(place)
+            if not path and index is None:
+                makers.add(reader)
+            elif not path and index is not None and not prefix:
+                inputs.add(index)
         known = [path for path in makers if path in seen]
         order = sorted(known, key=lambda path: self.order(path, seen))
         literals = sorted(makers - set(known))
@@ -153,51 +179,29 @@ class Walker:
 
     def has(self, spot: Spot, kind: NonFiniteKind) -> bool:
         """Whether a value had such elements before the equation that reads it had them first."""
-        pending, visited = [spot], set[Spot]()
         *_, reader = spot
         limit = self.order(reader, kind.seen) if reader in kind.seen else None
-        while pending:
-            one = pending.pop()
-            if one in visited:
-                continue
-            visited.add(one)
-            prefix, place, _ = one
-            made = self.flow.makers.get(place)
-            if made is None:
-                index = self.flow.places.get(place)
-                if index is None and kind.literal in place[1].partition(":")[0]:
+
+        def moved(path: Path, _: Path) -> list[Spot]:
+            return self.operands(path, (0,)) if self.nodes[path[-1]].opcode in MOVES else []
+
+        for (prefix, place, _), path in self.walk([spot], moved):
+            index = self.flow.places.get(place)
+            if path:
+                if path in kind.seen and (limit is None or self.order(path, kind.seen) < limit):
                     return True
-                if index is not None and not prefix and index in kind.inputs:
+            elif index is None:
+                if kind.literal in place[1].partition(":")[0]:
                     return True
-                pending += self.around(prefix, place, reader)
-                continue
-            path = (*prefix, made[1].id)
-            if path in kind.seen and (limit is None or self.order(path, kind.seen) < limit):
+            elif not prefix and index in kind.inputs:
                 return True
-            inner = list(self.bodies(path, place[1], reader))
-            moves = made[1].opcode in MOVES
-            pending += inner or (self.operands(path, (0,)) if moves else [])
         return False
 
     def all_inputs(self, spots: Iterable[Spot]) -> frozenset[int]:
         """Returns the indices of the program's inputs that values are computed from."""
-        pending, visited, inputs = list(spots), set[Spot](), set[int]()
-        while pending:
-            spot = pending.pop()
-            if spot in visited:
-                continue
-            visited.add(spot)
-            prefix, place, _ = spot
-            maker = self.flow.makers.get(place)
-            if maker is None:
-                index = self.flow.places.get(place)
-                if index is not None and not prefix:
-                    inputs.add(index)
-                pending += self.around(prefix, place, ())
-                continue
-            path = (*prefix, maker[1].id)
-            pending += list(self.bodies(path, place[1], ())) or self.operands(path)
-        return frozenset(inputs)
+        walked = self.walk(spots, lambda path, _: self.operands(path))
+        ends = (place for (prefix, place, _), path in walked if not path and not prefix)
+        return frozenset(self.flow.places[place] for place in ends if place in self.flow.places)
 
     def order(self, path: Path, seen: Seen) -> tuple[int, ...]:
         """Returns a key by which equations sort as they were executed first."""

@@ -14,11 +14,10 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.taps.executions import Path
-from jaxlens.taps.refs import bind
+from jaxlens.taps.refs import evaluate, value_of
 from jaxlens.taps.shadow import Shadow, ShadowedValue, is_float, ulps, wide
 
 _EXCESS = {"xla_allow_excess_precision": False}
-_LITERAL = compat.extend("core", "Literal")
 
 
 def errors(live: Running) -> NumericsRun:
@@ -134,15 +133,9 @@ def _compiled(
     def function(*args: Any) -> list[Any]:
         values = dict(zip(map(id, jaxpr.constvars), consts, strict=True))
         values.update(zip(map(id, jaxpr.invars), args, strict=True))
-
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
-
-        for eqn in jaxpr.eqns[:stop]:
-            results = bind(eqn, [value(atom) for atom in eqn.invars])
-            values.update(zip(map(id, eqn.outvars), results, strict=True))
+        evaluate(jaxpr.eqns[:stop], values)
         atoms = jaxpr.outvars if stop is None else jaxpr.eqns[stop - 1].outvars
-        return [value(atom) for atom in atoms if not is_ref(atom.aval)]
+        return [value_of(atom, values) for atom in atoms if not is_ref(atom.aval)]
 
     lowered = jax.jit(function).trace(*args).lower()
     results = lowered.compile(options)(*args)

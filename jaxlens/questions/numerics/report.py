@@ -29,46 +29,35 @@ _CLEAN = 5  # but of that of the modules, where no line loses digits
 _SAME = 5  # rows of one line that name their modules instead
 _LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
-_NONE: frozenset[str] = frozenset()
-_SQUARES = frozenset({"square", "mul", "integer_pow"})
-_CURES: tuple[tuple[tuple[str, ...], frozenset[str], frozenset[str], str], ...] = (
+_SQUARES = "square mul integer_pow"
+_CURES = (
+    ("sub add", "exp input", "", "`jnp.expm1(x)` computes exp(x) - 1 without it"),
+    ("sub", "exp", "", "`jnp.sinh` computes such a difference without it"),
+    ("sub add", "cos input", "", "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
     (
-        ("sub", "add"),
-        frozenset({"exp", ""}),
-        _NONE,
-        "`jnp.expm1(x)` computes exp(x) - 1 without it",
-    ),
-    (("sub",), frozenset({"exp"}), _NONE, "`jnp.sinh` computes such a difference without it"),
-    (
-        ("sub", "add"),
-        frozenset({"cos", ""}),
-        _NONE,
-        "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it",
-    ),
-    (
-        ("sub",),
-        _NONE,
+        "sub",
+        "",
         _SQUARES,
         "`(x - y) * (x + y)` is x**2 - y**2 without it; for a variance subtract the mean first",
     ),
     (
-        ("sub", "add"),
-        frozenset({"sqrt"}),
-        frozenset({"neg", ""}),
+        "sub add",
+        "sqrt",
+        "neg input",
         "`sqrt(a) - b` is `(a - b**2) / (sqrt(a) + b)`, with `a - b**2` simplified by hand",
     ),
     *(
         (
-            ("sub",),
-            frozenset({"div", square}),
+            "sub",
+            f"div {square}",
             _SQUARES,
             "Subtract the mean before squaring, as `jnp.var` does",
         )
-        for square in sorted(_SQUARES)
+        for square in _SQUARES.split()
     ),
-    (("log",), frozenset({"add"}), _NONE, "`jnp.log1p(x)` computes log(1 + x) without it"),
+    ("log", "add", "", "`jnp.log1p(x)` computes log(1 + x) without it"),
 )
-"""By primitives, what must have made operands, what may have ("": inputs), and what avoids it."""
+"""By primitives, what must have made operands, what may have, and what avoids it."""
 
 
 def report(facts: Numerics, full: bool = False) -> Report:
@@ -81,7 +70,7 @@ def report(facts: Numerics, full: bool = False) -> Report:
             tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
     most = None if full else _ROWS if facts.losses else _CLEAN
-    parts = (_equations, _modules, _results, _dots)
+    parts = (_equations, _modules, _results)
     tables = tuple(table for part in parts for table in part(facts, most))
     return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
 
@@ -209,9 +198,12 @@ def _by_precision(dot: DotRounding | None) -> str:
 
 
 def _cure(loss: DigitLoss) -> str:
-    made = frozenset(loss.operands)
-    rows = (row for row in _CURES if loss.opcode in row[0])
-    return next((text for _, must, may, text in rows if must <= made <= must | may), "")
+    made = {opcode or "input" for opcode in loss.operands}
+    for opcodes, must, may, text in _CURES:
+        needed = set(must.split())
+        if loss.opcode in opcodes.split() and needed <= made <= needed | set(may.split()):
+            return text
+    return ""
 
 
 def _compiled(facts: Numerics) -> str:
@@ -273,7 +265,9 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
     shown = [facts.equations[n] for n in sorted(order[:most]) if facts.equations[n].total > 1]
     quote, rows = quoter(facts.subject()), []
-    modules = _tell_apart(facts, shown)
+    # Rows are told apart by their modules where many are of one line.
+    by_line = Counter(facts.spans.get(one.path[-1]) for one in shown)
+    modules = len({one.module for one in shown}) > 1 and max(by_line.values()) >= _SAME
     for one in shown:
         span = facts.spans.get(one.path[-1])
         ident = one.path[-1]
@@ -306,12 +300,6 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
         note += f" Not known in float64, and taken as exact: {listed}."
     if rows:
         yield Table("Error by equation", columns, tuple(rows), note, right=(5, 6, 7), stage="jaxpr")
-
-
-def _tell_apart(facts: Numerics, rows: Sequence[EquationRounding]) -> bool:
-    """Whether rows are told apart by their modules rather than by their lines."""
-    by_line = Counter(facts.spans.get(one.path[-1]) for one in rows)
-    return len({one.module for one in rows}) > 1 and max(by_line.values()) >= _SAME
 
 
 def _module(one: EquationRounding) -> str:
@@ -359,32 +347,6 @@ def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
         yield Table("Error of the results", columns, tuple(rows), note, right=(2, 3))
 
 
-def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
-    rows, dots = [], list(facts.run.dots.items())
-    order = sorted(range(len(dots)), key=lambda n: -dots[n][1].here)
-    shown = [dots[n] for n in sorted(order[:most])]
-    equations = {one.path: one for one in facts.equations}
-    modules = _tell_apart(facts, [equations[path] for path, _ in shown])
-    for path, dot in shown:
-        ident: str = path[-1]
-        where = _module(equations[path]) if modules else str(facts.spans.get(ident) or "")
-        figures = (dot.here, dot.highest)
-        rows.append((Cell(ident, ids=(ident,)), Cell(where),
-                     Cell(dot.precision), *map(_cell, figures)))  # fmt: skip
-    columns = (
-        "equation",
-        "module" if modules else "line",
-        "precision",
-        "here",
-        "HIGHEST here",
-    )
-    more = len(dots) - len(rows)
-    note = "Own error in ulps of the first execution."
-    note += f" {count(more, 'more product')}, with less." if more else ""
-    if rows:
-        yield Table("Products", columns, tuple(rows), note, right=(3, 4), stage="jaxpr")
-
-
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:
     """Returns the sentences, the tables, your lines, and the jaxpr."""
     answer = report(facts, full)
@@ -392,7 +354,7 @@ def blocks(facts: Numerics, full: bool = False) -> list[Block]:
     lines = equation_lines(facts.subject())
     listing = jaxpr_tab(facts.subject(), full, lines, in_text=full)
     tables = tuple(TableBlock(table) for table in answer.tables)
-    help = "The errors of equations, results and products, in ulps."
+    help = "The errors of equations and results, in ulps."
     source: tuple[Tab, ...] = ()
     if answer.overlays:
         sources = facts.subject().sources

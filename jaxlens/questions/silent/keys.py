@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.jaxpr.bodies import loop_parts
 from jaxlens.taps.executions import CALLS, LOOPS, Path
 
 _LIMIT = 4096  # elements of an array that get a number each
@@ -207,14 +208,10 @@ class _Walk:
 
     def loop(self, node: Node, operands: list[Value], at: KeyUse) -> list[Value]:
         """Walks through a loop until it is known what it carries unchanged."""
-        attrs, body = node.attrs, node.regions[0]
-        if node.opcode == "scan":
-            skip, n = 0, int(attrs["num_consts"])
-            stop = n + int(attrs["num_carry"])
-        else:
-            skip, stop = int(attrs["cond_nconsts"]), len(operands)
-            n = skip + int(attrs["body_nconsts"])
-        again = set() if attrs.get("length") == "1" else {at.path}
+        body = node.regions[0]
+        skip, consts, carried = loop_parts(node)
+        n, stop = skip + consts, skip + consts + carried
+        again = set() if node.attrs.get("length") == "1" else {at.path}
         inside = replace(at, loops=at.loops | again)
         around = frozenset(at.path[:n] for n in range(1, len(at.path) + 1))
         fresh = [

@@ -146,7 +146,7 @@ def facts(capture: Capture, at: str = "") -> Values:
         for one in results
     ]
     if any(value.zeros >= MOSTLY for value in values):
-        shares = OperandZeros(module, nodes, run)
+        shares = OperandZeros(module, run)
         values = [
             replace(v, operand_zeros=shares.largest(v.path)) if v.zeros >= MOSTLY else v
             for v in values

@@ -46,7 +46,7 @@ VALUES = Question(
             "at",
             "",
             "array of equation",
-            "the same, and the array of one equation, drawn; in a loop that of the last iteration",
+            "the same, and the array of one equation; in a loop that of the last iteration",
             "EQUATION",
             about=About(
                 "What is in the array of one equation?",

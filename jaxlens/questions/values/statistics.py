@@ -75,8 +75,6 @@ class ExecutionArray:
         path: The equation.
         array: Its first result, a NumPy array.
         dtype: The element type.
-        tiles: Rows and columns of at most 40 tiles, each with its element of largest magnitude.
-        tile: The rows and columns of elements of a tile.
         text: The elements in lines, those of the corners where there are many.
         iterations: The execution: the last one, of the loops around it, outermost first.
         device: The index of the device in the mesh of a `shard_map`; None outside of one.
@@ -85,8 +83,6 @@ class ExecutionArray:
     path: Path
     array: Any
     dtype: str
-    tiles: tuple[tuple[float, ...], ...]
-    tile: tuple[int, int]
     text: tuple[str, ...]
     iterations: tuple[int, ...] = ()
     device: int | None = None

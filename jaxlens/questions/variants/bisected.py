@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jaxlens.questions.variants.shown import Shown
 from jaxlens.report import Finding, Report, Table, cells, count
 
 CheckOutcome = Literal["fine", "at fault", "unknown"]
@@ -62,8 +61,8 @@ class TrialOutcome:
         return f"without the {change.kind} {change.name}" if change else "as it is"
 
 
-@dataclass(frozen=True, repr=False)
-class Bisected(Shown):
+@dataclass(frozen=True, slots=True)
+class Bisected:
     """The result of a bisection.
 
     Attributes:
@@ -76,23 +75,22 @@ class Bisected(Shown):
     found: TrialChange | None
     trials: tuple[TrialOutcome, ...]
 
-    @property
-    def report(self) -> Report:
-        """What makes it fail, in a sentence and a table of all trials."""
-        compiled = count(len(self.trials), "time")
-        title = f"bisect of {self.name}: compiled {compiled} and run, in processes of their own"
-        rows = tuple(cells(t.tried, t.outcome, t.why) for t in self.trials)
-        table = Table("Trials", ("tried", "outcome", "why"), rows)
-        return Report(title, (self._finding(),), (table,))
 
-    def _finding(self) -> Finding:
-        first, last = self.trials[0], self.trials[-1]
-        if first.outcome != "at fault":
-            why = f": {first.why}" if first.why else ""
-            return Finding(f"The program as it is is {first.outcome}{why}.", "compared")
-        if self.found:
-            return Finding(f"It is fine {last.tried}.", "compared")
-        return Finding(
-            "No flag that is set and no pass makes it fine when it alone is left out.",
-            "unknown",
-        )
+def report(facts: Bisected) -> Report:
+    """Reports what makes it fail, in a sentence and a table of all trials."""
+    compiled = count(len(facts.trials), "time")
+    title = f"bisect of {facts.name}: compiled {compiled} and run, in processes of their own"
+    rows = tuple(cells(t.tried, t.outcome, t.why) for t in facts.trials)
+    table = Table("Trials", ("tried", "outcome", "why"), rows)
+    return Report(title, (_finding(facts),), (table,))
+
+
+def _finding(facts: Bisected) -> Finding:
+    first, last = facts.trials[0], facts.trials[-1]
+    if first.outcome != "at fault":
+        why = f": {first.why}" if first.why else ""
+        return Finding(f"The program as it is is {first.outcome}{why}.", "compared")
+    if facts.found:
+        return Finding(f"It is fine {last.tried}.", "compared")
+    text = "No flag that is set and no pass makes it fine when it alone is left out."
+    return Finding(text, "unknown")

@@ -1,15 +1,13 @@
 """A program whose text was changed, against the original: outputs, kernels and time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
-from typing import Any
 
 import numpy as np
 
-from jaxlens.questions.variants.runs import ProgramRun
-from jaxlens.questions.variants.shown import Shown, times_table
+from jaxlens.questions.variants.shown import times_table
 from jaxlens.report import Finding, Report, Table, cells, count, duration
 
 
@@ -39,14 +37,13 @@ class OutputChange:
         return self.differing == 0
 
 
-@dataclass(frozen=True, repr=False)
-class Edited(Shown):
+@dataclass(frozen=True)
+class Edited:
     """The result of an edit.
 
     Attributes:
         name: The program's name.
         language: "StableHLO", "HLO" or "optimised HLO".
-        capture: The Capture of the changed program.
         outputs: The outputs of both, compared; () if neither was run.
         seconds: Seconds of each run of the original.
         edited_seconds: Seconds of each run of the changed program.
@@ -56,7 +53,6 @@ class Edited(Shown):
 
     name: str
     language: str
-    capture: Any = field(repr=False)
     outputs: tuple[OutputChange, ...] = ()
     seconds: tuple[float, ...] = ()
     edited_seconds: tuple[float, ...] = ()
@@ -68,46 +64,42 @@ class Edited(Shown):
         """Whether all outputs have equal bits; None if the programs were not run."""
         return all(output.equal for output in self.outputs) if self.seconds else None
 
-    @property
-    def report(self) -> Report:
-        """What changed, in sentences and tables."""
-        ran = f"both programs ran {count(len(self.seconds), 'time')} on the same arguments"
-        title = f"edited {self.language} of {self.name}: {ran if self.seconds else 'not run'}"
-        findings = [self._compared()] if self.seconds else []
-        if self.kernels is not None:
-            before, after = self.kernels
-            was = f", before {before}" if before != after else ", as before"
-            findings.append(Finding(f"{count(after, 'kernel')}{was}."))
-        if self.language == "HLO":
-            converted = (
-                "The original here is its HLO text, unchanged: XLA's client takes StableHLO, "
-            )
-            findings.append(Finding(f"{converted}to which both texts are converted."))
-        tables = [self._table()] if self.outputs else []
-        if self.seconds:
-            rows = (("original", self.seconds), ("edited", self.edited_seconds))
-            tables.append(times_table("Measured", rows, self.how))
-        return Report(title, tuple(findings), tuple(tables))
 
-    def _compared(self) -> Finding:
-        times = [duration(median(each)) for each in (self.seconds, self.edited_seconds)]
-        lead = f"{times[0]} before, {times[1]} after (medians). "
-        changed = [output for output in self.outputs if not output.equal]
-        if not changed:
-            n = len(self.outputs)
-            text = "The output is equal" if n == 1 else f"All {n:,} outputs are equal"
-            return Finding(f"{text} bit for bit.", "compared", lead=lead)
-        worst = max(changed, key=lambda output: (output.differing is None, output.largest or 0))
-        text = f"{count(len(changed), 'output')} of {len(self.outputs):,} differ"
-        text += "s" if len(changed) == 1 else ""
-        return Finding(f"{text}: {_words(worst)}.", "compared", lead=lead)
+def report(facts: Edited) -> Report:
+    """Reports what changed, in sentences and tables."""
+    ran = f"both programs ran {count(len(facts.seconds), 'time')} on the same arguments"
+    title = f"edited {facts.language} of {facts.name}: {ran if facts.seconds else 'not run'}"
+    findings = [_compared(facts)] if facts.seconds else []
+    if facts.kernels is not None:
+        before, after = facts.kernels
+        was = f", before {before}" if before != after else ", as before"
+        findings.append(Finding(f"{count(after, 'kernel')}{was}."))
+    if facts.language == "HLO":
+        text = "The original here is its HLO text, unchanged: XLA's client takes StableHLO, "
+        findings.append(Finding(f"{text}to which both texts are converted."))
+    rows = tuple(
+        cells(o.name, o.before or "none", o.after or "none", _difference(o)) for o in facts.outputs
+    )
+    columns = ("output", "original", "edited", "difference")
+    tables = [Table("Outputs", columns, rows)] if rows else []
+    if facts.seconds:
+        runs = (("original", facts.seconds), ("edited", facts.edited_seconds))
+        tables.append(times_table(runs, facts.how))
+    return Report(title, tuple(findings), tuple(tables))
 
-    def _table(self) -> Table:
-        rows = tuple(
-            cells(o.name, o.before or "none", o.after or "none", _difference(o))
-            for o in self.outputs
-        )
-        return Table("Outputs", ("output", "original", "edited", "difference"), rows)
+
+def _compared(facts: Edited) -> Finding:
+    times = [duration(median(each)) for each in (facts.seconds, facts.edited_seconds)]
+    lead = f"{times[0]} before, {times[1]} after (medians). "
+    changed = [output for output in facts.outputs if not output.equal]
+    if not changed:
+        n = len(facts.outputs)
+        text = "The output is equal" if n == 1 else f"All {n:,} outputs are equal"
+        return Finding(f"{text} bit for bit.", "compared", lead=lead)
+    worst = max(changed, key=lambda output: (output.differing is None, output.largest or 0))
+    text = f"{count(len(changed), 'output')} of {len(facts.outputs):,} differ"
+    text += "s" if len(changed) == 1 else ""
+    return Finding(f"{text}: {_words(worst)}.", "compared", lead=lead)
 
 
 def _words(output: OutputChange) -> str:
@@ -126,12 +118,12 @@ def _difference(output: OutputChange) -> str:
 
 
 def changes(
-    names: Sequence[str], before: ProgramRun, after: ProgramRun
+    names: Sequence[str], before: Sequence[np.ndarray], after: Sequence[np.ndarray]
 ) -> tuple[OutputChange, ...]:
     """Compares the outputs of two runs by position."""
-    longest = max(len(before.outputs), len(after.outputs))
+    longest = max(len(before), len(after))
     called = [*names, *(f"result[{i}]" for i in range(len(names), longest))]
-    pairs = zip_longest(before.outputs, after.outputs)
+    pairs = zip_longest(before, after)
     return tuple(_change(name, *pair) for name, pair in zip(called, pairs, strict=False))
 
 

@@ -1,41 +1,28 @@
-"""Shows a result as text and as HTML."""
+"""Shows what was made of a program: the sentences and tables of its report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Any, TypeVar
 
-from jaxlens.render.document import Document, Findings, TableBlock
-from jaxlens.render.html.document_html import html
-from jaxlens.render.text.document_text import text
+from jaxlens.render.document import Document
 from jaxlens.report import Cell, Report, Table, barred, cells, duration
+from jaxlens.views.answer import Answer
+from jaxlens.views.report_blocks import report_blocks
+
+T = TypeVar("T")
 
 
-class Shown:
-    """A result with a report: its text is the same from run to run apart from times."""
+def answer(capture: Any, facts: T, report: Callable[[T], Report]) -> Answer[T]:
+    """Returns the answer of a verb, whose title says what was run."""
 
-    @property
-    def report(self) -> Report:
-        """The sentences and tables; the title says what was run."""
-        raise NotImplementedError
+    def document() -> Document:
+        made = report(facts)
+        return Document("in_hand", made.title, tuple(report_blocks(made)))
 
-    @property
-    def document(self) -> Document:
-        """The result as the blocks of an output."""
-        report = self.report
-        tables = map(TableBlock, report.tables)
-        return Document("in_hand", report.title, (Findings(report.findings), *tables))
-
-    def text(self, *, times: bool = False) -> str:
-        """Returns the text form, with what changes from run to run if `times`."""
-        return text(self.document, times=times)
-
-    def __repr__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return html(self.document)
+    return Answer(capture, document, lambda: report(facts), lambda: facts)
 
 
-def times_table(title: str, rows: Sequence[tuple[str, Sequence[float]]], note: str) -> Table:
+def times_table(rows: Sequence[tuple[str, Sequence[float]]], note: str) -> Table:
     """Returns a table of measured seconds: what was run, and its runs."""
 
     def row(name: str, seconds: Sequence[float]) -> tuple[Cell, ...]:
@@ -44,4 +31,4 @@ def times_table(title: str, rows: Sequence[tuple[str, Sequence[float]]], note: s
 
     made = barred([row(*one) for one in rows], (2, 3, 4))
     columns = ("program", "runs", "median", "least", "most")
-    return Table(title, columns, made, note, volatile=True, right=(1, 2, 3, 4))
+    return Table("Measured", columns, made, note, volatile=True, right=(1, 2, 3, 4))

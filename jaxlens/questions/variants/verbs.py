@@ -6,10 +6,13 @@ from typing import Any, overload
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import as_capture
+from jaxlens.questions.variants import bisected, edited, extracted
 from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.extracted import Extracted
-from jaxlens.questions.variants.runs import Reproducer
+from jaxlens.questions.variants.reproduced import Reproducer
+from jaxlens.questions.variants.shown import answer
+from jaxlens.views.answer import Answer
 
 __all__ = ["bisect", "edit", "extract", "reproducer"]
 
@@ -19,12 +22,12 @@ def edit(capture: Capture, stage: str, /) -> str: ...
 
 
 @overload
-def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> Edited: ...
+def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> Answer[Edited]: ...
 
 
 def edit(
     capture: Capture, stage: str, text: str | None = None, /, *, run: int = 10
-) -> str | Edited:
+) -> str | Answer[Edited]:
     """Returns a text to change; given a changed one, compiles and runs it and compares.
 
         text = jaxlens.edit(cap, "stablehlo")
@@ -52,10 +55,12 @@ def edit(
     capture.driver.live("program that could be changed")  # raises before JAX is imported
     from jaxlens.questions.variants.measure.edit import compared, editable
 
-    return editable(capture, stage) if text is None else compared(capture, stage, text, run)
+    if text is None:
+        return editable(capture, stage)
+    return answer(*compared(capture, stage, text, run), edited.report)
 
 
-def extract(capture: Capture, name: str, /, *, run: int = 10) -> Extracted:
+def extract(capture: Capture, name: str, /, *, run: int = 10) -> Answer[Extracted]:
     """Runs one instruction as a program of its own, on the values that it has in the program.
 
         jaxlens.extract(cap, "fusion.3")
@@ -81,9 +86,10 @@ def extract(capture: Capture, name: str, /, *, run: int = 10) -> Extracted:
     """
     found = [kernel.instruction for kernel in capture.kernels if kernel.name == name]
     capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.variants.measure.extract import extracted
+    from jaxlens.questions.variants.measure import extract as measured
 
-    return extracted(capture, next(filter(None, found), name), run)
+    alone = measured.extracted(capture, next(filter(None, found), name), run)
+    return answer(*alone, extracted.report)
 
 
 def reproducer(
@@ -124,7 +130,7 @@ def bisect(
     /,
     *,
     run: int = 3,
-) -> Bisected:
+) -> Answer[Bisected]:
     """Which flag or pass makes it wrong, slow or large? Leaves one after another out, and checks.
 
         jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
@@ -149,6 +155,7 @@ def bisect(
         OptionError: An argument has no data.
         UnavailableError: The program is for several devices, or calls Python.
     """
-    from jaxlens.questions.variants.measure.bisect import bisect as bisected
+    from jaxlens.questions.variants.measure import bisect as measured
 
-    return bisected(as_capture(f), check, run)
+    capture = as_capture(f)
+    return answer(capture, measured.bisect(capture, check, run), bisected.report)

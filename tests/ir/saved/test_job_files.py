@@ -168,9 +168,8 @@ def test_an_older_record_opens_without_what_is_no_longer_read(tmp_path):
     folder = ProcessFolder(tmp_path, 0, "host", 1)
     folder.write_process(process(0).process)
     path = folder.path / "process.json"
-    path.write_text(
-        json.dumps({**json.loads(path.read_text()), "delays": {"1": 0.5}, "gone": True})
-    )
+    older = {"delays": {"1": 0.5}, "gone": True, "operations": {}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **older}))
     (read,) = read_job(tmp_path).processes
     assert (read.process, read.damaged) == (process(0).process, ())
 

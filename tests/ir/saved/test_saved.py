@@ -4,7 +4,6 @@ import json
 import random
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 
 import pytest
@@ -15,24 +14,11 @@ from jaxlens.ir.facts import Kernel, Memory
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.saved.columns import from_columns, to_columns
 from jaxlens.ir.saved.facts import from_json, to_json
-from jaxlens.ir.saved.save import STAGES
 from tests.ir.check import check
+from tests.ir.saved.forged import CPU, parts, read_all, written
 from tests.support.paths import CAPTURES
 
-CPU = next(path for path in CAPTURES if path.name == "mlp_step.cpu.jaxlens")
 TPU = next(path for path in CAPTURES if path.name == "mlp_step.tpu-v5e-2x2.jaxlens")
-
-
-def parts(path):
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def rewrite(path, found):
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in found.items():
-            archive.writestr(name, data)
-    return path
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
@@ -152,7 +138,7 @@ def test_files_keep_the_names_they_had(tmp_path):
     sources = json.loads(contents["sources.json"])
     key = next(k for k in sources if "programs" in k)
     sources[key]["file"] = "cell 3"
-    cap = load(rewrite(tmp_path / "a", contents | {"sources.json": json.dumps(sources).encode()}))
+    cap = load(written(tmp_path / "a", contents | {"sources.json": json.dumps(sources).encode()}))
     for stage in (cap.optimized, cap.passes[2].stage):
         files = {span.file for node in stage.module.nodes() for span in node.spans}
         assert "cell 3" in files
@@ -179,55 +165,29 @@ def test_unavailable_keeps_its_sentence(tmp_path):
     assert str(caught.value) == "no cost here: <why> & so on"
 
 
-def refused(path):
-    """The one-line error that loading the whole of a file ends in; None if it loads."""
-    try:
-        cap = load(path)
-        for name in STAGES:
-            if name != "passes":
-                try:
-                    stage = cap.stage(name)
-                except UnavailableError:
-                    continue
-                _ = stage.text
-                if name in ("jaxpr", "stablehlo"):
-                    _ = stage.module
-        _ = [p.stage.text for p in cap.passes], [k.asm for k in cap.kernels], cap.sources
-    except CaptureFileError as error:
-        return one_line(error)
-    except UnavailableError as error:
-        one_line(error)
-    return None
-
-
-def one_line(error):
-    assert "\n" not in str(error)
-    return str(error)
-
-
 def test_no_file_and_other_files(tmp_path):
-    assert "cannot read gone" in refused(tmp_path / "gone")
-    assert "cannot read" in refused(tmp_path)
+    assert "cannot read gone" in read_all(tmp_path / "gone")
+    assert "cannot read" in read_all(tmp_path)
     for content in (b"", b"PK\x03\x04", b"hello" * 100, b"PK\x05\x06" + bytes(18)):
         (tmp_path / "a").write_bytes(content)
-        assert refused(tmp_path / "a")
+        assert read_all(tmp_path / "a")
 
 
 def test_other_archives(tmp_path):
-    assert "parts that no capture has" in refused(
-        rewrite(tmp_path / "a", parts(CPU) | {"../../evil": b""})
+    assert "parts that no capture has" in read_all(
+        written(tmp_path / "a", parts(CPU) | {"../../evil": b""})
     )
     for name in parts(CPU):
         contents = parts(CPU)
         del contents[name]
-        assert f"{name} is missing" in refused(rewrite(tmp_path / "a", contents))
+        assert f"{name} is missing" in read_all(written(tmp_path / "a", contents))
 
 
 def test_later_version(tmp_path):
     contents = parts(CPU)
     manifest = json.loads(contents["manifest.json"]) | {"version": 99}
     contents["manifest.json"] = json.dumps(manifest).encode()
-    assert "got 99" in refused(rewrite(tmp_path / "a", contents))
+    assert "got 99" in read_all(written(tmp_path / "a", contents))
 
 
 @pytest.mark.parametrize("data", [b"null", b"[]", b"{}", b"[" * 100_000, b"\xff\xfe", b"1e999"])
@@ -235,7 +195,7 @@ def test_json_of_another_kind(tmp_path, data):
     for name in ("manifest.json", "sources.json", "jaxpr.json", "stablehlo.json"):
         if name == "sources.json" and data == b"{}":
             continue  # a program without sources
-        assert refused(rewrite(tmp_path / "a", parts(CPU) | {name: data})), name
+        assert read_all(written(tmp_path / "a", parts(CPU) | {name: data})), name
 
 
 def test_damaged_manifest(tmp_path):
@@ -244,11 +204,11 @@ def test_damaged_manifest(tmp_path):
     for key in original:
         for other in (None, [], {}, 7, "x", [[1]], {"a": {"b": 1}}, -1):
             manifest = json.dumps(original | {key: other}).encode()
-            refused(rewrite(tmp_path / "a", parts(CPU) | {"manifest.json": manifest}))
+            read_all(written(tmp_path / "a", parts(CPU) | {"manifest.json": manifest}))
     del original["program"]["target"]
     manifest = json.dumps(original).encode()
-    path = rewrite(tmp_path / "a", parts(CPU) | {"manifest.json": manifest})
-    assert "manifest is damaged" in refused(path)
+    path = written(tmp_path / "a", parts(CPU) | {"manifest.json": manifest})
+    assert "manifest is damaged" in read_all(path)
 
 
 def test_damaged_numbers(tmp_path):
@@ -256,8 +216,8 @@ def test_damaged_numbers(tmp_path):
     original = json.loads(parts(CPU)["manifest.json"])
     original["stages"]["jaxpr"] = 10**6
     manifest = json.dumps(original).encode()
-    path = rewrite(tmp_path / "a", parts(CPU) | {"manifest.json": manifest})
-    assert "no text 1000000" in refused(path)
+    path = written(tmp_path / "a", parts(CPU) | {"manifest.json": manifest})
+    assert "no text 1000000" in read_all(path)
 
 
 def test_damaged_bytes(tmp_path):
@@ -270,7 +230,7 @@ def test_damaged_bytes(tmp_path):
         for _ in range(chance.choice([1, 4, 40])):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         path.write_bytes(bytes(changed)[: chance.choice([None, chance.randrange(len(data))])])
-        outcomes.add(refused(path) is None)
+        outcomes.add(not read_all(path))
     assert False in outcomes
 
 
@@ -278,10 +238,10 @@ def test_parts_beyond_the_bound(tmp_path, monkeypatch):
     from jaxlens.ir.saved import file as saved_file
 
     monkeypatch.setattr(saved_file, "LARGEST_PART", 1000)
-    assert "larger than" in refused(CPU)
+    assert "larger than" in read_all(CPU)
     monkeypatch.setattr(saved_file, "LARGEST_PART", 512 << 20)
     monkeypatch.setattr(saved_file, "LARGEST_FILE", 1000)
-    assert "larger than" in refused(CPU)
+    assert "larger than" in read_all(CPU)
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

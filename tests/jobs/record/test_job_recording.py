@@ -169,7 +169,6 @@ def test_static_arguments_differ_in_what_their_text_leaves_out(tmp_path):
     assert [p["config.rate"] for p in parts] == ["0.1", "0.2", "0.1"]
     layers = [p["config.layers"] for p in parts]
     assert layers[0] == layers[1] != layers[2]
-    assert len({run.compile.key_digest for run in jaxlens.runs(tmp_path)}) == 3
 
 
 def test_functions_of_pmap(tmp_path):
@@ -208,14 +207,12 @@ def test_functions_ahead_of_time_in_threads_and_that_fail(tmp_path):
         thread.join()
         with pytest.raises(jax.errors.JaxRuntimeError):
             jax.jit(lambda x: unknown(x))(ones(2))
-        jnp.ones(11) + 1.5  # operations, which are counted
     runs = jaxlens.runs(tmp_path)
     *made, failed = sorted(runs, key=lambda run: run.compile.state)
     assert sorted(run.compile.call.thread for run in made) == ["", "mine"]
     assert all(run.capture.jaxpr.module for run in made)
     assert failed.compile.state == "failed"
     assert "1 compile failed: <lambda> (" in str(runs)
-    assert sum(runs.job.processes[0].process.operations.values()) >= 1
 
 
 def test_functions_and_arguments_are_not_kept_alive(tmp_path):

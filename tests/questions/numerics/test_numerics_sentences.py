@@ -93,19 +93,6 @@ def test_rows_of_one_line_name_their_modules():
     assert plain.columns[3] == "code"
 
 
-def test_products_of_one_line_name_their_modules():
-    layer = lambda n: jax.named_scope(f"Layer_{n}")(lambda h: jnp.tanh(h @ X))  # noqa: E731
-    deep = lambda x: [x := layer(n)(x) for n in range(6)][-1]  # noqa: E731
-    tables = report(jaxlens.numerics(deep, X).facts, full=True).tables
-    table = next(t for t in tables if t.title == "Products")
-    assert table.columns[1] == "module"
-    assert [row[1].text for row in table.rows] == [f"Layer_{n}" for n in range(6)]
-    table = next(
-        t for t in jaxlens.numerics(lambda x: x @ x, X).report.tables if t.title == "Products"
-    )
-    assert table.columns[1] == "line"
-
-
 @pytest.mark.parametrize(
     ("error", "text"),
     [

@@ -55,7 +55,7 @@ def test_it_finds_the_flag_that_was_set():
     assert found.found == TrialChange("flag", "xla_cpu_enable_fast_math=true")
     assert found.trials[0].outcome == "at fault"
     assert "It is fine without the flag xla_cpu_enable_fast_math=true." in repr(found)
-    assert "xla_cpu_enable_fast_math" in found._repr_html_()
+    assert "xla_cpu_enable_fast_math" in found.html()
 
 
 def test_it_finds_the_pass_that_was_disabled():

@@ -9,7 +9,6 @@ import jaxlens
 from jaxlens import core
 from jaxlens.errors import OptionError, ReadError, UnavailableError
 from jaxlens.questions.variants.edited import changes
-from jaxlens.questions.variants.runs import ProgramRun
 
 pytestmark = pytest.mark.reads_jax
 
@@ -62,7 +61,7 @@ def test_a_changed_text_computes_what_it_says(cap, stage, old, new, function):
     assert len(edited.seconds) == len(edited.edited_seconds) == 1
     assert new.removeprefix("stablehlo.").strip(" (") + "(" in edited.capture.optimized.text
     assert "result['y'] in 12 of 12 elements" in repr(edited)
-    assert "result[&#x27;y&#x27;]" in edited._repr_html_() or "result['y']" in edited._repr_html_()
+    assert "result[&#x27;y&#x27;]" in edited.html() or "result['y']" in edited.html()
 
 
 def test_run_0_compiles_alone_and_shapes_suffice():
@@ -109,8 +108,8 @@ def test_an_edited_program_is_edited_again_and_the_core(cap):
 
 def test_outputs_that_are_gone_new_or_not_numbers():
     nan = np.float32([np.nan, 1])
-    before = ProgramRun((1.0,), (nan, nan, nan, np.int8([1, 2])))
-    after = ProgramRun((1.0,), (nan, np.float32([1, 1]), np.float16([1, 2])))
+    before = (nan, nan, nan, np.int8([1, 2]))
+    after = (nan, np.float32([1, 1]), np.float16([1, 2]))
     same, other, typed, gone = changes("abcd", before, after)
     assert same.equal
     assert (other.differing, other.largest) == (1, None)

@@ -77,7 +77,7 @@ def test_what_was_extracted_is_edited(cap):
     made = jaxlens.extract(cap, name, run=2)
     assert "by itself: it and the program ran 2 times" in repr(made)
     assert "% of the program's" in made.text(times=True)
-    assert "bit for bit equal" in made._repr_html_()
+    assert "bit for bit equal" in made.html()
     text = jaxlens.edit(made.capture, "optimized")
     edited = jaxlens.edit(made.capture, "optimized", text.replace(" tanh(", " cosine("), run=1)
     product = np.asarray(made.inputs[0])

@@ -23,7 +23,7 @@ from importlib.resources import files
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
-from jaxlens.links.name_stack import equation_transforms
+from jaxlens.links.call_stacks import equation_transforms
 from jaxlens.program.subject import ProgramFacts, subject_of
 
 Ids = tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Takes the array of one equation along, out of the run that makes it, and cuts it into tiles."""
+"""Takes the array of one equation along, out of the run that makes it."""
 
 import math
 from collections.abc import Sequence
@@ -15,8 +15,6 @@ from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.taps.execute import execute
 from jaxlens.taps.executions import LOOPS, Path
-
-_SIDE = 40  # tiles of a picture on one side
 
 
 class _LastArray(Probe):
@@ -68,9 +66,7 @@ class _LastArray(Probe):
         array = flat.astype(aval.dtype).reshape(aval.shape)
         when = tuple(row[2 : 2 + iterations].tolist())
         device = int(row[1]) - 1 if row[1] else None
-        found, tile = tiles(array)
-        grid = tuple(tuple(row) for row in found.tolist())
-        return ExecutionArray(path, array, str(aval.dtype), grid, tile, _text(array), when, device)
+        return ExecutionArray(path, array, str(aval.dtype), _text(array), when, device)
 
 
 def array_of(live: Running, ident: str) -> ExecutionArray | None:
@@ -107,29 +103,6 @@ def array_at(closed: Any, args: Sequence[Any], ident: str) -> ExecutionArray | N
         return None
     path, row = done[-1]
     return probe.array(path, row, sum(eqns[step].primitive.name in LOOPS for step in path[:-1]))
-
-
-def tiles(array: Any) -> tuple[Any, tuple[int, int]]:
-    """Returns an array as rows and columns of at most 40 tiles, and the elements of a tile.
-
-    A tile has its element with the largest magnitude; NaN and infinities count as the largest. The
-    last axis goes to the right, all others down; an array of one axis is folded into rows.
-    """
-    plane = np.abs(array) if np.iscomplexobj(array) else array
-    plane = np.asarray(plane, np.float64)
-    columns = array.shape[-1] if array.ndim > 1 else math.ceil(math.sqrt(array.size)) or 1
-    rows = -(-array.size // columns) if columns else 0
-    if not array.size:
-        return np.zeros((0, 0)), (1, 1)
-    plane = np.pad(plane.ravel(), (0, rows * columns - array.size)).reshape(rows, columns)
-    down, right = -(-rows // _SIDE), -(-columns // _SIDE)
-    short = (-rows % down, -columns % right)
-    plane = np.pad(plane, ((0, short[0]), (0, short[1])))
-    parts = plane.reshape(plane.shape[0] // down, down, -1, right).swapaxes(1, 2)
-    flat = parts.reshape(*parts.shape[:2], -1)
-    order = np.nan_to_num(np.abs(flat), nan=np.inf, posinf=np.inf)
-    most = order.argmax(-1)[..., None]
-    return np.take_along_axis(flat, most, -1)[..., 0], (down, right)
 
 
 def _text(array: Any) -> tuple[str, ...]:

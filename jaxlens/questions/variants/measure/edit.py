@@ -1,7 +1,7 @@
 """Compiles and runs the text of a program that a user has changed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,10 @@ import numpy as np
 from jaxlens import compat
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, first_line, nearest
+from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Input, Program
-from jaxlens.ir.graph import Type
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.variants.edited import Edited, changes
-from jaxlens.questions.variants.runs import ProgramRun
 from jaxlens.stages.child.first_in_child import tried, vouch
 from jaxlens.stages.compile.program_text import is_scheduled, of_hlo, of_module, plain_array, struct
 from jaxlens.stages.driver import ExistingDriver, LiveDriver
@@ -84,23 +83,23 @@ def parsed(
     names = [leaf.name for leaf in outputs]
     if len(names) != len(sent.results):
         names = [f"result[{number}]" for number in range(len(sent.results))]
-    results = (Input(n, _type(s)) for n, s in zip(names, sent.results, strict=True))
+    results = (Input(n, type_of(s)) for n, s in zip(names, sent.results, strict=True))
     return EditedText(language, sent.lowered, tuple(results), missing)
 
 
-def _type(shape: Any) -> Type:
-    return type_of(shape)
-
-
 def _types(shapes: Sequence[Any]) -> str:
-    return ", ".join(str(_type(shape)) for shape in shapes) or "none"
+    return ", ".join(str(type_of(shape)) for shape in shapes) or "none"
 
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 
 
-def compared(capture: Capture, stage: str, text: str, n: int) -> Edited:
-    """Compiles a changed text, runs both programs `n` times and compares; see `verbs.edit`."""
+def compared(capture: Capture, stage: str, text: str, n: int) -> tuple[Capture, Edited]:
+    """Compiles a changed text, runs both programs `n` times and compares; see `verbs.edit`.
+
+    Returns:
+        The changed program, and the comparison.
+    """
     other = _edited(capture, stage, text)
     named = capture.program.name, other.driver.holder.removeprefix("edited ")
     # HLO is converted to StableHLO to be compiled: so is the original, as its unchanged text.
@@ -109,14 +108,16 @@ def compared(capture: Capture, stage: str, text: str, n: int) -> Edited:
     try:
         kernels = _numbers_of_kernels(first, other)
         if not n:
-            return Edited(*named, other, kernels=kernels)
+            return other, Edited(*named, kernels=kernels)
         before, after = flat_run(first, n), flat_run(other, n)
     except RuntimeError as error:  # XLA's
         raise UnavailableError(
             f"XLA does not compile or run this {named[1]}: {first_line(error, 200)}"
         ) from None
-    outputs = changes([leaf.name for leaf in capture.outputs], before, after)
-    return Edited(*named, other, outputs, before.seconds, after.seconds, kernels, before.how)
+    names = [leaf.name for leaf in capture.outputs]
+    outputs = changes(names, before.outputs, after.outputs)
+    times = before.seconds, after.seconds
+    return other, Edited(*named, outputs, *times, kernels, before.how)
 
 
 def editable(capture: Capture, stage: str) -> str:
@@ -142,11 +143,11 @@ def editable(capture: Capture, stage: str) -> str:
     return vouch(text) if live.own_text else text
 
 
-def flat_run(capture: Capture, n: int) -> ProgramRun:
+def flat_run(capture: Capture, n: int) -> Run:
     """Executes a program `n` times, with its results as NumPy arrays; raises as `Driver.run`."""
     done = capture.driver.run(n)
     outputs = tuple(np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(done.outputs))
-    return ProgramRun(done.seconds, outputs, done.how)
+    return replace(done, outputs=outputs)
 
 
 def of_text(

@@ -24,7 +24,6 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.variants.extracted import Extracted
 from jaxlens.questions.variants.measure.edit import editable, of_text, parsed
-from jaxlens.questions.variants.runs import ExtractedRun
 from jaxlens.stages.compile.program_text import compiled_text, execute_text
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.measure.execute import run
@@ -282,24 +281,17 @@ def defined(lines: Sequence[str]) -> dict[str, str]:
     return {line.strip().lstrip("%").partition(" ")[0]: line for line in plain}
 
 
-def extracted(capture: Capture, name: str, n: int) -> Extracted:
+def extracted(capture: Capture, name: str, n: int) -> tuple[Capture, Extracted]:
     """Runs one instruction alone, and the whole, `n` times each; see `verbs.extract`.
+
+    Returns:
+        The instruction as a program of its own, and what its runs gave.
 
     Raises:
         OptionError: There is no such instruction, or an argument has no data.
         UnavailableError: This is not a live call, or this jaxlib cannot compile it alone.
     """
     live: LiveDriver = capture.driver.live()
-    done = _extraction(capture, live, name, n)
-    inputs = tuple(Input(f"input {i}", type_of(x)) for i, x in enumerate(done.inputs))
-    outputs = tuple(Input(f"result[{i}]", type_of(x)) for i, x in enumerate(done.outputs))
-    options = compat.options_of(live.lowered) or ()
-    sent = parsed("optimized", done.text, inputs, outputs, options)
-    alone = of_text(live, f"{name} by itself", sent, inputs, partial(list, done.inputs))
-    return Extracted(capture.program.name, done, alone)
-
-
-def _extraction(capture: Capture, live: LiveDriver, name: str, n: int) -> ExtractedRun:
     text = editable(capture, "optimized")
     with live.taken("a kernel by itself") as lowered:
         arguments = live.passed(lowered)
@@ -307,21 +299,26 @@ def _extraction(capture: Capture, live: LiveDriver, name: str, n: int) -> Extrac
         cuts = ProgramCuts(text, partial(execute_text, options=options))
         with progress.step(f"jaxlens runs {capture.program.name} up to {name}"):
             cut = cuts.extract(name, arguments)
-        compiled = compiled_text(cut.text, options)
-        alone = run(compiled, tuple(cut.inputs), n)
-    outputs = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(alone.outputs))
-    pairs = zip(outputs, cut.expected or (), strict=cut.expected is not None)
+        done = run(compiled_text(cut.text, options), tuple(cut.inputs), n)
+    made = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(done.outputs))
+    pairs = zip(made, cut.expected or (), strict=cut.expected is not None)
     equal = all(np.asarray(leaf).tobytes() == output.tobytes() for output, leaf in pairs)
-    return ExtractedRun(
+    facts = Extracted(
+        capture.program.name,
         name,
         cut.opcode,
         cut.text,
         cut.loop,
         cut.copied,
         tuple(cut.inputs),
-        outputs,
+        made,
         None if cut.expected is None else equal,
-        alone.seconds,
+        done.seconds,
         live.run(n).seconds,
-        alone.how,
+        done.how,
     )
+    inputs = tuple(Input(f"input {i}", type_of(x)) for i, x in enumerate(cut.inputs))
+    outputs = tuple(Input(f"result[{i}]", type_of(x)) for i, x in enumerate(made))
+    sent = parsed("optimized", cut.text, inputs, outputs, options)
+    alone = of_text(live, f"{name} by itself", sent, inputs, lambda: [*cut.inputs])
+    return alone, facts

@@ -15,7 +15,7 @@ from jaxlens import compat
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
-from jaxlens.questions.variants.runs import Reproducer
+from jaxlens.questions.variants.reproduced import Reproducer
 from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.driver import LiveDriver
