@@ -1,9 +1,9 @@
 """Facts of one run: which line dispatched what, which line waited, how busy the devices were."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxlens.questions.timeline.events import (
     Activity,
@@ -46,7 +46,6 @@ class LineUse:
         waiter: What makes it wait: the library's line, "equinox/_jit.py:271", or by the text of
             the user's, "float(...)"; "" if that is not clear.
         waiting: Seconds of these waits.
-        executing: Seconds in which devices executed what it dispatched.
         within: The library's line in which all its waits are; "" if there is none.
     """
 
@@ -57,7 +56,6 @@ class LineUse:
     waited_for: tuple[str, ...]
     waiter: str
     waiting: float
-    executing: float
     within: str = ""
 
 
@@ -163,45 +161,23 @@ def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
     )
 
 
-@dataclass(slots=True)
-class _Use:
-    """What one line did, while it is being counted."""
-
-    dispatches: Counter[str] = field(default_factory=Counter)
-    waited_for: dict[str, None] = field(default_factory=dict)
-    within: set[str] = field(default_factory=set)
-    at_once: int = 0
-    waits: int = 0
-    waiting: float = 0.0
-    executing: float = 0.0
-
-
 def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
-    uses: dict[CodeLine, _Use] = {}
+    by_line: defaultdict[CodeLine, list[Dispatch | Wait]] = defaultdict(list)
     for event in _in_order(timeline):
-        use = uses.setdefault(event.line or ELSEWHERE, _Use())
-        if isinstance(event, Wait):
-            use.waits += 1
-            use.waiting += event.seconds
-            use.within.add(event.within)
-            use.waited_for |= {event.program: None} if event.program else {}
-        else:
-            use.dispatches[event.program] += 1
-            use.at_once += event.at_once
-    for execution in timeline.executions:
-        if execution.line in uses:
-            uses[execution.line].executing += execution.seconds
-    for line, use in uses.items():
-        within = "".join(use.within) if len(use.within) == 1 else ""
+        by_line[event.line or ELSEWHERE].append(event)
+    for line, events in by_line.items():
+        dispatches = [event for event in events if isinstance(event, Dispatch)]
+        waits = [event for event in events if isinstance(event, Wait)]
+        places = {wait.within for wait in waits}
+        within = "".join(places) if len(places) == 1 else ""
         yield LineUse(
             line,
-            dict(use.dispatches),
-            use.at_once,
-            use.waits,
-            tuple(use.waited_for),
-            within or (waiter(line.text) if use.waits else ""),
-            use.waiting,
-            use.executing,
+            Counter(dispatch.program for dispatch in dispatches),
+            sum(dispatch.at_once for dispatch in dispatches),
+            len(waits),
+            tuple(dict.fromkeys(wait.program for wait in waits if wait.program)),
+            within or (waiter(line.text) if waits else ""),
+            sum(wait.seconds for wait in waits),
             within,
         )
 
