@@ -29,7 +29,6 @@ from jaxlens.ir.spans import describe
 from jaxlens.keys import disk_key_parts, explain
 from jaxlens.keys.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
-from jaxlens.listen import listen_core
 from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
 
 _recent: partial[deque[Any]] = partial(
@@ -90,10 +89,6 @@ class CompileWatch:
         shown = [call for call in list(self._calls) if call.layer and not call.hidden]
         return [(next(numbers[call.role]), call) for call in shown]
 
-    def wants(self) -> bool:
-        """Whether the watch includes the current event of this thread."""
-        return True
-
     def add(self, call: PendingCall) -> None:
         """Adds a call to the log."""
         if len(self._calls) < _KEPT:
@@ -148,7 +143,7 @@ class _Local(threading.local):
 
 
 class _Recorder:
-    """Receives the events of JAX and of the core, for all watches."""
+    """Receives the events of JAX, for all watches."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -172,7 +167,7 @@ class _Recorder:
                     disk=self._safe(self._disk),
                     note=self._safe(self._note),
                 )
-                self._ends += [stop, listen_core.listen(self._log, self._safe)]
+                self._ends.append(stop)
             self._watches.append(watch)
             if not self._hears_notes:
                 watch.trouble(UNHEARD)
@@ -205,13 +200,11 @@ class _Recorder:
         return listener
 
     def _stack(self) -> Stack | None:
-        """Returns the Python stack at an event of JAX; None if no watch includes the event.
+        """Returns the Python stack at an event of JAX; None if jaxlens itself traces or compiles.
 
         The first five frames are those of jaxlens, innermost first: this method, two methods of
         this class, the wrapper that `_safe` returns, and the listener that JAX calls.
         """
-        if not any(watch.wants() for watch in self._watches):
-            return None
         stack = compat_events.stack(sys._getframe(5))
         files = {outer.f_code.co_filename for outer in stack.outer}
         return None if any(map(_is_own_stage, files)) else stack
@@ -250,7 +243,7 @@ class _Recorder:
             if call.role == "user" or call.function in LOOPS:
                 call.program = _fingerprint(stack.module)
                 call.others = compat_events.on_disk(name)
-        for watch in self._watching():
+        for watch in list(self._watches):
             watch.began(kind, call, stack)
         return call
 
@@ -273,12 +266,8 @@ class _Recorder:
             call.layer = ""  # the lowering or compile cache may still miss
         is_made = kind == "compile" and not failed
         compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
-        for watch in self._watching():
+        for watch in list(self._watches):
             watch.ended(kind, call, compiled)
-
-    def _watching(self) -> list[CompileWatch]:
-        """Returns the watches that include the current event of this thread."""
-        return [watch for watch in self._watches if watch.wants()]
 
     def _disk(self, hit: bool) -> None:
         if (call := self._compiling()) is not None:
@@ -399,9 +388,9 @@ class _Recorder:
         return call
 
     def _log(self, call: PendingCall) -> None:
-        """Adds a call to the watches that include this thread."""
+        """Adds a call to all watches."""
         own = threading.get_ident()
-        for watch in self._watching():
+        for watch in list(self._watches):
             call.thread = "" if own == watch._thread else threading.current_thread().name
             watch.add(call)
 
