@@ -1,9 +1,9 @@
 """The recompiles of one function for one reason, with facts from their keys and programs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.compile_log import CallEvent, CompileLog, KeyChange, root
+from jaxlens.ir.compile_log import CallEvent, CompileLog, root
 from jaxlens.keys.jax_key import JaxKey
 
 _NAMED = 3  # most arguments named in one cure
@@ -54,16 +54,15 @@ class RecompileCause:
         """Returns the names of the changes of these kinds in the last call."""
         return list(dict.fromkeys(c.name for c in self.last.changes if c.kind in kinds))
 
-    def alone(self, follows: Callable[[KeyChange], bool] | None = None) -> str:
+    def alone(self, *kinds: str) -> str:
         """Returns a sentence: would the last call have been a hit without its main change?
 
         Args:
-            follows: Whether a change is a consequence of the main one; by default, if it has the
-                same kind.
+            kinds: The kinds of changes that follow from the main one; by default those of its kind.
         """
         main = self.last.main
-        is_consequence = follows or (lambda change: change.kind == main.kind)
-        rest = [c.name for c in self.last.changes if c is not main and not is_consequence(c)]
+        kinds = kinds or (main.kind,)
+        rest = [c.name for c in self.last.changes if c is not main and c.kind not in kinds]
         rest = [*map(root, rest)] if len(rest) > _NAMED else rest
         return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
 
