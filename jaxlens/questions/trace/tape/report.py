@@ -21,11 +21,9 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
     equations = sum(len(s.made) for s in tracing.steps)
     rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
     if not tracing.steps:
-        recorded = count(tracing.equations, "equation")
-        place = f" (most at {tracing.library}, a library's line)" if tracing.library else ""
         yield Finding(
-            f"No line of yours ran while this was traced: its {recorded} came from "
-            f"libraries{place}, whose lines the tape does not follow."
+            "No line of yours ran while this was traced: its equations came from libraries, whose "
+            "lines the tape does not follow."
         )
         return
     yield Finding(

@@ -20,10 +20,7 @@ def findings(depth: Depth) -> Iterator[Finding]:
     equations = count(depth.equations, "equation")
     if depth.why:
         smaller = "; smaller inputs have one" if " over " in depth.why else ""
-        yield Finding(
-            f"{count(depth.depth, 'level')} deep by whole arrays: of its {equations} that many "
-            f"wait for one another, loops counted. No tree: {depth.why}{smaller}."
-        )
+        yield Finding(f"No tree of its {equations}: {depth.why}{smaller}.", "unknown")
         return
     if not depth.levels:
         yield Finding(f"No level: its {equations} only move elements, or read no input.")
@@ -60,6 +57,7 @@ def findings(depth: Depth) -> Iterator[Finding]:
 
 
 def _first(depth: Depth) -> str:
+    assert depth.depth is not None  # both are known where there are levels
     assert depth.work is not None
     size = f"{count(depth.depth, 'level')} deep"
     operations = count(depth.work, "operation")
