@@ -192,21 +192,6 @@ def _lowering_changes(
             yield from differing("option", [(option.removesuffix("_kvs"), now, was)], value_text)
 
 
-def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
-    """Returns the differences in the key of the fast path: classes and places of the arguments."""
-    own = [key for key in _of_function(new, memory) if key.exact == new.exact]
-    return nearest(_entry_changes(new, key) for key in reversed(own)), len(own)
-
-
-def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    for name, now in new.holders.items():
-        was = old.holders.get(name, now)
-        if now != was:
-            yield KeyChange("holder", name, now, was)
-        elif new.places.get(name) != old.places.get(name, new.places.get(name)):
-            yield KeyChange("place", name, new.places[name], old.places[name])
-
-
 def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]) -> Comparison:
     """Returns the differences of a program's inputs to those of the nearest earlier one."""
     now = {part.name: part.text for part in new}

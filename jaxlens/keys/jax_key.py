@@ -43,7 +43,7 @@ class JaxKey:
         function: Returns the function object while it exists; the user's, of one that Equinox made.
         inner: Returns the function object that JAX traces while it exists, or an equal one.
         places: Where each array lies, by path. Part of the key of the compile.
-        holders: The class of each array, by path. Part of the key of the fast path.
+        holders: The class of each array, by path.
         closed: Plain values that the function closes over, by name.
     """
 
@@ -250,7 +250,7 @@ def _place(leaf: Any) -> str:
 
 
 def _holder(leaf: Any) -> str:
-    """Returns the class of an argument, which is part of the key of the fast path."""
+    """Returns the class of an argument."""
     if isinstance(leaf, jax.core.Tracer):
         return "tracer"
     if isinstance(leaf, jax.Array):

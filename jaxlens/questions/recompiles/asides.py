@@ -18,7 +18,7 @@ _AGAIN = 3  # programs of one operation at one line from which it counts as a lo
 
 
 def asides(log: CompileLog, where: str) -> Iterator[Finding]:
-    """Yields findings on operations, the persistent cache, the fast path, failures and threads."""
+    """Yields findings on operations, the persistent cache, failures and threads."""
     operations = log.operations
     if operations:
         names = Counter(call.function for call in operations)
@@ -45,13 +45,6 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
         if failed:
             doing = f"{failed.failed} while it was {DONE[failed.kind]}"
             yield Finding(f"{call.function}{at(call.line)} failed: {doing}.")
-    calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
-    reasons = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
-    if reasons:
-        yield Finding(
-            f"{count(len(calls), 'call')} compiled nothing, and only made an entry in jit's fast "
-            f"path: {listed(reasons, 4)}."
-        )
     threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
     if threads:
         texts = [f"{name} ({n})" for name, n in threads.items()]

@@ -30,7 +30,7 @@ class RecompileLog:
     """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
 
     Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (from the persistent
-    cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`, `.cures`; `.log`
+    cache), `.operations`, `.seconds`, `.by_function`, `.reasons`, `.cures`; `.log`
     has every call as data. It can be read while it is still recording.
 
     Args:
@@ -44,7 +44,6 @@ class RecompileLog:
     traces: int
     loaded: int
     operations: int
-    fast_path: int
     seconds: float
     by_function: Mapping[str, int]
     reasons: tuple[str, ...]
