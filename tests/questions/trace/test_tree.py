@@ -171,12 +171,10 @@ def test_large_programs_have_no_tree() -> None:
     assert "No tree of its 3 equations: it has over" in str(tree)
 
 
-def test_too_much_for_a_picture_shows_one_element() -> None:
+def test_too_much_for_a_picture_has_its_levels() -> None:
     tree = jaxlens.tree(lambda x: jax.vmap(in_pairs)(x), np.ones((100, 16), np.float32))
-    assert (tree.depth, tree.work) == (4, 1500)
-    assert (len(tree.tree.operations), tree.tree.whole) == (15, False)
-    assert "Tree of one of the deepest elements" in str(tree)
-    assert jaxlens.tree(in_pairs, numbers(1024)).tree is None
+    assert (tree.depth, tree.work, tree.tree) == (4, 1500, None)
+    assert "level  operations" in str(tree)
 
 
 def test_neighbours_stand_apart_and_a_tree_is_symmetric() -> None:

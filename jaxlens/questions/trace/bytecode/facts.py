@@ -28,7 +28,8 @@ class BytecodeLine:
         text: Its text.
         ran: How often it ran; of the line of a `def`, how often the function was called.
         instructions: Its bytecode.
-        pieces: The text that each instruction was compiled from; "" where it is unknown.
+        pieces: The text that each instruction was compiled from; "" where it is unknown or has
+            several lines.
         equations: Ids of the equations that were recorded while it ran.
         inside: Number of equations that functions of the user recorded which it called.
     """
@@ -189,10 +190,8 @@ def _lines(
 
 
 def _piece(row: BytecodeInstruction, text: Sequence[str]) -> str:
-    """Returns the text that an instruction was compiled from; its first line where it has more."""
-    if row.column < 0 or not 0 < row.line <= len(text) or row.end_column <= row.column == 0:
+    """Returns the text that an instruction was compiled from; "" where that has several lines."""
+    if row.end_line > row.line or not 0 < row.line <= len(text):
         return ""
-    line = text[row.line - 1].encode()  # columns count bytes
-    if row.end_line > row.line:
-        return f"{line[row.column :].decode(errors='replace').rstrip()} ..."
+    line = text[row.line - 1].encode()  # columns count bytes; -1 for both is unknown
     return line[row.column : row.end_column].decode(errors="replace")

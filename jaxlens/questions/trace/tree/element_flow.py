@@ -258,10 +258,6 @@ class Flow:
             before = [1] * len(free)
         return [self._new(node, size, read).reshape(shapes[0])]
 
-    def constant(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
-        """An `iota`, or an array that is not read before it is written."""
-        return [np.full(shape, COMPUTED) for shape in shapes]
-
     def call(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """The body of a jit, and of what else runs its body once."""
         region = self._module.regions[node.regions[0]]
@@ -319,7 +315,6 @@ def _read(name: str, values: Mapping[str, Ids]) -> Ids:
 _Rule = Callable[[Flow, Node, list[Ids], list[tuple[int, ...]]], list[Ids]]
 _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(CALLS, Flow.call),
-    **dict.fromkeys(("iota", "empty", "empty2", "create_token"), Flow.constant),
     "scan": Flow.scan,
     "cond": Flow.cond,
     "dot_general": Flow.product,

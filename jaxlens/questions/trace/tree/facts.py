@@ -72,13 +72,11 @@ class Tree:
         inputs: The input elements that are read, from left to right.
         operations: The operations, in an order in which they can run.
         results: Numbers of those that make an element of a result.
-        whole: Whether it is all of the program; else what one of its deepest elements is made of.
     """
 
     inputs: tuple[InputElement, ...]
     operations: tuple[Operation, ...]
     results: frozenset[int]
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,6 @@ class Depth(ProgramFacts):
             where `why` is not "".
         work: Number of operations on elements, likewise.
         levels: The levels from the first on.
-        inputs: Number of elements of the inputs.
         reads: The most input elements that one element of the result is made of; None where that
             is not counted.
         computing: Number of equations that compute something.
@@ -105,7 +102,6 @@ class Depth(ProgramFacts):
     depth: int | None
     work: int | None
     levels: tuple[Level, ...] = ()
-    inputs: int = 0
     reads: int | None = None
     computing: int = 0
     equations: int = 0
@@ -135,7 +131,6 @@ def facts(capture: Capture) -> Depth:
         int(flow.level.max(initial=0)),
         len(flow.level) - flow.leaves,
         _levels(flow),
-        flow.leaves,
         _most_read(flow),
         len(computing),
         len(equations),
@@ -174,37 +169,13 @@ def _most_read(flow: Flow) -> int | None:
 
 
 def _tree(flow: Flow, module: Module, names: Sequence[str]) -> Tree | None:
-    """Returns what to draw: all, or what a deepest element of the result is made of."""
-    results = {n for array in flow.results for n in array.ravel().tolist() if n >= flow.leaves}
-    reads: defaultdict[int, dict[int, None]] = defaultdict(dict)
-    for tail, head in flow.reads():
-        reads[head][tail] = None
-    everything = range(flow.leaves, len(flow.level))
-    whole = _drawn(flow, everything, reads, results, module, names, True)
-    if whole is not None or not results:
-        return whole
-    deepest = max(sorted(results), key=lambda n: int(flow.level[n]))
-    cone, pending = {deepest}, [deepest]
-    while pending:
-        new = {n for n in reads[pending.pop()] if n >= flow.leaves} - cone
-        cone |= new
-        pending += new
-        if len(cone) > _DRAWN:
-            return None
-    return _drawn(flow, sorted(cone), reads, {deepest}, module, names, False)
-
-
-def _drawn(
-    flow: Flow,
-    numbers: Sequence[int],
-    reads: Mapping[int, Mapping[int, None]],
-    results: set[int],
-    module: Module,
-    names: Sequence[str],
-    whole: bool,
-) -> Tree | None:
+    """Returns what to draw; None where there is too much, or nothing."""
+    numbers = range(flow.leaves, len(flow.level))
     if not 0 < len(numbers) <= _DRAWN:
         return None
+    reads: defaultdict[int, set[int]] = defaultdict(set)
+    for tail, head in flow.reads():
+        reads[head].add(tail)
     read = {n for number in numbers for n in reads[number] if n < flow.leaves}
     if len(read) > _DRAWN_LEAVES:
         return None
@@ -214,8 +185,9 @@ def _drawn(
         line = str(node.owner) if node.owner else ""
         level = int(flow.level[n])
         operations.append(Operation(n, level, node.opcode, node.id, line, tuple(sorted(reads[n]))))
+    results = {n for array in flow.results for n in array.ravel().tolist() if n >= flow.leaves}
     inputs = tuple(_input_elements(module, names, read))
-    return Tree(inputs, tuple(operations), frozenset(results), whole)
+    return Tree(inputs, tuple(operations), frozenset(results))
 
 
 def _input_elements(module: Module, names: Sequence[str], read: set[int]) -> list[InputElement]:
