@@ -151,7 +151,7 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
         inner=_living_or_equal(call.function),
         places=dict(zip(key.inputs, map(_place, leaves), strict=False)),
         holders=dict(zip(key.inputs, map(_holder, leaves), strict=False)),
-        closed={**closed_values.inside(function), **closed_values.values(function)},
+        closed=closed_values.values(function),
     )
 
 

@@ -1,5 +1,6 @@
 """Why tracing a call failed, in sentences: in a view, and in a note at the end of a traceback."""
 
+from jaxlens.program.sentences import listed
 from jaxlens.questions.failure.facts import Failure, Remedy, TracedValue
 from jaxlens.report import traced_again
 
@@ -30,13 +31,8 @@ def origin(value: TracedValue) -> str:
     """Where a traced value comes from; "" where that is not known."""
     # A magic names what it looks at "expression" where the user gave no name.
     function = f" of {value.function}" if value.function not in ("", "expression") else ""
-    names, arguments = value.arguments, ""
-    if len(names) > _MOST:
-        arguments = f"the arguments {', '.join(names[:_MOST])} and {len(names) - _MOST} more"
-    elif len(names) > 1:
-        arguments = f"the arguments {', '.join(names[:-1])} and {names[-1]}"
-    elif names:
-        arguments = f"the argument {names[0]}"
+    names = listed(value.arguments, _MOST)
+    arguments = f"the argument{'s' * (len(value.arguments) > 1)} {names}" if names else ""
     if not value.made:
         if value.made_at:
             within = f" in {value.function}" if value.function else ""

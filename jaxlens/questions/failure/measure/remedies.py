@@ -16,6 +16,7 @@ import numpy as np
 from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.call.arguments.inputs import leaves
+from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.interrupts import uninterrupted
@@ -118,10 +119,9 @@ def _abstract(code: str, line: FailingLine) -> Any:
     def evaluated(values: dict[str, Any]) -> Any:
         return eval(compiled, {**variables, **values})
 
-    struct: Any = jax.ShapeDtypeStruct
     avals = {name: value.aval for name, value in traced.items()}
     structs = {
-        name: struct(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
+        name: abstract(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
         for name, a in avals.items()
     }
     with isolate.untouched(isolate.context()):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, root
 from jaxlens.keys.jax_key import JaxKey
+from jaxlens.program.sentences import listed
 
 _NAMED = 3  # most arguments named in one cure
 _ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
@@ -98,7 +99,4 @@ def every(count: int) -> str:
 
 def few(names: Sequence[str]) -> str:
     """Returns "a, b and c", each name once; of many names the first, and a count of the rest."""
-    names = list(dict.fromkeys(names))
-    if len(names) > _NAMED:
-        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
-    return " and ".join((", ".join(names[:-1]), names[-1]) if names[1:] else names)
+    return listed(list(dict.fromkeys(names)), _NAMED)
