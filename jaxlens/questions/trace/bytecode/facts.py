@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
+from jaxlens.program.python_loops import parsed
 from jaxlens.program.subject import ProgramFacts, subject_of
 
 _Place = tuple[int, int]  # index of the function, line
@@ -150,13 +151,10 @@ class _Ran:
 def _statements(text: str) -> dict[int, int]:
     """Returns the first line of each statement of several lines that holds no other, by line."""
     python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
-    try:
-        tree = ast.parse(python)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
+    tree = parsed(python)
     return {
         line: node.lineno
-        for node in ast.walk(tree)
+        for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, ast.stmt) and not hasattr(node, "body")
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         if node.end_lineno != node.lineno

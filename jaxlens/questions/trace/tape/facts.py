@@ -13,6 +13,7 @@ from itertools import chain
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import LineTrace, TapeStep
+from jaxlens.program.python_loops import parsed
 from jaxlens.program.subject import ProgramFacts, subject_of
 
 
@@ -112,11 +113,8 @@ class _Blocks:
     def __init__(self, text: str) -> None:
         self.loops: dict[int, range] = {}
         self.branches: dict[int, range] = {}
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError):
-            return  # a cell with magics: no loops, no branches
-        for node in ast.walk(tree):
+        tree = parsed(text)
+        for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.For | ast.While | ast.If):
                 last = node.body[-1].end_lineno or node.body[-1].lineno
                 inside = range(node.body[0].lineno, last + 1)
