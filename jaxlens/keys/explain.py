@@ -19,7 +19,7 @@ from jaxlens.ir.compile_log import TYPE_TEXT, KeyChange, KeyPart
 from jaxlens.keys.changes import (
     Comparison,
     apart,
-    changes_by_argument,
+    changes,
     differing,
     donated,
     imported,
@@ -103,7 +103,7 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
 
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
     """Returns the differences to the nearest key, and that key, of several the first."""
-    differences = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
+    differences = ((tuple(changes(new, key)), key) for key in keys[:_MOST])
     nearest_changes, old = min(differences, key=lambda pair: apart(pair[0]))
     return tuple(_as_place(new, change) for change in nearest_changes), old
 

@@ -9,45 +9,30 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OptionError
-from jaxlens.interrupts import deferred
 from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.facts import TimelineFacts, facts
 from jaxlens.questions.timeline.report import report
 from jaxlens.questions.timeline.view import document
 from jaxlens.views.answer import Answer
 
+if TYPE_CHECKING:
+    from jaxlens.questions.timeline.measure.record import TimelineRecording
+
 __all__ = ["timeline"]
 
 
-class TimelineBlock:
-    """A context manager that records what a block dispatches and waits for; see `timeline`.
+def recording(caller: FrameType | None = None) -> "TimelineRecording":
+    """Returns a context manager that records what a block dispatches and waits for.
 
     Args:
-        ran: What is run, in the sentences: "cell".
         caller: The frame whose line counts until a line of the user's begins.
     """
+    from jaxlens.questions.timeline.measure.record import TimelineRecording
 
-    def __init__(self, ran: str, caller: FrameType | None = None) -> None:
-        from jaxlens.questions.timeline.measure.record import TimelineRecording
-
-        self._ran = ran
-        self._recording = TimelineRecording(caller)
-
-    def __enter__(self) -> "TimelineBlock":
-        with deferred(self.__exit__):
-            self._recording.__enter__()
-            return self
-
-    def __exit__(self, *_: object) -> None:
-        self._recording.__exit__()
-
-    @property
-    def answer(self) -> Answer[TimelineFacts]:
-        """The run as a view with facts."""
-        return answer(self._recording.timeline, self._ran)
+    return TimelineRecording(caller)
 
 
 def answer(recorded: RunTimeline, ran: str) -> Answer[TimelineFacts]:
@@ -105,8 +90,7 @@ def timeline(
     name = getattr(f, "__name__", type(f).__name__)
     cure = "record each with jax.profiler.trace(FOLDER), then jaxlens.timeline(FOLDER)"
     check_local((args, kwargs), "timeline", cure)
-    record = TimelineBlock(f"call of {name}", sys._getframe(1))
-    with record:
+    with recording(sys._getframe(1)) as run:
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
     del result
-    return record.answer
+    return answer(run.timeline, f"call of {name}")
