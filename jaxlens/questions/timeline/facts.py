@@ -1,6 +1,5 @@
 """Facts of one run: which line dispatched what, which line waited, how busy the devices were."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,19 +18,6 @@ _MOST = 0.5  # share of the time from which Python, or an idle device, is most o
 _LONG = 0.01  # seconds of Python's own from which a single dispatch is such
 _LONGEST = 8  # steps of a pattern that repeats
 
-# What makes Python wait, as it is written in a line; of several the first in this list counts.
-_WAITERS = (
-    (r"\bblock_until_ready\b", "block_until_ready"),
-    (r"\bdevice_get\b", "device_get"),
-    (r"\.item\(", ".item()"),
-    (r"\.tolist\(", ".tolist()"),
-    (r"\b(float|int|complex|bool)\(", r"\1(...)"),
-    (r"\b(?:np|numpy|onp)\.(\w+)\(", r"np.\1"),
-    (r"\b(print|str|repr|format|list|tuple|max|min)\(", r"\1(...)"),
-    (r"\bf[\"']", "an f-string"),
-    (r"^(if|elif|while|assert)\b", r"\1"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class LineUse:
@@ -43,10 +29,9 @@ class LineUse:
         at_once: Number of those that were executed within the call.
         waits: How often Python waited there.
         waited_for: The programs that it waited for, those that are known.
-        waiter: What makes it wait: the library's line, "equinox/_jit.py:271", or by the text of
-            the user's, "float(...)"; "" if that is not clear.
         waiting: Seconds of these waits.
-        within: The library's line in which all its waits are; "" if there is none.
+        within: The library's line in which all its waits are, "equinox/_jit.py:271"; "" if there
+            is none.
     """
 
     line: CodeLine
@@ -54,7 +39,6 @@ class LineUse:
     at_once: int
     waits: int
     waited_for: tuple[str, ...]
-    waiter: str
     waiting: float
     within: str = ""
 
@@ -176,7 +160,6 @@ def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
             sum(dispatch.at_once for dispatch in dispatches),
             len(waits),
             tuple(dict.fromkeys(wait.program for wait in waits if wait.program)),
-            within or (waiter(line.text) if waits else ""),
             sum(wait.seconds for wait in waits),
             within,
         )
@@ -184,14 +167,6 @@ def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
 
 def _in_order(timeline: RunTimeline) -> list[Dispatch | Wait]:
     return sorted((*timeline.dispatches, *timeline.waits), key=lambda event: event.start)
-
-
-def waiter(text: str) -> str:
-    """Returns what makes Python wait in a line, by its text: "float(...)", "np.asarray"."""
-    for pattern, words in _WAITERS:
-        if match := re.search(pattern, text):
-            return match.expand(words)
-    return ""
 
 
 def _devices(timeline: RunTimeline) -> Iterable[DeviceUse]:

@@ -14,7 +14,7 @@ from jaxlens.questions.timeline.events import (
     RunTimeline,
     Wait,
 )
-from jaxlens.questions.timeline.facts import Step, facts, repeated, waiter
+from jaxlens.questions.timeline.facts import Step, facts, repeated
 from jaxlens.questions.timeline.report import report
 from jaxlens.questions.timeline.verbs import answer
 from jaxlens.render.document import Picture
@@ -53,7 +53,7 @@ def test_a_loop_that_waits() -> None:
     assert (device.executing, device.after) == (160.0, 0.0)
     step, loss = run.lines
     assert (step.line, dict(step.dispatches), step.waits) == (STEP, {"step": 20}, 0)
-    assert (loss.line, loss.waits, loss.waiting, loss.waiter) == (LOSS, 20, 160.0, "float(...)")
+    assert (loss.line, loss.waits, loss.waiting, loss.within) == (LOSS, 20, 160.0, "")
     assert [finding.text for finding in report(run).findings] == [
         "Python waits for the device 20 times, at cell 3:5, `loss_value = float(loss)`, for step, "
         "which cell 3:4 dispatches.",
@@ -134,24 +134,6 @@ def test_steps_that_repeat_are_one_group() -> None:
     assert repeated([a, b, c, a]) == ((1, (a, b, c, a)),)
     assert repeated([c, a, a, a, a]) == ((1, (c,)), (4, (a,)))
     assert repeated([]) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("loss_value = float(loss)", "float(...)"),
-        ("history.append(np.asarray(w))", "np.asarray"),
-        ("print(float(loss))", "float(...)"),
-        ("print(loss)", "print(...)"),
-        ("y = f(x).block_until_ready()", "block_until_ready"),
-        ("if loss > best:", "if"),
-        ("total += loss.item()", ".item()"),
-        ('log(f"{loss:.3f}")', "an f-string"),
-        ("best = loss", ""),
-    ],
-)
-def test_what_waits_is_read_off_the_line(text: str, words: str) -> None:
-    assert waiter(text) == words
 
 
 def test_the_text_has_no_times_and_the_same_steps() -> None:
