@@ -25,7 +25,7 @@ Change it:
     extract reproducer          one instruction alone; a file that needs jax alone
 
 Watch what runs:
-    recompiles watch key        why a call compiled again: RecompileLog, RecompileError
+    recompiles key              why a call compiled again: RecompileLog, RecompileError
     arrays timeline             what lives on each device; who waits for whom
 
 Test and record:
@@ -67,13 +67,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.memory.verbs import fits
     from jaxlens.questions.nan.first_nan import FirstNan
     from jaxlens.questions.numerics.facts import Numerics
-    from jaxlens.questions.recompiles.verbs import (
-        RecompileLog,
-        assert_compiles,
-        key,
-        recompiles,
-        watch,
-    )
+    from jaxlens.questions.recompiles.verbs import RecompileLog, assert_compiles, key, recompiles
     from jaxlens.questions.sharding.facts import Sharding
     from jaxlens.questions.silent.facts import Silent
     from jaxlens.questions.timeline.verbs import timeline
@@ -104,7 +98,7 @@ _VERBS = {
     "compare": ("compare", "receipt", "without"),
     "failure": ("explain",),
     "memory": ("fits",),
-    "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles", "watch"),
+    "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles"),
     "timeline": ("timeline",),
     "trace": ("ladder",),
     "variants": ("bisect", "edit", "extract", "reproducer"),
@@ -163,7 +157,6 @@ __all__ = [
     "times",
     "tree",
     "values",
-    "watch",
     "without",
 ]
 

@@ -40,7 +40,6 @@ from jaxlens.notebook.cell.effects import Reached
 from jaxlens.questions.failure.measure import remedies
 from jaxlens.questions.memory.measure import checkpoint
 from jaxlens.questions.timeline.measure.record import TimelineRecording
-from jaxlens.questions.timeline.verbs import TimelineBlock
 from jaxlens.stages.compile import dump_files, profile
 from jaxlens.stages.measure import instruction_times
 from jaxlens.stages.trace import stamp
@@ -167,7 +166,6 @@ CASES = {
         profile,
     ),
     "timeline": (within(TimelineRecording), TimelineRecording, profile),
-    "timeline of a cell": (within(lambda: TimelineBlock("cell")), TimelineBlock),
     "dump folder": (within(lambda: dump_files.folder(False)), dump_files),
     "temporary folder": (within(interrupts.temporary_folder), tempfile),
     "trace": (within(lambda: isolate.untouched(isolate.context())), isolate),

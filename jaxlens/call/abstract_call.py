@@ -42,7 +42,7 @@ def shaped(call: TraceableCall) -> TraceableCall:
 
 def _with_shapes(call: _Call, static: Collection[int | str]) -> _Call:
     def shapes(place: int | str, value: Any) -> Any:
-        return value if place in static else jax.tree_util.tree_map(_shape, value)
+        return value if place in static else jax.tree_util.tree_map(shape_of, value)
 
     return replace(
         call,
@@ -53,9 +53,9 @@ def _with_shapes(call: _Call, static: Collection[int | str]) -> _Call:
     )
 
 
-def _shape(leaf: Any) -> Any:
-    """Returns the shape of an array; returns any other leaf unchanged."""
-    if not is_array(leaf):
+def shape_of(leaf: Any) -> Any:
+    """Returns the shape of an array, with its sharding if committed; else the leaf itself."""
+    if not is_array(leaf) or isinstance(leaf, jax.core.Tracer):
         return leaf
     array = plain(leaf)
     aval = abstract(array)

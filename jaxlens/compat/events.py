@@ -31,7 +31,7 @@ _STEPS = {
 _DISK = {"/jax/compilation_cache/cache_hits": True, "/jax/compilation_cache/cache_misses": False}
 _PJIT = ("jax/_src/pjit.py", "jax\\_src\\pjit.py")
 _COMPILER = ("jax/_src/compiler.py", "jax\\_src\\compiler.py")
-_TESTS = {"trace_to_jaxpr": "traced", "jit_cpp_cache_miss": "entered"}
+_TESTS = {"trace_to_jaxpr": ""}
 _DEEPEST = 5000
 
 
@@ -40,23 +40,21 @@ def listen(
     begin: Callable[[str, str], None],
     end: Callable[[str, float, str], None],
     disk: Callable[[bool], None],
-    note: Callable[[str], None],
+    traced: Callable[[], None],
 ) -> tuple[Callable[[], None], bool]:
     """Calls functions at JAX's events in any thread, until the returned function is called.
 
-    The second result says whether `note` is called.
+    The second result says whether `traced` is called.
 
     Args:
         begin: At the start of a step ("trace", "lower", "compile"), with the function's name.
         end: At the end of a step, with its seconds and the function's name.
         disk: At a hit of the persistent cache, with True; with False after a miss, when JAX writes
             the program to it (JAX reports no other misses).
-        note: With "traced" when a Python function is traced (no inner cache hit), with "entered"
-            when a call misses its fast path.
+        traced: When a Python function is traced (no inner cache hit).
 
-    Gone: without JAX's test events, `note` is never called; new fast-path entries are not seen, and
-    a hit of an inner cache counts as a trace. Without functions to unregister listeners, they stay
-    registered and do nothing.
+    Gone: without JAX's test events, `traced` is never called, and a hit of an inner cache counts as
+    a trace. Without functions to unregister listeners, they stay registered and do nothing.
     """
     monitoring = jax.monitoring
     alive = [True]
@@ -76,7 +74,7 @@ def listen(
     monitoring.register_scalar_listener(scalar)
     monitoring.register_event_duration_secs_listener(duration)
     monitoring.register_event_listener(plain)
-    unhook = compat.hear_test_events(_TESTS, note)
+    unhook = compat.hear_test_events(_TESTS, lambda _: traced())
 
     def stop() -> None:
         alive.clear()

@@ -1,8 +1,8 @@
 """The log of a watch: what JAX traced, lowered and compiled, as frozen data.
 
 A `CallEvent` is a call for which JAX did more than start a program: it traced, lowered or compiled
-the function, or at least made an entry in its fast path. It has the key that the call was looked up
-by, part by part, and what differs from the nearest earlier key.
+the function. It has the key that the call was looked up by, part by part, and what differs from the
+nearest earlier key.
 """
 
 import re
@@ -25,7 +25,6 @@ KeyChangeKind = Literal[
     "setting",
     "mesh",
     "place",
-    "holder",
     "donated",
     "lost",
     "other",
@@ -35,7 +34,7 @@ KeyChangeKind = Literal[
     "disk",
 ]
 CompileStepKind = Literal["trace", "lower", "compile"]
-CacheLayer = Literal["", "trace", "lower", "compile", "fast path"]
+CacheLayer = Literal["", "trace", "lower", "compile"]
 
 TYPE_TEXT = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
 """The text of a type in a key: weakness, dtype, shape, sharding."""
@@ -95,7 +94,7 @@ class KeyChange:
 
 
 _FEWEST = 3  # arrays of one container whose changes are one
-_OF_ARRAYS = ("place", "new", "gone", "donated", "holder", "option")
+_OF_ARRAYS = ("place", "new", "gone", "donated", "option")
 _STEP = re.compile(r"^[^.\[]++|\.[^.\[]++|\[[^\[\]]*+\]")
 
 

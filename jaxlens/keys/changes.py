@@ -18,8 +18,8 @@ _CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keywo
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
 
 
-def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    """Yields the differences of two keys of the trace cache."""
+def _by_option(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
+    """Yields the differences of two keys of the trace cache, those of jit's options by option."""
     yield from _changed("option", new.options, old.options)
     if len(new.exact[0]) == len(old.exact[0]):
         yield from _changed("setting", new.settings, old.settings)
@@ -46,12 +46,13 @@ def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
         yield KeyChange("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
 
 
-def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    """Yields the differences, with the names of arguments in place of jit's positions.
+def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
+    """Yields the differences of two keys of the trace cache.
 
-    Donating the first argument changes `donate_argnums` and `donate_argnames`: one change of `x`.
+    Names of arguments stand in place of jit's positions: donating the first argument changes
+    `donate_argnums` and `donate_argnames`, which is one change of `x`.
     """
-    differing = list(changes(new, old))
+    differing = list(_by_option(new, old))
     options = {change.name for change in differing if change.kind == "option"}
     for change in differing:
         if change.kind != "option":

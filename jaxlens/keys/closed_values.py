@@ -8,7 +8,6 @@ import functools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
@@ -25,26 +24,21 @@ _DEEPEST = 300  # things that are opened
 
 
 def values(fun: Any) -> dict[str, Any]:
-    """Returns the plain values of a function by name."""
-    plain = {name: value for name, value, _ in _references(fun) if _is_plain(value)}
-    return dict(islice(plain.items(), _MOST))
+    """Returns the plain values that a function refers to, those inside by their paths.
 
-
-def inside(fun: Any) -> dict[str, Any]:
-    """Returns the plain values inside what a function closes over, such as an optimiser's rate.
-
-    Closures of closures, tuples, dicts and partials are opened; the names are paths.
+    Closures of closures, tuples, dicts and partials are opened, to an optimiser's rate; globals
+    are not.
     """
     plain: dict[str, Any] = {}
-    pending = deque((name, value) for name, value, kind in _references(fun) if kind != "global")
+    pending = deque(_references(fun))
     opened: set[int] = set()
     while pending and len(opened) < _DEEPEST and len(plain) < _MOST:
-        path, value = pending.popleft()
+        path, value, kind = pending.popleft()
         if _is_plain(value):
             plain[path] = value
-        elif id(value) not in opened:
+        elif kind != "global" and id(value) not in opened:
             opened.add(id(value))
-            pending.extend((path + step, part) for step, part in _parts(value))
+            pending.extend((path + step, part, kind) for step, part in _parts(value))
     return plain
 
 

@@ -19,7 +19,7 @@ from jaxlens.ir.compile_log import TYPE_TEXT, KeyChange, KeyPart
 from jaxlens.keys.changes import (
     Comparison,
     apart,
-    changes_by_argument,
+    changes,
     differing,
     donated,
     imported,
@@ -103,7 +103,7 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
 
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
     """Returns the differences to the nearest key, and that key, of several the first."""
-    differences = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
+    differences = ((tuple(changes(new, key)), key) for key in keys[:_MOST])
     nearest_changes, old = min(differences, key=lambda pair: apart(pair[0]))
     return tuple(_as_place(new, change) for change in nearest_changes), old
 
@@ -190,21 +190,6 @@ def _lowering_changes(
             yield from differing("option", zip(outputs, now, was, strict=True), value_text)
         else:
             yield from differing("option", [(option.removesuffix("_kvs"), now, was)], value_text)
-
-
-def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
-    """Returns the differences in the key of the fast path: classes and places of the arguments."""
-    own = [key for key in _of_function(new, memory) if key.exact == new.exact]
-    return nearest(_entry_changes(new, key) for key in reversed(own)), len(own)
-
-
-def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    for name, now in new.holders.items():
-        was = old.holders.get(name, now)
-        if now != was:
-            yield KeyChange("holder", name, now, was)
-        elif new.places.get(name) != old.places.get(name, new.places.get(name)):
-            yield KeyChange("place", name, new.places[name], old.places[name])
 
 
 def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]) -> Comparison:

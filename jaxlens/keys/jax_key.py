@@ -43,7 +43,7 @@ class JaxKey:
         function: Returns the function object while it exists; the user's, of one that Equinox made.
         inner: Returns the function object that JAX traces while it exists, or an equal one.
         places: Where each array lies, by path. Part of the key of the compile.
-        holders: The class of each array, by path. Part of the key of the fast path.
+        holders: The class of each array, by path.
         closed: Plain values that the function closes over, by name.
     """
 
@@ -151,7 +151,7 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
         inner=_living_or_equal(call.function),
         places=dict(zip(key.inputs, map(_place, leaves), strict=False)),
         holders=dict(zip(key.inputs, map(_holder, leaves), strict=False)),
-        closed={**closed_values.inside(function), **closed_values.values(function)},
+        closed=closed_values.values(function),
     )
 
 
@@ -250,7 +250,7 @@ def _place(leaf: Any) -> str:
 
 
 def _holder(leaf: Any) -> str:
-    """Returns the class of an argument, which is part of the key of the fast path."""
+    """Returns the class of an argument."""
     if isinstance(leaf, jax.core.Tracer):
         return "tracer"
     if isinstance(leaf, jax.Array):

@@ -5,7 +5,8 @@ key of the lowering. Nothing is traced and no entry is added. A miss is explaine
 earlier key.
 """
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,10 @@ import jax
 from jaxlens import compat
 from jaxlens.call import library_jits
 from jaxlens.call.arguments.inputs import leaves
-from jaxlens.call.call import Call
+from jaxlens.call.call import Call, open_call
 from jaxlens.call.numbered_call import numbered
-from jaxlens.ir.compile_log import KeyChange, KeyPart, merged
+from jaxlens.call.traceable import function_name
+from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.keys.changes import EAGER, apart, changes, moved, nearest
 from jaxlens.keys.jax_key import cached_key, key_of, static_arguments
@@ -26,6 +28,7 @@ _WRAPPED = (
     "{name} calls a jitted function from within a wrapper; what that function would be given, "
     "and so whether it would hit, cannot be known without the call"
 )
+_OF_CORE = "{name} is jitted by jaxlens.core, whose keys its cache_keys() returns"
 _UNREADABLE = "this version of JAX does not let its caches be read"
 
 _Exact = tuple[Any, tuple[Any, ...]]
@@ -160,3 +163,30 @@ def _unhashable(call: Call, rest: tuple[Any, ...]) -> str:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
+
+
+def verdict_of_core(f: Any, name: str) -> Verdict:
+    """Returns that JAX's caches have nothing of a function of the core."""
+    core: Any = sys.modules["jaxlens.core"]
+    return _unknown((_OF_CORE if isinstance(f, core.Jitted) else EAGER).format(name=name))
+
+
+def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
+    """Returns the key of `f(*args, **kwargs)`, and whether it is in JAX's caches.
+
+    Args:
+        f: A function; of one that is not jitted, the key that its jit would have.
+        args: Positional arguments, arrays or `jax.ShapeDtypeStruct`s.
+        kwargs: Keyword arguments.
+    """
+    name = function_name(f)
+    core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
+    if core is not None and isinstance(f, core.Jitted):
+        return CallKey(name, (), verdict_of_core(f, name), ())
+    keys = JaxKeys(open_call(f, tuple(args), dict(kwargs)), name)
+    verdict = keys.verdict()
+    try:
+        parts, defaults = keys.parts()
+    except (TypeError, ValueError, OverflowError):  # the verdict says why
+        parts, defaults = (), ()
+    return CallKey(name, parts, verdict, defaults)

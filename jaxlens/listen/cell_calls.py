@@ -16,6 +16,7 @@ import jax
 
 from jaxlens import compat
 from jaxlens.call import equinox_calls
+from jaxlens.call.abstract_call import shape_of
 from jaxlens.call.traceable import function_name
 from jaxlens.captures import Capture
 from jaxlens.compat import events as compat_events
@@ -99,7 +100,7 @@ class CellCalls:
             return
         user = equinox_calls.user_function(fun, args[2:]) or fun
         own = not is_jax_function(function_origin(user), user)
-        shaped, named = jax.tree_util.tree_unflatten(structure, [abstract(x) for x in leaves])
+        shaped, named = jax.tree_util.tree_unflatten(structure, [shape_of(x) for x in leaves])
         size = sum(int(getattr(leaf, "nbytes", 0) or 0) for leaf in leaves)
         site = call_site(sys._getframe(2)) if own else CallSite()
         program = CalledProgram(
@@ -136,24 +137,9 @@ def abstracted(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a call with a ShapeDtypeStruct for each array."""
     shaped: tuple[tuple[Any, ...], dict[str, Any]] = jax.tree_util.tree_map(
-        abstract, (tuple(args), dict(kwargs))
+        shape_of, (tuple(args), dict(kwargs))
     )
     return shaped
-
-
-def abstract(leaf: Any) -> Any:
-    """Returns a ShapeDtypeStruct for an array, with its sharding if committed; else the value."""
-    is_array = isinstance(leaf, jax.Array) or type(leaf).__module__ == "numpy"
-    if not is_array or isinstance(leaf, jax.core.Tracer):
-        return leaf
-    try:
-        aval: Any = jax.typeof(leaf)
-    except (TypeError, ValueError, RuntimeError):
-        return leaf
-    struct: Any = jax.ShapeDtypeStruct
-    sharding = leaf.sharding if getattr(leaf, "committed", False) else None
-    weak = getattr(aval, "weak_type", False)
-    return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
 
 
 def call_site(frame: FrameType) -> CallSite:

@@ -29,7 +29,6 @@ from jaxlens.ir.spans import describe
 from jaxlens.keys import disk_key_parts, explain
 from jaxlens.keys.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
-from jaxlens.listen import listen_core
 from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
 
 _recent: partial[deque[Any]] = partial(
@@ -38,18 +37,9 @@ _recent: partial[deque[Any]] = partial(
 _KEPT = 20_000  # most calls in one log
 _LARGE = 64  # most elements of a constant that a fingerprint includes
 
-UNHEARD = "this version of JAX does not tell of calls that compile nothing; they are not in the log"
-
 
 class CompileWatch:
-    """The calls between `start` and `stop` that made JAX trace, lower or compile.
-
-    Attributes:
-        entries: Whether calls that only miss the fast path are logged. Programs with callbacks
-            have no fast path, and each of their calls is read.
-    """
-
-    entries = True
+    """The calls between `start` and `stop` that made JAX trace, lower or compile."""
 
     def __init__(self) -> None:
         self._calls: list[PendingCall] = []
@@ -87,12 +77,8 @@ class CompileWatch:
     def _shown(self) -> list[tuple[int, PendingCall]]:
         """Returns the calls that the log shows, with their numbers."""
         numbers = {"user": itertools.count(1), "op": itertools.count(1)}
-        shown = [call for call in list(self._calls) if call.layer and not call.hidden]
+        shown = [call for call in list(self._calls) if call.layer]
         return [(next(numbers[call.role]), call) for call in shown]
-
-    def wants(self) -> bool:
-        """Whether the watch includes the current event of this thread."""
-        return True
 
     def add(self, call: PendingCall) -> None:
         """Adds a call to the log."""
@@ -116,7 +102,7 @@ class CompileWatch:
         last = calls[-1:] if calls and calls[-1].begun - {"trace"} == {"lower"} else []
         self._calls, ended._calls = last, calls[: len(calls) - len(last)]
         ended._forgotten, self._forgotten = self._forgotten, 0
-        ended._troubles, self._troubles = self._troubles, self._troubles & {UNHEARD}
+        ended._troubles, self._troubles = self._troubles, set()
         return ended
 
     def trouble(self, text: str) -> None:
@@ -148,7 +134,7 @@ class _Local(threading.local):
 
 
 class _Recorder:
-    """Receives the events of JAX and of the core, for all watches."""
+    """Receives the events of JAX, for all watches."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -160,22 +146,20 @@ class _Recorder:
         self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_recent)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
-        self._hears_notes = True
+        self._hears_traces = True
         self._hears_parts = False
 
     def add(self, watch: CompileWatch) -> None:
         with self._lock:
             if not self._watches:
-                stop, self._hears_notes = compat_events.listen(
+                stop, self._hears_traces = compat_events.listen(
                     begin=self._safe(self._began),
                     end=self._safe(self._ended),
                     disk=self._safe(self._disk),
-                    note=self._safe(self._note),
+                    traced=self._safe(self._traced),
                 )
-                self._ends += [stop, listen_core.listen(self._log, self._safe)]
+                self._ends.append(stop)
             self._watches.append(watch)
-            if not self._hears_notes:
-                watch.trouble(UNHEARD)
 
     def remove(self, watch: CompileWatch) -> None:
         with self._lock:
@@ -205,13 +189,11 @@ class _Recorder:
         return listener
 
     def _stack(self) -> Stack | None:
-        """Returns the Python stack at an event of JAX; None if no watch includes the event.
+        """Returns the Python stack at an event of JAX; None if jaxlens itself traces or compiles.
 
         The first five frames are those of jaxlens, innermost first: this method, two methods of
         this class, the wrapper that `_safe` returns, and the listener that JAX calls.
         """
-        if not any(watch.wants() for watch in self._watches):
-            return None
         stack = compat_events.stack(sys._getframe(5))
         files = {outer.f_code.co_filename for outer in stack.outer}
         return None if any(map(_is_own_stage, files)) else stack
@@ -250,7 +232,7 @@ class _Recorder:
             if call.role == "user" or call.function in LOOPS:
                 call.program = _fingerprint(stack.module)
                 call.others = compat_events.on_disk(name)
-        for watch in self._watching():
+        for watch in list(self._watches):
             watch.began(kind, call, stack)
         return call
 
@@ -262,7 +244,7 @@ class _Recorder:
         if call is None:
             return
         failed = compat_events.failure(sys._getframe(3))
-        served = "memory" if kind == "trace" and self._hears_notes and not call.traced else ""
+        served = "memory" if kind == "trace" and self._hears_traces and not call.traced else ""
         if kind == "compile" and call.disk:
             served = "disk"
         disk = self._disk_key(call, seconds) if kind == "compile" else None
@@ -273,12 +255,8 @@ class _Recorder:
             call.layer = ""  # the lowering or compile cache may still miss
         is_made = kind == "compile" and not failed
         compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
-        for watch in self._watching():
+        for watch in list(self._watches):
             watch.ended(kind, call, compiled)
-
-    def _watching(self) -> list[CompileWatch]:
-        """Returns the watches that include the current event of this thread."""
-        return [watch for watch in self._watches if watch.wants()]
 
     def _disk(self, hit: bool) -> None:
         if (call := self._compiling()) is not None:
@@ -313,18 +291,14 @@ class _Recorder:
         is_known = call.disk is not None
         return key if is_known else replace(key, unkept=disk_key_parts.unkept(seconds))
 
-    def _note(self, event: str) -> None:
+    def _traced(self) -> None:
         steps = self._local.open
-        if event == "traced" and steps:
+        if steps:
             kind, call = steps[-1]
             if call is not None and kind == "trace":
                 call.traced = True
-        elif compat_events.looking():
-            return
-        elif event == "traced":
+        elif not compat_events.looking():
             self._traced_aside()
-        elif any(watch.entries for watch in self._watches):
-            self._entered()
 
     def _traced_aside(self) -> None:
         """Logs a trace under a transform that runs op by op, for which JAX reports no step."""
@@ -338,24 +312,6 @@ class _Recorder:
         call.layer, call.traced, call.under = "trace", True, transform(stack)
         self._explain_trace(call)
         call.steps.append(CompileStep("trace", None))
-
-    def _entered(self) -> None:
-        """Logs a call that misses the fast path."""
-        stack = self._stack()
-        if stack is None or stack.under or (caller := stack.caller) is None:
-            return
-        last = self._local.last
-        if last is not None and last.token == caller.token and last.begun == {"trace"}:
-            return
-        origin = function_origin(caller.fun)
-        if is_jax_function(origin, caller.fun):
-            return  # single ops: too many, and irrelevant unless they compile
-        call = self._new(function_name(caller.fun), stack)
-        if call.key is not None:
-            keys = self._other_keys(call.key)
-            call.changes, call.earlier = explain.entry_changes(call.key, keys)
-            call.layer = "fast path"
-            call.hidden = bool(call.earlier) and not call.changes
 
     # ---- the call of a step ------------------------------------------------------------------
 
@@ -372,9 +328,6 @@ class _Recorder:
         if caller is not None and not caller.staged and not stack.under:
             if last.token != caller.token:
                 return None
-            last.hidden = False
-            if last.layer == "fast path":
-                last.layer, last.changes = "", ()
             return last
         if stack.under or last.under:
             return last if last.under and last.function == _plain(name) and last.begun else None
@@ -399,9 +352,9 @@ class _Recorder:
         return call
 
     def _log(self, call: PendingCall) -> None:
-        """Adds a call to the watches that include this thread."""
+        """Adds a call to all watches."""
         own = threading.get_ident()
-        for watch in self._watching():
+        for watch in list(self._watches):
             call.thread = "" if own == watch._thread else threading.current_thread().name
             watch.add(call)
 

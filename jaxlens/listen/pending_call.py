@@ -39,7 +39,6 @@ class PendingCall:
             reported neither.
         others: Number of programs of its name in the persistent cache before its compile.
         disk_parts: The parts of its key in the persistent cache, by name.
-        hidden: Whether the log leaves it out, as it repeats an earlier call.
     """
 
     function: str
@@ -61,7 +60,6 @@ class PendingCall:
     disk: bool | None = None
     others: int | None = None
     disk_parts: dict[str, DiskPart] = field(default_factory=dict)
-    hidden: bool = False
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()

@@ -29,7 +29,8 @@ def looped(sources: Mapping[str, Source]) -> Callable[[Span], int | None]:
     @cache
     def lines(key: str) -> Counter[int] | None:
         source = sources.get(key)
-        return _lines(source.text) if source and source.text and not source.library else None
+        text = source.text if source is not None and not source.library else ""
+        return loops_by_line(text) if text else None
 
     def loops(span: Span) -> int | None:
         known = lines(span.key)
@@ -38,12 +39,20 @@ def looped(sources: Mapping[str, Source]) -> Callable[[Span], int | None]:
     return loops
 
 
-def _lines(text: str) -> Counter[int] | None:
+def parsed(text: str) -> ast.Module | None:
+    """Returns the syntax tree of a user's text; None if it is no Python, as a cell with magics."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's text, such as an invalid escape
-            tree = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def loops_by_line(text: str) -> Counter[int] | None:
+    """Returns in how many loops each line of a text is; None if Python cannot parse it."""
+    tree = parsed(text)
+    if tree is None:
         return None
     lines: Counter[int] = Counter()
     for node in ast.walk(tree):

@@ -257,8 +257,6 @@ def _named(call: CallEvent) -> str:
 
 def _did(call: CallEvent) -> str:
     """Returns the steps of a call: `traced, lowered, loaded from disk`."""
-    if not call.steps:
-        return "fast path: an entry, nothing compiled"
     phrases = []
     for step in call.steps:
         if step.served == "memory":

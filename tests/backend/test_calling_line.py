@@ -60,9 +60,7 @@ def test_the_lenses_name_the_librarys_line_and_say_that_it_is_one(library) -> No
 
 
 def test_the_tape_says_that_no_line_was_followed(library) -> None:
-    cap = jaxlens.capture(library.loss, X)
-    count = len(list(cap.jaxpr.module.nodes()))
     text = " ".join(str(jaxlens.tape(library.loss, X)).split())
-    assert f"No line of yours ran while this was traced: its {count} equations came from" in text
-    assert "somelib/losses.py:3, a library's line" in text or "losses.py:4, a library's" in text
+    assert "No line of yours ran while this was traced: its equations came from libraries" in text
+    assert "somelib/losses.py:4" in text  # in the jaxpr
     assert "recorded 0 equations" not in text

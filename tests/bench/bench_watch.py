@@ -34,21 +34,16 @@ def per_call(call, x):
 
 
 def calls():
-    """Microseconds of a call that is served: bare, in a watched block, and wrapped."""
+    """Microseconds of a call that is served: bare, in a watched block, in a watched session."""
     f = jax.jit(lambda x: x + 1)
     x = jnp.ones(8)
     f(x).block_until_ready()
-    wrapped = jaxlens.watch(f)
-    found = {"bare": [], "in a watched block": [], "wrapped by watch": [], "%jaxlens on": []}
+    found = {"bare": [], "in a watched block": [], "%jaxlens on": []}
     for _ in range(ROUNDS):
-        wrapped.unwatch()
         found["bare"].append(per_call(f, x))
         with jaxlens.recompiles() as log:
             found["in a watched block"].append(per_call(f, x))
         assert log.log.calls == ()
-        wrapped = jaxlens.watch(f)
-        found["wrapped by watch"].append(per_call(wrapped, x))
-        wrapped.unwatch()
         session = SessionWatch()
         found["%jaxlens on"].append(per_call(f, x))
         assert not session.cell_done().compiles

@@ -93,7 +93,6 @@ TIMED = (
     "ask-compare",
     "ask-memory-checkpoint",
     "recompiles",
-    "watch",
     "function-",
     "cell",
     "lenses",
@@ -337,9 +336,7 @@ def watched(out: Out, f: Any, args: Any, kwargs: Any) -> None:
             jitted(*jax.tree.map(lambda x: x + 0 if hasattr(x, "dtype") else x, args), **kwargs)
         jitted(*_halved(args), **kwargs)
     out.view("recompiles", lambda: log.answer)
-    step = jaxlens.watch(jitted)
-    step(*_halved(args), **kwargs)
-    out.view("watch", lambda: step.log.answer)
+    jitted(*_halved(args), **kwargs)
     out.view("key-after", lambda: jaxlens.key(jitted, *_halved(args), **kwargs))
 
     def limited() -> str:

@@ -337,7 +337,6 @@ def errors(out: Any, name: str, options: list[str]) -> None:
         "key-of-program": lambda: jaxlens.key(jax.jit(f).lower(x)),
         "no-fact": lambda: jaxlens.cost(cap).flopss,
         "no-drawing": lambda: jaxlens.cost(cap).svg(),
-        "watch-nothing": lambda: jaxlens.watch(3),
         "assert-negative": lambda: jaxlens.assert_compiles(-1),
         "no-name": lambda: jaxlens.nothing,
         "program-with-arguments": lambda: jaxlens.capture(jax.jit(f).lower(x), x),

@@ -31,10 +31,3 @@ def test_its_own_call_is_shown(lender, name):
     if lender is not WrappingLender:
         assert (cap.program.name, cap.program.transforms) == (lender.__name__, ())
         assert function_origin(lent).name == "Lender.__call__"
-
-
-def test_a_watched_function_is_what_it_watches():
-    step = jaxlens.watch(jax.jit(loss, donate_argnums=0))
-    cap = jaxlens.capture(step, X)
-    assert not cap.program.unjitted
-    assert cap.program.inputs[0].donated

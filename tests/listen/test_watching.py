@@ -59,10 +59,6 @@ def test_no_listener_is_left_behind():
         jitted_sum()(X)
     with pytest.raises(ZeroDivisionError), jaxlens.recompiles():
         1 / 0
-    f = jaxlens.watch(jitted_sum())
-    assert listeners() != before
-    del f
-    gc.collect()
     assert listeners() == before
 
 
@@ -110,7 +106,7 @@ def test_threads_are_named():
         thread.join()
         f(X[:8])
     assert [call.thread for call in log.log.calls] == ["loader", ""]
-    assert any("other threads: loader (1)" in finding.text for finding in log.findings)
+    assert "f [loader]" in str(log)
     assert "test_watching.py" in log.log.calls[0].line.file
 
 
@@ -185,48 +181,9 @@ def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
         f(X)
         f(X[:9])
     assert log.compiles == 2
-    assert "does not tell of calls that compile nothing" in str(log)
 
 
-# ---- watch and assert_compiles ---------------------------------------------------------------
-
-
-def test_watch_is_the_function_and_a_log():
-    f = jitted_sum(static_argnames="n")
-    g = jaxlens.watch(f)
-    assert g(X, n=2) == f(X, n=2)
-    jitted_sum()(X)  # not its call
-    g(X[:3], n=2)
-    assert g.log.compiles == 2
-    assert g.log.log.calls[1].reason == "x: f32[3,784], was f32[128,784]"
-    assert (g.__name__, g.__wrapped__) == ("f", f)
-    assert g.lower(X).as_text() == f.lower(X).as_text()
-    assert jax.vmap(g)(X).shape == (128,)
-    with pytest.raises(AttributeError):
-        g.nothing
-    assert g.unwatch() is f
-    with pytest.raises(OptionError, match="watch takes a function, got int"):
-        jaxlens.watch(3)
-
-
-def test_a_watched_method():
-    class Net:
-        @jaxlens.watch
-        @functools.partial(jax.jit, static_argnums=0)
-        def step(self, x):
-            return x * 2
-
-    net = Net()
-    assert net.step(X).shape == X.shape
-    assert Net.step.log.compiles == 1
-
-
-def test_watched_exceptions_are_the_functions():
-    def f():
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        jaxlens.watch(f)()
+# ---- assert_compiles ---------------------------------------------------------------
 
 
 def test_assert_compiles():

@@ -142,7 +142,7 @@ def looks(value: Any) -> dict[str, Callable[[], Any]]:
         "captured": lambda: str(jaxlens.captured(closes, X)),
         "key": lambda: str(jaxlens.key(jitted, X)),
         "recompiles": watched,
-        "values": lambda: str(closed_values.inside(closes)),
+        "values": lambda: str(closed_values.values(closes)),
         "wrapped": lambda: str(jaxlens.jaxpr(wraps_itself, X)),
         "global": lambda: str(jaxlens.jaxpr(leaves_a_global, X)),
         "holds": lambda: str(pytrees.holds_arrays(value)),

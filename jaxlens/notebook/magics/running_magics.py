@@ -41,19 +41,17 @@ class RunningMagics(WholeCellMagics):
         check_name(options.o, "answer")
         with of_the_user(self.shell):
             code = self.read_code("%timeline" if cell is None else "%%timeline", cell, rest)
-            from jaxlens.questions.timeline.verbs import (
-                TimelineBlock,  # imports JAX, which %load_ext does not
-            )
+            from jaxlens.questions.timeline.verbs import answer, recording  # which import JAX
 
-            with TimelineBlock("cell" if cell is not None else "line") as run:
+            with recording() as run:
                 try:
                     return self.run_whole(code, cell)
                 finally:
                     run.__exit__()
-                    answer = run.answer
+                    shown = answer(run.timeline, "cell" if cell is not None else "line")
                     if options.o:
-                        self.shell.user_ns[options.o] = answer
-                    self.display(answer)
+                        self.shell.user_ns[options.o] = shown
+                    self.display(shown)
 
     @line_magic
     @no_var_expand

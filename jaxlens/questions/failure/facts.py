@@ -1,29 +1,6 @@
 """Why tracing a call failed, as data without JAX objects."""
 
 from dataclasses import dataclass
-from typing import Literal
-
-Mistake = Literal[
-    "condition",
-    "number",
-    "shape",
-    "size",
-    "mask",
-    "numpy",
-    "in place",
-    "hash",
-    "format",
-    "leak",
-    "key as data",
-    "data as key",
-    "static",
-    "argument",
-    "carry",
-    "branches",
-    "other",
-]
-"""What the code needed from a traced value; "other" where `Failure.reason` says it, or
-JAX's message alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +67,8 @@ class Failure:
     Attributes:
         error: The exception's type: "TracerBoolConversionError".
         message: What it says, its first line.
-        mistake: What the code needed from a traced value.
+        mistake: What the code needed from a traced value, or JAX from an argument: a kind of
+            `causes.tsv`; "" where the message alone says what failed.
         name: Name of the traced function.
         place: The failing line: "cell 2:3"; "" where no line of the user's is known.
         code: Its text.
@@ -101,12 +79,12 @@ class Failure:
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
         again: How often the function was traced again for this, which runs its Python.
-        reason: Why it fails, where `mistake` does not say it: a sentence without its full stop.
+        reason: Why it fails, a sentence without its full stop; "" where the message alone says it.
     """
 
     error: str
     message: str
-    mistake: Mistake
+    mistake: str
     name: str = ""
     place: str = ""
     code: str = ""

@@ -1,33 +1,9 @@
 """Why tracing a call failed, in sentences: in a view, and in a note at the end of a traceback."""
 
-from collections.abc import Mapping
-
-from jaxlens.questions.failure.facts import Failure, Mistake, Remedy, TracedValue
+from jaxlens.program.sentences import listed
+from jaxlens.questions.failure.facts import Failure, Remedy, TracedValue
 from jaxlens.report import traced_again
 
-_WHY: Mapping[Mistake, str] = {
-    "condition": "Python must know if it is true, to go on",
-    "number": "Python must know its number",
-    "shape": "Python must know its number while JAX traces: for a shape, a slice, an index or a "
-    "loop",
-    "size": "how many elements come out of it decides a shape, which must be known while JAX "
-    "traces",
-    "mask": "how many elements it selects decides a shape, which must be known while JAX traces",
-    "numpy": "NumPy, or another library, asks for its numbers",
-    "in place": "JAX arrays are immutable",
-    "hash": "a key of a dict or a member of a set needs a hash, which a traced value has not",
-    "format": "text can be made of known numbers only",
-    "leak": "it is used after the trace in which it was made",
-    "key as data": "a random key is no number: the functions of jax.random make numbers of it",
-    "data as key": "a random key was expected here, as jax.random.key makes it",
-    "static": "a static argument must be hashable: no list, dict or array",
-    "argument": "each argument of a traced function must be an array, a number, or a pytree of "
-    "these",
-    "carry": "what a loop carries must keep its shape and dtype",
-    "branches": "all branches must give results of the same structure, shapes and dtypes",
-    "other": "",
-}
-_NAMES_TYPES = ("argument", "carry", "branches")  # JAX's message says what differs
 _MOST = 3
 _LONGEST = 160  # characters of a line
 
@@ -41,11 +17,9 @@ def where(failure: Failure) -> str:
 
 def why(failure: Failure) -> str:
     """Why it fails, and which value is traced; "" where the exception alone says it."""
-    reason = _WHY[failure.mistake]
-    if not reason:
-        return _ended(failure.reason) if failure.reason else ""
-    if failure.mistake in _NAMES_TYPES:
-        reason = f"{reason}. {failure.message}"
+    reason = failure.reason
+    if not failure.mistake or not reason:
+        return _ended(reason) if reason else ""
     value = failure.value
     if value is None or not value.type:
         return _ended(reason[:1].upper() + reason[1:])
@@ -57,13 +31,8 @@ def origin(value: TracedValue) -> str:
     """Where a traced value comes from; "" where that is not known."""
     # A magic names what it looks at "expression" where the user gave no name.
     function = f" of {value.function}" if value.function not in ("", "expression") else ""
-    names, arguments = value.arguments, ""
-    if len(names) > _MOST:
-        arguments = f"the arguments {', '.join(names[:_MOST])} and {len(names) - _MOST} more"
-    elif len(names) > 1:
-        arguments = f"the arguments {', '.join(names[:-1])} and {names[-1]}"
-    elif names:
-        arguments = f"the argument {names[0]}"
+    names = listed(value.arguments, _MOST)
+    arguments = f"the argument{'s' * (len(value.arguments) > 1)} {names}" if names else ""
     if not value.made:
         if value.made_at:
             within = f" in {value.function}" if value.function else ""

@@ -13,8 +13,7 @@ def document(failure: Failure) -> Document:
     traced = f" while tracing {failure.name}" if failure.name else ""
     line = f", at {where(failure)}" if failure.place else ""
     # Where no cause is known the message stands for it: the exception may not be in sight.
-    is_known = failure.mistake != "other" or failure.reason
-    said = failure.error if is_known else f"{failure.error}: {failure.message}"
+    said = failure.error if failure.reason else f"{failure.error}: {failure.message}"
     first = f"{said}{traced}{line}"
     return Document("explain", first, tuple(_blocks(failure)))
 
@@ -22,7 +21,7 @@ def document(failure: Failure) -> Document:
 def _blocks(failure: Failure) -> Iterator[Block]:
     came = origin(failure.value) if failure.value else ""
     texts = (why(failure), came, operands(failure))
-    trust: Trust = "jax" if failure.reason else "traced"
+    trust: Trust = "jax" if failure.reason and not failure.mistake else "traced"
     found = [Finding(" ".join(filter(None, texts)), trust)]
     found += [Finding(again(failure), "traced")] if failure.again else []
     yield Findings(tuple(found))

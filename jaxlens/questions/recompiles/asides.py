@@ -18,7 +18,7 @@ _AGAIN = 3  # programs of one operation at one line from which it counts as a lo
 
 
 def asides(log: CompileLog, where: str) -> Iterator[Finding]:
-    """Yields findings on operations, the persistent cache, the fast path, failures and threads."""
+    """Yields findings on operations, the persistent cache and failures."""
     operations = log.operations
     if operations:
         names = Counter(call.function for call in operations)
@@ -45,17 +45,6 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
         if failed:
             doing = f"{failed.failed} while it was {DONE[failed.kind]}"
             yield Finding(f"{call.function}{at(call.line)} failed: {doing}.")
-    calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
-    reasons = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
-    if reasons:
-        yield Finding(
-            f"{count(len(calls), 'call')} compiled nothing, and only made an entry in jit's fast "
-            f"path: {listed(reasons, 4)}."
-        )
-    threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
-    if threads:
-        texts = [f"{name} ({n})" for name, n in threads.items()]
-        yield Finding(f"Compiled in other threads: {listed(texts, 6)}.")
 
 
 def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
@@ -92,10 +81,7 @@ def _apart(step: CompileStep) -> str:
             for change in step.disk.changes
         ]
         return f"; the nearest key of this process differs in {listed(texts, 4)}"
-    return (
-        "; it keeps their hashes alone, so that what differs (the program, the devices, XLA's "
-        "flags, the version) cannot be read there"
-    )
+    return ""
 
 
 def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 A recompile is explained by the differences between its key and the nearest earlier key of the
 function; recompiles of one function with one cause are one sentence. Operations outside of jit are
-counted separately, and so are calls that only added an entry to jit's fast path.
+counted separately.
 """
 
 from collections import Counter
@@ -28,7 +28,6 @@ class Recompiles:
         loaded: Number of those that were in the persistent cache.
         traces: Number of traces of functions.
         operations: Number of programs of single operations outside of jit.
-        fast_path: Number of calls that only added an entry to jit's fast path.
         seconds: Seconds of all steps, as measured by JAX.
         by_function: Number of compiles by function name.
         reasons: The cause of each recompile, one line each.
@@ -39,7 +38,6 @@ class Recompiles:
     loaded: int
     traces: int
     operations: int
-    fast_path: int
     seconds: float
     by_function: Mapping[str, int]
     reasons: tuple[str, ...]
@@ -56,7 +54,6 @@ def facts(log: CompileLog) -> Recompiles:
             call.role == "user" and step.kind == "trace" and not step.served for call, step in steps
         ),
         operations=len(log.operations),
-        fast_path=sum(call.layer == "fast path" for call in log.calls),
         seconds=sum(call.seconds for call in log.calls),
         by_function=dict(Counter(call.function for call in log.compiles)),
         reasons=tuple(f"{call.function}: {call.reason}" for call in log.recompiles),

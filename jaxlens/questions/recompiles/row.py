@@ -53,7 +53,7 @@ RECOMPILES: Question[Any] = Question(
         counted="each call's key, compared part by part with the nearest earlier one; of the "
         "persistent cache's key the parts whose hashes differ, by the hashes that JAX logs",
     ),
-    python="jaxlens.recompiles()`, `watch(f)`, `assert_compiles(n)`, `key(f, x)",
+    python="jaxlens.recompiles()`, `assert_compiles(n)`, `key(f, x)",
     place=240,
 )
 

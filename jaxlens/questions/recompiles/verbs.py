@@ -1,21 +1,14 @@
-"""The verbs on what JAX compiles: a log, a watched function, a limit, and the key of a call.
+"""The verbs on what JAX compiles: a log, a limit, and the key of a call.
 
 with jaxlens.recompiles() as log:
     train(params, data)
 log                                     # why each program was made, in a notebook or as text
 
-step = jaxlens.watch(step)              # the same function, with a log: step.log
-
 with jaxlens.assert_compiles(1): ...    # also as a decorator of a test
 """
 
-import functools
-import sys
-import types
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ContextDecorator
-from traceback import walk_stack
 from typing import Any
 
 from jaxlens.captures import Capture
@@ -30,14 +23,14 @@ from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
 from jaxlens.views.answer import Answer
 
-__all__ = ["RecompileLog", "assert_compiles", "key", "recompiles", "watch"]
+__all__ = ["RecompileLog", "assert_compiles", "key", "recompiles"]
 
 
 class RecompileLog:
     """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
 
     Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (from the persistent
-    cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`, `.cures`; `.log`
+    cache), `.operations`, `.seconds`, `.by_function`, `.reasons`, `.cures`; `.log`
     has every call as data. It can be read while it is still recording.
 
     Args:
@@ -51,7 +44,6 @@ class RecompileLog:
     traces: int
     loaded: int
     operations: int
-    fast_path: int
     seconds: float
     by_function: Mapping[str, int]
     reasons: tuple[str, ...]
@@ -200,84 +192,6 @@ def check(log: CompileLog, most: int, operations: bool = False) -> None:
         raise RecompileError(f"expected {allowed}, got {count}: {one_line(log, operations)}")
 
 
-class _FunctionWatch(CompileWatch):
-    """A watch of one function, which logs an event if a call of the function is on the stack."""
-
-    def wants(self) -> bool:
-        return any(
-            frame.f_code is Watched.__call__.__code__ and frame.f_locals["self"]._watch is self
-            for frame, _ in walk_stack(sys._getframe(1))
-        )
-
-
-class Watched(functools.partial[Any]):
-    """A function that is called as ever, and keeps a log of what its calls made JAX compile.
-
-    It is a partial that binds nothing, which JAX and every look unwrap.
-
-    Attributes:
-        log: The log so far.
-    """
-
-    def __init__(self, f: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, f, updated=())
-        self._f = f
-        self._watch = _FunctionWatch()
-        self._log = RecompileLog(self._watch)
-        self._watch.start()
-        self._end = weakref.finalize(self, self._watch.stop)
-        self._end.atexit = False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._f(*args, **kwargs)
-
-    @property
-    def log(self) -> RecompileLog:
-        """Why its calls compiled."""
-        return self._log
-
-    def unwatch(self) -> Callable[..., Any]:
-        """Stops watching; the log stays. Returns the function itself."""
-        self._end()
-        return self._f
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __getattr__(self, name: str) -> Any:
-        """An attribute of the function, such as `step.lower`."""
-        if name == "_f":  # not set yet: copied or unpickled
-            raise AttributeError(name)
-        return getattr(self._f, name)
-
-    def __repr__(self) -> str:
-        return f"<watched {self._f!r}>"
-
-
-def watch(f: Callable[..., Any]) -> Watched:
-    """Wraps a function so that it logs what its calls make JAX trace and compile.
-
-        step = jaxlens.watch(step)
-        train(step, data)
-        step.log
-
-    The wrapper has the arguments, results and attributes of `f` (`step.lower`). It adds the time
-    of one Python call to each call. What happens outside of its calls is not logged.
-
-    Args:
-        f: A function, jitted or not.
-
-    Returns:
-        The wrapped function, with its `RecompileLog` as `.log`.
-
-    Raises:
-        OptionError: `f` is not callable.
-    """
-    if not callable(f):
-        raise OptionError(f"watch takes a function, got {type(f).__name__}: jaxlens.watch(step)")
-    return Watched(f)
-
-
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
     """Returns the key by which JAX's caches look up a call, and whether it would hit.
 
@@ -295,7 +209,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
     Raises:
         OptionError: `f` is a Capture or an existing program, and not a function.
     """
-    from jaxlens.keys.core_keys import call_key
+    from jaxlens.keys.jax_keys import call_key
     from jaxlens.program.call_key import key_report
     from jaxlens.questions.recompiles.view import key_document
 

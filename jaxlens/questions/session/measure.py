@@ -36,8 +36,6 @@ class CellWatch(CompileWatch):
             called at the end of the compile of a program for several devices.
     """
 
-    entries = False
-
     def __init__(self, stderr: Callable[[], str]) -> None:
         super().__init__()
         self._stderr = stderr

@@ -6,6 +6,19 @@ All times are seconds after the start of the run, by one clock.
 from dataclasses import dataclass
 
 
+class _Timed:
+    """What has a start and takes time."""
+
+    __slots__ = ()
+    start: float
+    seconds: float
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.seconds
+
+
 @dataclass(frozen=True, slots=True)
 class CodeLine:
     """A line of the user's code.
@@ -48,7 +61,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(_Timed):
     """A time in which Python stood still until an array was computed.
 
     Attributes:
@@ -66,14 +79,9 @@ class Wait:
     program: str = ""
     within: str = ""
 
-    @property
-    def end(self) -> float:
-        """When it ended."""
-        return self.start + self.seconds
-
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(_Timed):
     """One execution of a program on one device.
 
     Attributes:
@@ -90,11 +98,6 @@ class Execution:
     seconds: float
     line: CodeLine | None = None
 
-    @property
-    def end(self) -> float:
-        """When its last instruction ended."""
-        return self.start + self.seconds
-
 
 FLATTENS = "Python flattens"
 """Lane of what JAX does with the arguments of a call: it flattens pytrees and looks them up."""
@@ -103,7 +106,7 @@ TO_DEVICE, FROM_DEVICE = "to the device", "from the device"
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(_Timed):
     """Something else that the profiler recorded.
 
     Attributes:
@@ -120,11 +123,6 @@ class Activity:
     start: float
     seconds: float
     line: CodeLine | None = None
-
-    @property
-    def end(self) -> float:
-        """When it ended."""
-        return self.start + self.seconds
 
 
 @dataclass(frozen=True, slots=True)

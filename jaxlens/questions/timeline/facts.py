@@ -1,9 +1,8 @@
 """Facts of one run: which line dispatched what, which line waited, how busy the devices were."""
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxlens.questions.timeline.events import (
     Activity,
@@ -19,19 +18,6 @@ _MOST = 0.5  # share of the time from which Python, or an idle device, is most o
 _LONG = 0.01  # seconds of Python's own from which a single dispatch is such
 _LONGEST = 8  # steps of a pattern that repeats
 
-# What makes Python wait, as it is written in a line; of several the first in this list counts.
-_WAITERS = (
-    (r"\bblock_until_ready\b", "block_until_ready"),
-    (r"\bdevice_get\b", "device_get"),
-    (r"\.item\(", ".item()"),
-    (r"\.tolist\(", ".tolist()"),
-    (r"\b(float|int|complex|bool)\(", r"\1(...)"),
-    (r"\b(?:np|numpy|onp)\.(\w+)\(", r"np.\1"),
-    (r"\b(print|str|repr|format|list|tuple|max|min)\(", r"\1(...)"),
-    (r"\bf[\"']", "an f-string"),
-    (r"^(if|elif|while|assert)\b", r"\1"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class LineUse:
@@ -43,11 +29,9 @@ class LineUse:
         at_once: Number of those that were executed within the call.
         waits: How often Python waited there.
         waited_for: The programs that it waited for, those that are known.
-        waiter: What makes it wait: the library's line, "equinox/_jit.py:271", or by the text of
-            the user's, "float(...)"; "" if that is not clear.
         waiting: Seconds of these waits.
-        executing: Seconds in which devices executed what it dispatched.
-        within: The library's line in which all its waits are; "" if there is none.
+        within: The library's line in which all its waits are, "equinox/_jit.py:271"; "" if there
+            is none.
     """
 
     line: CodeLine
@@ -55,9 +39,7 @@ class LineUse:
     at_once: int
     waits: int
     waited_for: tuple[str, ...]
-    waiter: str
     waiting: float
-    executing: float
     within: str = ""
 
 
@@ -163,59 +145,28 @@ def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
     )
 
 
-@dataclass(slots=True)
-class _Use:
-    """What one line did, while it is being counted."""
-
-    dispatches: Counter[str] = field(default_factory=Counter)
-    waited_for: dict[str, None] = field(default_factory=dict)
-    within: set[str] = field(default_factory=set)
-    at_once: int = 0
-    waits: int = 0
-    waiting: float = 0.0
-    executing: float = 0.0
-
-
 def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
-    uses: dict[CodeLine, _Use] = {}
+    by_line: defaultdict[CodeLine, list[Dispatch | Wait]] = defaultdict(list)
     for event in _in_order(timeline):
-        use = uses.setdefault(event.line or ELSEWHERE, _Use())
-        if isinstance(event, Wait):
-            use.waits += 1
-            use.waiting += event.seconds
-            use.within.add(event.within)
-            use.waited_for |= {event.program: None} if event.program else {}
-        else:
-            use.dispatches[event.program] += 1
-            use.at_once += event.at_once
-    for execution in timeline.executions:
-        if execution.line in uses:
-            uses[execution.line].executing += execution.seconds
-    for line, use in uses.items():
-        within = "".join(use.within) if len(use.within) == 1 else ""
+        by_line[event.line or ELSEWHERE].append(event)
+    for line, events in by_line.items():
+        dispatches = [event for event in events if isinstance(event, Dispatch)]
+        waits = [event for event in events if isinstance(event, Wait)]
+        places = {wait.within for wait in waits}
+        within = "".join(places) if len(places) == 1 else ""
         yield LineUse(
             line,
-            dict(use.dispatches),
-            use.at_once,
-            use.waits,
-            tuple(use.waited_for),
-            within or (waiter(line.text) if use.waits else ""),
-            use.waiting,
-            use.executing,
+            Counter(dispatch.program for dispatch in dispatches),
+            sum(dispatch.at_once for dispatch in dispatches),
+            len(waits),
+            tuple(dict.fromkeys(wait.program for wait in waits if wait.program)),
+            sum(wait.seconds for wait in waits),
             within,
         )
 
 
 def _in_order(timeline: RunTimeline) -> list[Dispatch | Wait]:
     return sorted((*timeline.dispatches, *timeline.waits), key=lambda event: event.start)
-
-
-def waiter(text: str) -> str:
-    """Returns what makes Python wait in a line, by its text: "float(...)", "np.asarray"."""
-    for pattern, words in _WAITERS:
-        if match := re.search(pattern, text):
-            return match.expand(words)
-    return ""
 
 
 def _devices(timeline: RunTimeline) -> Iterable[DeviceUse]:

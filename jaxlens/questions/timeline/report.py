@@ -163,19 +163,16 @@ def _lines(facts: TimelineFacts) -> Table:
                 Cell(_short(use.line.text)),
                 Cell(", ".join(tally(names)) + " at once" * bool(use.at_once)),
                 Cell(f"{use.waits:,}" if use.waits else "", use.waits),
-                Cell(use.waiter),
+                Cell(use.within),
                 Cell(", ".join(use.waited_for)),
             )
         )
     left = len(facts.lines) - _ROWS
-    guessed = any(use.waiter and not use.within for use in facts.lines)
-    notes = ["What waits is read off the line's text."] if guessed else []
-    notes += [f"{left:,} more lines are left out."] if left > 0 else []
     return Table(
         "Lines",
-        ("line", "code", "dispatches", "waits", "what waits", "for"),
+        ("line", "code", "dispatches", "waits", "in a library", "for"),
         barred(rows, (3,)),
-        " ".join(notes),
+        f"{left:,} more lines are left out." if left > 0 else "",
         right=(3,),
     )
 

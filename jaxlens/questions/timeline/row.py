@@ -13,8 +13,8 @@ TIMELINE: Question[Any] = Question(
         measured="dispatches, waits and executions of one run, by JAX's profiler; the line of "
         "each by the clock; a wait is a time in which Python stood still, so a value that is "
         "read when it is ready is none",
-        counted="which program a wait was for (it ended then), what makes a line wait (by its "
-        "text), and how many programs were dispatched without a wait between them",
+        counted="which program a wait was for (it ended then), and how many programs were "
+        "dispatched without a wait between them",
     ),
     python="jaxlens.timeline(f, x)",
     place=250,

@@ -4,89 +4,46 @@ jaxlens.timeline(train, params, data)   # calls it once, and says what it waited
 jaxlens.timeline("vm.xplane.pb")        # the same of a profile that was made elsewhere
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OptionError
-from jaxlens.interrupts import deferred
 from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.facts import TimelineFacts, facts
 from jaxlens.questions.timeline.report import report
-from jaxlens.questions.timeline.trace_events import trace_events
 from jaxlens.questions.timeline.view import document
 from jaxlens.views.answer import Answer
+
+if TYPE_CHECKING:
+    from jaxlens.questions.timeline.measure.record import TimelineRecording
 
 __all__ = ["timeline"]
 
 
-class TimelineAnswer(Answer[TimelineFacts]):
-    """A run as a view with facts, which is saved as a trace too."""
-
-    def save(self, path: str | os.PathLike[str], *, picture: str = "") -> Path:
-        """Writes the run to a file, in the format of its suffix.
-
-        A name that ends with `trace.json` gets trace events, which Perfetto (ui.perfetto.dev)
-        opens; other names are those of every view.
-
-        Args:
-            path: Name of the file.
-            picture: One of `pictures`; "" for the first.
-
-        Returns:
-            The path.
-
-        Raises:
-            OptionError: The suffix is none that a view is saved as.
-        """
-        path = Path(path)
-        if not path.name.lower().endswith("trace.json"):
-            return super().save(path, picture=picture)
-        path.write_text(json.dumps(trace_events(self.facts.timeline)), encoding="utf-8")
-        return path
-
-
-class TimelineBlock:
-    """A context manager that records what a block dispatches and waits for; see `timeline`.
+def recording(caller: FrameType | None = None) -> "TimelineRecording":
+    """Returns a context manager that records what a block dispatches and waits for.
 
     Args:
-        ran: What is run, in the sentences: "cell".
         caller: The frame whose line counts until a line of the user's begins.
     """
+    from jaxlens.questions.timeline.measure.record import TimelineRecording
 
-    def __init__(self, ran: str, caller: FrameType | None = None) -> None:
-        from jaxlens.questions.timeline.measure.record import TimelineRecording
-
-        self._ran = ran
-        self._recording = TimelineRecording(caller)
-
-    def __enter__(self) -> "TimelineBlock":
-        with deferred(self.__exit__):
-            self._recording.__enter__()
-            return self
-
-    def __exit__(self, *_: object) -> None:
-        self._recording.__exit__()
-
-    @property
-    def answer(self) -> TimelineAnswer:
-        """The run as a view with facts."""
-        return answer(self._recording.timeline, self._ran)
+    return TimelineRecording(caller)
 
 
-def answer(recorded: RunTimeline, ran: str) -> TimelineAnswer:
+def answer(recorded: RunTimeline, ran: str) -> Answer[TimelineFacts]:
     """Returns the answer about a recorded run."""
     known = facts(recorded, ran)
-    return TimelineAnswer(None, lambda: document(known), lambda: report(known), lambda: known)
+    return Answer(None, lambda: document(known), lambda: report(known), lambda: known)
 
 
 def timeline(
     f: Callable[..., Any] | str | os.PathLike[str], /, *args: Any, **kwargs: Any
-) -> TimelineAnswer:
+) -> Answer[TimelineFacts]:
     """Who waits for whom, at which line? Calls a function once, and says.
 
         jaxlens.timeline(train, params, data)
@@ -109,7 +66,7 @@ def timeline(
         An answer with `.dispatched`, `.waits` and `.most_queued` (the most programs that were
         dispatched without a wait between them), `.lines` (each with `.line`, `.dispatches`,
         `.waits`, `.waited_for`, `.waiting` in seconds), `.devices`, and `.timeline` with each
-        dispatch, wait and execution. `.save("trace.json")` writes it for Perfetto.
+        dispatch, wait and execution.
 
     Raises:
         OptionError: `f` is neither callable nor such a file.
@@ -133,8 +90,7 @@ def timeline(
     name = getattr(f, "__name__", type(f).__name__)
     cure = "record each with jax.profiler.trace(FOLDER), then jaxlens.timeline(FOLDER)"
     check_local((args, kwargs), "timeline", cure)
-    record = TimelineBlock(f"call of {name}", sys._getframe(1))
-    with record:
+    with recording(sys._getframe(1)) as run:
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
     del result
-    return record.answer
+    return answer(run.timeline, f"call of {name}")

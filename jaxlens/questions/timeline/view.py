@@ -13,7 +13,6 @@ from jaxlens.questions.timeline.events import (
 )
 from jaxlens.questions.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.questions.timeline.report import report, times
-from jaxlens.questions.timeline.trace_events import DISPATCHES, EXECUTES, WAITS
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
@@ -63,15 +62,15 @@ def _lanes(facts: TimelineFacts) -> list[tuple[str, Sequence[_Event]]]:
     for activity in timeline.activities:
         others.setdefault(activity.lane, []).append(activity)
     lanes: list[tuple[str, Sequence[_Event]]] = [
-        (DISPATCHES, timeline.dispatches),
+        ("Python dispatches", timeline.dispatches),
         (FLATTENS, others.pop(FLATTENS, [])),
-        (WAITS, timeline.waits),
+        ("Python waits", timeline.waits),
         (TO_DEVICE, others.pop(TO_DEVICE, [])),
         (FROM_DEVICE, others.pop(FROM_DEVICE, [])),
     ]
     for device in sorted({e.device for e in timeline.executions}):
         own = [e for e in timeline.executions if e.device == device]
-        lanes.append((f"{device} {EXECUTES}", own))
+        lanes.append((f"{device} executes", own))
         for lane in sorted(lane for lane in others if lane.startswith(f"{device} ")):
             lanes.append((lane, others.pop(lane)))
     return [lane for lane in (*lanes, *sorted(others.items())) if lane[1]]

@@ -96,9 +96,10 @@ def _tree() -> Lens[Depth]:
 
     Returns:
         An answer with `.depth` (levels of operations that wait for one another), `.work`
-        (operations on elements), `.levels` (each with `.operations` by primitive, `.total` and
-        `.equations`), `.reads` (the most input elements that an element of the result is made of)
-        and `.why` (why no elements were followed; "" where they were).
+        (operations on elements), both None where no elements were followed, `.levels` (each with
+        `.operations` by primitive, `.total` and `.equations`), `.reads` (the most input elements
+        that an element of the result is made of) and `.why` (why no elements were followed; ""
+        where they were).
     """
     from jaxlens.questions.trace.tree.facts import facts
     from jaxlens.questions.trace.tree.report import report

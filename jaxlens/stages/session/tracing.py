@@ -29,9 +29,8 @@ from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo.stamps import Paths
-from jaxlens.keys.core_keys import CoreKeys
 from jaxlens.keys.earlier_trace import difference
-from jaxlens.keys.jax_keys import JaxKeys
+from jaxlens.keys.jax_keys import JaxKeys, verdict_of_core
 from jaxlens.lines.record import Recorder
 from jaxlens.stages.trace import captured_arrays, captured_limits, lower, stamp, trace
 
@@ -268,7 +267,7 @@ class TracedCall:
         core = self.call.core
         with self.as_called():
             if core is not None:
-                return CoreKeys(core.function, core.args, core.kwargs, self.call.name).verdict()
+                return verdict_of_core(core.function, self.call.name)
             return JaxKeys(opened, self.call.name).verdict()
 
     @cached_property

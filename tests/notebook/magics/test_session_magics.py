@@ -157,21 +157,6 @@ def test_growing_arrays(run, monkeypatch):
     )
 
 
-def test_calls_without_a_fast_path_are_not_read(run, monkeypatch):
-    """JAX runs a program with callbacks in Python, and reports each of its calls as a miss."""
-    run("@jax.jit\ndef f(x):\n    jax.debug.callback(lambda x: None, x)\n    return x + 1\nf(w);")
-    from jaxlens.listen import listen
-
-    own = [watch for watch in listen._recorder._watches if not watch.entries]
-    monkeypatch.setattr(listen._recorder, "_watches", own)  # other tests may leave some behind
-    read = []
-    monkeypatch.setattr(listen._Recorder, "_entered", lambda self: read.append(1))
-    loop = "for _ in range(3):\n    f(w)\njax.effects_barrier()"
-    assert (run(loop).shown, read) == ("", [])
-    run(f"%%recompiles\n{loop}")
-    assert len(read) == 3
-
-
 def test_looks_of_jaxlens_are_not_the_users(run):
     assert run("%%compile\nstep(w, batch(12))").shown.count("Compiled `") == 0
 

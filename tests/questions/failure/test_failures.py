@@ -168,7 +168,7 @@ def test_a_leaked_tracer():
 def test_a_static_argument_without_a_hash():
     power = jax.jit(lambda x, n: x ** sum(n), static_argnums=1)
     [remedy] = explain_failure.explanation(raised(power, X, [1, 2])).remedies
-    assert (remedy.code, remedy.outcome) == ("(1, 2)", "<lambda> traces")
+    assert remedy.text.startswith("Give a hashable one: a tuple for a list")
 
 
 def test_a_static_argument_that_would_not_help_is_not_offered():
@@ -371,7 +371,8 @@ def test_an_argument_that_is_no_pytree(call):
     except TypeError as error:
         text = str(jaxlens.explain(error))
     assert "must be an array, a number, or a pytree of these" in text
-    assert "@jax.tree_util.register_dataclass\n@dataclass\nclass Brightness:" in text
+    text = " ".join(text.split())
+    assert "make Brightness a pytree: @jax.tree_util.register_dataclass above @dataclass" in text
     assert ("static_argnames='t'" in text) == (call is opaque_to_jit)  # grad has none static
 
 

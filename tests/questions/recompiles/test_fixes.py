@@ -189,7 +189,10 @@ def test_a_list_that_grows():
         "<lambda> compiled 4 times; 3 of them because xs came with more arrays: "
         "xs[1], xs[2], xs[3]."
     )
-    assert the_cure(log).text.startswith("give xs one number of arrays")
+    assert the_cure(log).text == (
+        "give xs the same arrays at every call, from the first on; where their number grows, one "
+        "array with room for all, and a mask"
+    )
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["n"])
@@ -340,7 +343,9 @@ def test_keys_old_and_new():
     with jaxlens.recompiles() as log:
         f(jax.random.key(0))
         f(jax.random.PRNGKey(0))
-    assert "jax.random.key or jax.random.PRNGKey" in the_cure(log).text
+    assert the_cure(log).text == (
+        "give key one type at every call, u32[2] or key<fry>[], from the start"
+    )
 
 
 def test_one_kind_of_number():
@@ -406,18 +411,6 @@ def test_a_static_number_that_could_be_data_is_tried():
     assert cure.startswith("Cure: pass n as data")
     assert "it works, and one program serves all 3 values" in cure
     assert [made.text for made in log.cures] == ["pass n as data: take it out of static_argnames"]
-
-
-def test_a_static_number_that_must_stay_is_tried():
-    @functools.partial(jax.jit, static_argnames="n")
-    def f(x, n):
-        return x.reshape(n, -1)
-
-    with jaxlens.recompiles() as log:
-        for n in (1, 2, 4):
-            f(X, n)
-    (cure,) = cures(log)
-    assert "it must stay static" in cure
 
 
 def test_powers_of_two_that_spare_no_program_are_not_proposed():
@@ -499,20 +492,6 @@ def test_a_default_that_is_passed_is_another_key():
     assert cure == ("Cure: pass n at every call, or at none (both mean the same, but not to JAX).")
 
 
-def test_what_was_reasoned_from_keys_is_no_measurement() -> None:
-    @jax.jit
-    def step(x, flag=None):
-        return x * 2
-
-    with jaxlens.recompiles() as log:
-        step(jnp.ones(3))
-        step(jnp.ones(3), flag=jnp.ones(()))
-    text = " ".join(str(log).split())
-    assert "the nearest earlier key differs in" in text
-    assert "[measured]" not in text.partition("Cure:")[2].partition("]")[0] + "]"
-    assert "[compared]" in text.partition("Cure:")[2].partition("]")[0] + "]"
-
-
 def test_many_arrays_that_are_put_on_a_device_are_one_change():
     params = {f"w{i}": jnp.ones(3) for i in range(14)}
     f = jax.jit(lambda params, x: params["w3"] * x)
@@ -539,7 +518,8 @@ def test_a_state_that_gets_its_arrays_later():
         f({"params": X, "opt": count}, 1.0)
     assert "because 22 arrays of state['opt'] are new." in log.findings[0].text
     assert the_cure(log).text == (
-        "give state the same arrays at every call: state['opt'] in it from the first on, or never"
+        "give state the same arrays at every call, from the first on; where their number grows, "
+        "one array with room for all, and a mask"
     )
     (finding,) = (each for each in log.findings if each.text.startswith("Cure: "))
     assert finding.trust == "compared"  # no time was measured, and nothing was traced
@@ -583,13 +563,3 @@ def test_an_optimiser_within_an_object_made_anew():
     assert again.reason == "optimizer.tx: kept in the pytree another object"
     assert "because optimizer.tx is kept in the pytree and was made anew." in log.findings[0].text
     assert the_cure(log).text == "make optimizer.tx once, and use the same object each time"
-
-
-def test_padding_names_all_arguments_that_change():
-    f = jax.jit(lambda x, y: x.sum() + y.sum())
-    with jaxlens.recompiles() as log:
-        for n in (3, 5, 6, 17):
-            f(np.ones(n, np.float32), np.ones(2 * n, np.float32))
-    cure = the_cure(log)
-    assert cure.text == "pad x and y to a few common shapes, and mask what was padded"
-    assert "hit it" not in cure.tried

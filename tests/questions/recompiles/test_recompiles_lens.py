@@ -17,8 +17,7 @@ WORK = (CompileStep("trace", 0.01), CompileStep("lower", 0.02), CompileStep("com
 
 def call(number, *changes, function="step", defined=STEP, line=2, steps=WORK, **more):
     at = Span("cell 2", line, line)
-    layer = steps[0].kind if steps else "fast path"
-    return CallEvent(number, function, "user", at, defined, steps, layer, changes, **more)
+    return CallEvent(number, function, "user", at, defined, steps, steps[0].kind, changes, **more)
 
 
 def size(new, old, name="x"):
@@ -156,21 +155,16 @@ def test_operations_are_apart():
     assert not any(said.startswith("Cure") for said in few)
 
 
-def test_disk_failures_threads_and_the_fast_path():
+def test_disk_and_failures():
     loaded = (WORK[0], WORK[1], CompileStep("compile", 0.1, "disk"))
     failed = (CompileStep("trace", 0.1, failed="TypeError"),)
-    holder = KeyChange("holder", "x", "numpy.ndarray", "jax.Array")
     said = sentences(
         call(1, steps=loaded, thread="loader"),
         call(2, function="bad", defined=None, steps=failed),
-        call(3, holder, steps=()),
     )
     assert said[1:] == [
         "1 program came out of the persistent cache, not compiled by XLA: step.",
         "bad at cell 2:2 failed: TypeError while it was traced.",
-        "1 call compiled nothing, and only made an entry in jit's fast path: "
-        "step (x: numpy.ndarray, was jax.Array).",
-        "Compiled in other threads: loader (1).",
     ]
 
 

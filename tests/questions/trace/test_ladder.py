@@ -89,14 +89,6 @@ def test_a_while_loop_waits_for_its_last_example() -> None:
     assert "runs under vmap until its last example is done" in text
 
 
-def test_a_slice_that_becomes_a_gather_is_pointed_out() -> None:
-    def cut(x, i):
-        return jax.lax.dynamic_slice(x, (i,), (2,))
-
-    at = jnp.arange(5)
-    assert "became gather under vmap" in str(jaxlens.ladder(jax.vmap(cut), X, at))
-
-
 def test_jit_is_a_rung_that_changes_nothing() -> None:
     ladder = jaxlens.ladder(jax.jit(PER_EXAMPLE), W, X)
     assert ladder.rungs[-1].title == "jit(vmap(grad(loss)))"

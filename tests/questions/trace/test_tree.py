@@ -164,22 +164,17 @@ def test_nothing_to_compute() -> None:
     assert "No level: its 1 equation" in str(jaxlens.tree(lambda x: x[::-1], numbers(3)))
 
 
-def test_large_programs_have_their_depth_by_arrays() -> None:
+def test_large_programs_have_no_tree() -> None:
     big = jax.ShapeDtypeStruct((2000, 2000), np.float32)
     tree = jaxlens.tree(lambda x: jnp.tanh(jnp.tanh(x @ x)), big)
-    assert (tree.depth, tree.work, tree.tree) == (3, None, None)
-    assert "No tree: " in str(tree)
-    rows = jax.ShapeDtypeStruct((500, 2000), np.float32)
-    steps = jaxlens.tree(lambda x: lax.scan(lambda c, r: (jnp.sin(c + r), None), x[0], x)[0], rows)
-    assert steps.depth == 1000
+    assert (tree.depth, tree.work, tree.tree) == (None, None, None)
+    assert "No tree of its 3 equations: it has over" in str(tree)
 
 
-def test_too_much_for_a_picture_shows_one_element() -> None:
+def test_too_much_for_a_picture_has_its_levels() -> None:
     tree = jaxlens.tree(lambda x: jax.vmap(in_pairs)(x), np.ones((100, 16), np.float32))
-    assert (tree.depth, tree.work) == (4, 1500)
-    assert (len(tree.tree.operations), tree.tree.whole) == (15, False)
-    assert "Tree of one of the deepest elements" in str(tree)
-    assert jaxlens.tree(in_pairs, numbers(1024)).tree is None
+    assert (tree.depth, tree.work, tree.tree) == (4, 1500, None)
+    assert "level  operations" in str(tree)
 
 
 def test_neighbours_stand_apart_and_a_tree_is_symmetric() -> None:

@@ -1,8 +1,9 @@
 """Causes that the message of an exception names: a row of `causes.tsv` each.
 
-A row has the names of exception types, a pattern for the message, the values of the line that are
-worth showing, and sentences with the groups of the pattern in braces: why it fails, and cures,
-with " | " between them. The first row that fits is used.
+A row has a kind of mistake, names of exception types, a pattern for the message, the values of the
+line that are worth showing, and sentences with the groups of the pattern in braces: why it fails,
+and cures, with " | " between them. The first row that fits is used, of those that have a kind (some
+have rewrites of the line), and of those that have none.
 """
 
 import re
@@ -23,28 +24,36 @@ _LONGEST = 4_000  # characters of a message that are searched
 
 @dataclass(frozen=True, slots=True)
 class MessageCause:
-    """What a row says of an exception.
+    """What the rows that fit an exception say of it.
 
     Attributes:
-        why: Why it fails, as a sentence without its full stop; "" where the kind of mistake says
-            it.
-        remedies: Changes that avoid it, none of them tried.
+        mistake: The kind of the first row that has one: what the code needed from a traced value,
+            or JAX from an argument; "" for none.
+        why: Why it fails, as a sentence without its full stop; "" where no row says it.
+        remedies: What to do about a mistake of this kind, none of it tried.
+        listed: What the first row without a kind proposes, none of it tried.
         shows: Whether a value of the failing line is one that the error is about.
     """
 
+    mistake: str
     why: str
     remedies: tuple[Remedy, ...]
+    listed: tuple[Remedy, ...]
     shows: Callable[[Any], bool]
 
 
 class CauseRow(NamedTuple):
     """A row of `causes.tsv`."""
 
+    kind: str
     errors: str
     pattern: str
     shows: str
     why: str
     cures: str
+
+
+_NONE = CauseRow("", "", "", "", "", "")
 
 
 @cache
@@ -55,25 +64,46 @@ def rows() -> tuple[CauseRow, ...]:
     return tuple(CauseRow(*line.split("\t")) for line in lines)
 
 
-def row_of(error: BaseException) -> tuple[CauseRow, dict[str, str]] | None:
-    """Returns the row that fits an exception, and the groups of its pattern; None if none fits."""
-    types = {kind.__name__ for kind in type(error).__mro__}
+def row_of(error: BaseException, kind: bool) -> tuple[CauseRow, dict[str, str]]:
+    """Returns the row that fits an exception, and the groups of its pattern; an empty row for none.
+
+    Args:
+        error: The exception.
+        kind: Whether to look among the rows that have a kind, or among the others.
+    """
+    types = {each.__name__ for each in type(error).__mro__}
     message = str(error)[:_LONGEST]
     for row in rows():
-        found = re.search(row.pattern, message, re.DOTALL)
-        if found and types.intersection(row.errors.split()):
+        of_type = bool(row.kind) == kind and types.intersection(row.errors.split())
+        if of_type and (found := re.search(row.pattern, message, re.DOTALL)):
             return row, {name: text or "" for name, text in found.groupdict().items()}
-    return None
+    return _NONE, {}
 
 
-def cause_of(error: BaseException) -> MessageCause | None:
-    """Returns the cause of an exception; None if no row fits it."""
-    found = row_of(error)
-    if found is None:
-        return None
-    row, groups = found
-    cures = row.cures.format_map(groups).split(" | ")
-    return MessageCause(row.why.format_map(groups), tuple(map(Remedy, cures)), _SHOWS[row.shows])
+def cause_of(error: BaseException, names: Mapping[str, str]) -> MessageCause:
+    """Returns what the table says of an exception.
+
+    Args:
+        error: The exception.
+        names: What sentences name beside the groups of their patterns: "jax" and "jnp", as the
+            user's code calls them, and "message".
+    """
+    of_run = isinstance(error, jax.errors.JaxRuntimeError)
+    mistake, groups = row_of(error, True) if not of_run else (_NONE, {})
+    row, more = row_of(error, False)
+    words = {**groups, **more, **names}
+    return MessageCause(
+        mistake.kind,
+        (mistake.why or row.why).format_map(words),
+        _cures(mistake, words),
+        _cures(row, words),
+        _SHOWS[row.shows],
+    )
+
+
+def _cures(row: CauseRow, words: Mapping[str, str]) -> tuple[Remedy, ...]:
+    texts = row.cures.format_map(words).split(" | ") if row.cures else ()
+    return tuple(map(Remedy, texts))
 
 
 def is_array(value: Any) -> bool:

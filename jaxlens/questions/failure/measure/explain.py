@@ -14,7 +14,6 @@ import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -27,12 +26,12 @@ from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OWN, LensError
 from jaxlens.ir.facts import TapeStep
 from jaxlens.lines.record import Recorder
-from jaxlens.questions.failure.facts import Failure, Mistake, Ran
-from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, is_array
+from jaxlens.questions.failure.facts import Failure, Ran
+from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, row_of
 from jaxlens.questions.failure.measure.failing_line import FailingLine, failing_line
 from jaxlens.questions.failure.measure.failing_value import is_tracer, operands, traced_value
 from jaxlens.questions.failure.measure.leaks import holder, leaked_value, reading_line
-from jaxlens.questions.failure.measure.remedies import LEAKED, hashable, opaque, remedies
+from jaxlens.questions.failure.measure.remedies import aliases, remedies
 from jaxlens.questions.failure.report import note
 from jaxlens.stages.trace.trace import trace
 
@@ -42,31 +41,7 @@ _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the exp
 _STEPS = 12
 _LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
 _NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
-_OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
-_BY_TYPE: dict[str, Mistake] = {
-    "TracerBoolConversionError": "condition",
-    "TracerIntegerConversionError": "shape",
-    "TracerArrayConversionError": "numpy",
-    "NonConcreteBooleanIndexError": "mask",
-    "UnexpectedTracerError": "leak",
-}
-# Tried in order, for messages of jax 0.10.2 to 0.12.0.1 and of jaxlens.core.
-_BY_MESSAGE: tuple[tuple[str, Mistake], ...] = (
-    (r"\bsize argument\b", "size"),
-    (r"problem arose with the `(int|float|complex|bool)` function|\bitem\(\)", "number"),
-    (r"asks for (int|float|complex|\.item)\b", "number"),
-    (r"Shapes must be 1D sequences of concrete|must (have|be) static|integer that Python", "shape"),
-    (r"Abstract tracer value encountered", "shape"),
-    (r"immutable and do not support|has no item assignment", "in place"),
-    (r"unhashable type: '?\w*Trace", "hash"),
-    (r"unsupported format string passed to \w*Trace", "format"),
-    (r"carry input and carry output must have equal types|\bcarry must keep", "carry"),
-    (r"(cond|switch) branch(es| outputs)|the branches must return equal", "branches"),
-    (r"Non-hashable static arguments", "static"),
-    (r"as an abstract array\. The problematic value|^Argument .* not a valid JAX type", "argument"),
-    (r"invalid PRNG key data|PRNG key type|expected a (PRNG )?key", "data as key"),
-    (r"\bkey<\w+>|PRNGKeyArray", "key as data"),
-)
+_OPERANDS = ("", "carry", "branches", "data as key")
 _DETAIL = re.compile(
     r"^(?:The (?:input carry|output of) .*|\w+ output is .* but .*)$|The problematic value .*$",
     re.MULTILINE,
@@ -101,7 +76,7 @@ def explain(
             recorder = Recorder()
             again = _again(call, place, recorder)
             # The same failure; names of tracers in the messages may differ.
-            if type(again) is type(error) and mistake_of(again) == mistake_of(error):
+            if type(again) is type(error) and _kind(again) == _kind(error):
                 failure = _explained(error, again, recorder, call, place)
             else:
                 failure = _explained(error, error, None, call, place)
@@ -163,88 +138,70 @@ def _explained(
         call: The call that was traced; needed to try static arguments.
         place: The target device.
     """
-    cause = cause_of(error)
-    of_a_run = isinstance(error, jax.errors.JaxRuntimeError)
-    if isinstance(error, _NOT_OF_TRACING) or (of_a_run and cause is None):
+    if isinstance(error, _NOT_OF_TRACING):
         return None
-    mistake = "other" if of_a_run else mistake_of(error)
-    failure = partial(Failure, type(error).__name__, _message_of(error), mistake)
     line = failing_line(again.__traceback__)
+    message = _message_of(error)
+    cause = cause_of(error, {**aliases(line), "message": message})
+    if not cause.mistake:
+        before = failing_line(compat.stack_before_transform(again))
+        line = before if before is not None and not before.file.library else line
     name = call.name if call is not None else _traced_by(line)
-    listed = cause.remedies if cause is not None else ()
-    if mistake == "leak":
-        binding = holder(again.__traceback__, call.function, call.owner) if call else None
-        reads = reading_line(binding) if binding is not None else None
-        at, code = (line.place, line.code) if line is not None else ("", "")
-        at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
-        steps, skipped = _steps(recorder, at)
-        leaked = leaked_value(error, binding.name if binding is not None else "")
-        return failure(
-            name, at, code, value=leaked, remedies=(LEAKED,), steps=steps, skipped=skipped
-        )
-    if mistake == "static" and call is not None and place is not None:
-        cures = tuple(hashable(call, place))  # no line of it has run
-        return failure(name, remedies=cures if any(c.outcome for c in cures) else listed or cures)
-    if mistake == "argument" and line is not None:
-        cures = tuple(opaque(str(error)))
-        return failure(name, line.place, line.code, line.file.library, remedies=cures)
-    if mistake in ("other", "static"):
-        return _of_message(failure(name), again, line, cause, recorder)
+    failure = Failure(type(error).__name__, message, cause.mistake, name, reason=cause.why)
+    if cause.mistake == "leak":
+        return _leaked(failure, error, again, line, recorder, call, cause)
+    of_table = cause.listed or cause.mistake == "static"
     if line is None or _is_own(again):
-        return None  # raised by the user's code or a library, with no frame of JAX below it
-    value = traced_value(line, mistake)
-    cures = tuple(remedies(line, mistake, value, call, place, str(error)))
-    return failure(
-        name,
-        line.place,
-        line.code,
-        line.file.library,
-        value,
-        operands(line, is_array) if mistake in _OPERANDS else (),
-        cures if call is not None or any(cure.outcome for cure in cures) else (*cures, *listed),
-        *_steps(recorder, line.place),
-    )
-
-
-def _of_message(
-    failure: Failure,
-    error: BaseException,
-    line: FailingLine | None,
-    cause: MessageCause | None,
-    recorder: Recorder | None,
-) -> Failure | None:
-    """Completes an explanation by the message's cause and by the arrays on the line.
-
-    Returns None where neither says more than the exception does.
-
-    Args:
-        failure: The explanation.
-        error: The exception.
-        line: The innermost line of the user's on the stack.
-        cause: The cause that the message names.
-        recorder: The recorder of the second trace; None if there was none.
-    """
-    before = failing_line(compat.stack_before_transform(error))
-    if before is not None and not before.file.library:
-        line = before
-    if cause is None and (line is None or not line.below or _is_own(error)):
-        return None  # raised by the user's code or a library, with no frame of JAX below it
-    if line is None:
-        return replace(failure, reason=cause.why, remedies=cause.remedies) if cause else None
-    shown = operands(line, cause.shows if cause is not None else is_array)
+        # Raised by the user's code or a library, with no frame of JAX below it
+        return replace(failure, remedies=cause.listed) if of_table else None
+    shown = operands(line, cause.shows) if cause.mistake in _OPERANDS else ()
+    of_run = isinstance(error, jax.errors.JaxRuntimeError)
+    if not (of_table or cause.mistake or (line.below and shown and not of_run)):
+        return None
+    value = traced_value(line, cause.mistake)
+    cures = tuple(remedies(line, cause, value, call, place, str(error)))
+    by_message = cause.mistake in ("", "static", "argument")
+    if by_message or (call is None and not any(cure.outcome for cure in cures)):
+        cures += cause.listed
     steps, skipped = _steps(recorder, line.place)
-    failure = replace(
+    return replace(
         failure,
         place=line.place,
         code=line.code,
         library=line.file.library,
+        value=value,
         operands=shown,
+        remedies=cures,
         steps=steps,
         skipped=skipped,
     )
-    if cause is not None:
-        return replace(failure, reason=cause.why, remedies=cause.remedies)
-    return failure if shown else None
+
+
+def _leaked(
+    failure: Failure,
+    error: BaseException,
+    again: BaseException,
+    line: FailingLine | None,
+    recorder: Recorder | None,
+    call: TraceableCall | None,
+    cause: MessageCause,
+) -> Failure:
+    """Completes the explanation of a leaked tracer: the line that reads it, and its name there."""
+    binding = holder(again.__traceback__, call.function, call.owner) if call else None
+    reads = reading_line(binding) if binding is not None else None
+    at, code = (line.place, line.code) if line is not None else ("", "")
+    at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
+    steps, skipped = _steps(recorder, at)
+    value = leaked_value(error, binding.name if binding is not None else "")
+    return replace(
+        failure,
+        place=at,
+        code=code,
+        value=value,
+        remedies=cause.remedies,
+        steps=steps,
+        skipped=skipped,
+    )
 
 
 def _traced_by(line: FailingLine | None) -> str:
@@ -254,13 +211,8 @@ def _traced_by(line: FailingLine | None) -> str:
     return line.frame.f_code.co_qualname
 
 
-def mistake_of(error: BaseException) -> Mistake:
-    """Returns the kind of mistake; "other" if unrelated to tracing, such as a shape mismatch."""
-    for kind in type(error).__mro__:
-        if kind.__name__ in _BY_TYPE:
-            return _BY_TYPE[kind.__name__]
-    message = str(error)
-    return next((kind for pattern, kind in _BY_MESSAGE if re.search(pattern, message)), "other")
+def _kind(error: BaseException) -> str:
+    return row_of(error, True)[0].kind
 
 
 def _message_of(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from jaxlens.ir.spans import BOUNDARY, File, describe
+from jaxlens.program.python_loops import parsed
 from jaxlens.stages.trace.sources import source_text
 
 
@@ -73,14 +74,11 @@ def failing_line(traceback: TracebackType | None) -> FailingLine | None:
 
 def _around(text: str, link: TracebackType) -> list[ast.AST]:
     """Returns the nodes that enclose the failing bytecode instruction, the module first."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return []  # not valid Python, such as a cell with magics
+    tree = parsed(text)
     positions = list(link.tb_frame.f_code.co_positions())
     index = link.tb_lasti // 2
     first, last, start, end = positions[index] if index < len(positions) else (None,) * 4
-    if first is None or last is None or start is None or end is None:
+    if tree is None or first is None or last is None or start is None or end is None:
         return []
     # The source positions of the instruction select one child per level, as siblings do not
     # overlap: Module > FunctionDef > Return > BinOp > Call.

@@ -16,17 +16,17 @@ from jaxlens.ir.jaxpr.frames import resolver
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.ir.spans import describe
 from jaxlens.lines.equations import equation_text
-from jaxlens.questions.failure.facts import Mistake, TracedValue
+from jaxlens.questions.failure.facts import TracedValue
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 
 _MOST = 6  # operands that are listed
 _DEPTH, _ITEMS = 4, 100  # of containers that are searched for them
-_OF_NO_VALUE: tuple[Mistake, ...] = ("argument", "carry", "branches", "other")
-_OF_AN_EXPRESSION: tuple[Mistake, ...] = ("condition", "number", "shape", "mask", "numpy")
-_OF_ITS_ARGUMENT: tuple[Mistake, ...] = ("number", "numpy")
+_OF_NO_VALUE: tuple[str, ...] = ("", "argument", "static", "carry", "branches")
+_OF_AN_EXPRESSION: tuple[str, ...] = ("condition", "number", "shape", "mask", "numpy")
+_OF_ITS_ARGUMENT: tuple[str, ...] = ("number", "numpy")
 _SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _CONVERSIONS = ("int", "float", "complex", "bool", "round")
-_FITS: Mapping[Mistake, Callable[[Any], bool]] = {
+_FITS: Mapping[str, Callable[[Any], bool]] = {
     "condition": lambda tracer: _is(tracer, np.bool_),
     "mask": lambda tracer: _is(tracer, np.bool_),
     "shape": lambda tracer: _is(tracer, np.integer),
@@ -53,7 +53,7 @@ def is_core_tracer(value: Any) -> bool:
     )
 
 
-def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
+def traced_value(line: FailingLine, mistake: str) -> TracedValue | None:
     """Returns the traced value that caused the failure; None if it cannot be determined."""
     # Two sources: a tracer in JAX's frames below the line (exact, but without the user's name), and
     # the variables that the failing expression names (perhaps several). If one object is in both,
@@ -170,7 +170,7 @@ def tracers(frame: FrameType) -> Iterator[Any]:
             yield from filter(is_tracer, ends)
 
 
-def _written(line: FailingLine, mistake: Mistake) -> str:
+def _written(line: FailingLine, mistake: str) -> str:
     """Returns the source of the expression that computes an unnamed value; "" if unclear."""
     node = line.expression
     if mistake == "mask" and isinstance(node, ast.Subscript):

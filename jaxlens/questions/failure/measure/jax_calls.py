@@ -4,7 +4,6 @@ import ast
 import builtins
 import inspect
 from collections.abc import Mapping
-from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -66,11 +65,6 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
                 value = getattr(owner, name, None) if is_own else vars(owner).get(name)
             else:
                 value = inspect.getattr_static(owner, name, None)
-        case ast.Subscript(value=part, slice=ast.Constant(value=key)):
-            value = _value(part, values)
-            if value is not _TRACED:
-                with suppress(LookupError, TypeError):
-                    value = value[key] if type(value) in (dict, list, tuple) else None
         case ast.Call():
             value = _TRACED
         case ast.BinOp() | ast.UnaryOp() | ast.Subscript():

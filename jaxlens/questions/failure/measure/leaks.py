@@ -9,6 +9,7 @@ from typing import Any
 from jaxlens.call.arguments.closed_over_names import Binding, closed_over
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
+from jaxlens.program.python_loops import parsed
 from jaxlens.questions.failure.facts import TracedValue
 from jaxlens.questions.failure.measure.failing_value import tracers
 from jaxlens.stages.trace.sources import source_text
@@ -57,11 +58,8 @@ def reading_line(binding: Binding) -> tuple[Span, str] | None:
         return None
     text = source_text(span.key)
     root = re.split(r"[.\[]", binding.name)[0]
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    for function in ast.walk(tree):
+    tree = parsed(text)
+    for function in ast.walk(tree) if tree is not None else ():
         if getattr(function, "lineno", 0) != span.line or not isinstance(
             function, ast.FunctionDef | ast.Lambda
         ):

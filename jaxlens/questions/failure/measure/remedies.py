@@ -1,7 +1,6 @@
 """Remedies for a failing line; a remedy that can be traced is checked by tracing it."""
 
 import ast
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,32 +15,30 @@ import numpy as np
 
 from jaxlens import compat
 from jaxlens.call import isolate
-from jaxlens.call.arguments.inputs import leaves, static_text
+from jaxlens.call.arguments.inputs import leaves
+from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.lines.user_frames import is_users, may_be_users
-from jaxlens.questions.failure.facts import Mistake, Remedy, TracedValue
+from jaxlens.questions.failure.facts import Remedy, TracedValue
+from jaxlens.questions.failure.measure.causes import MessageCause
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
 from jaxlens.questions.failure.measure.jax_calls import calls_jax_alone
 from jaxlens.questions.failure.measure.rewrites import REWRITES, FailingCode, Rewrite
 from jaxlens.stages.trace.trace import trace
 
-LEAKED = Remedy(
-    "Return the value from the function that computes it, and hand it on as an argument: no list, "
-    "global or attribute may keep it"
-)
 _MOST = 4  # results whose types are listed
 _SECONDS = 2.0  # time limit of one trial trace
-_STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
+_STATIC = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
 
 
 def remedies(
     line: FailingLine,
-    mistake: Mistake,
+    cause: MessageCause,
     value: TracedValue | None,
     call: TraceableCall | None = None,
     place: ResolvedTarget | None = None,
@@ -51,29 +48,32 @@ def remedies(
 
     Args:
         line: The failing line.
-        mistake: The kind of mistake.
+        cause: What the message names.
         value: The traced value.
         call: The call that was traced; without it no static argument can be tried.
         place: The target device.
         message: Message of the exception.
     """
-    if call is not None and place is not None and mistake in _STATIC:
+    if call is not None and place is not None and cause.mistake in _STATIC:
         yield from _static(call, place, value)
-    if line.expression is None and mistake not in ("in place", "carry", "branches"):
-        return
-    node = line.expression or ast.Constant(None)
-    by_core = any(is_core_tracer(bound) for bound in line.variables.values())
-    names = ("jaxlens.core", "core"), ("jaxlens.core.numpy", "cnp")
-    own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
-    aliases = _alias(line, *numpy), _alias(line, *own)
-    written = FailingCode(line, node, *aliases, message, by_core)
-    rewrites = REWRITES[mistake](written) if mistake in REWRITES else ()
-    traceable = [remedy for rewrite in rewrites if (remedy := _tried(rewrite, line))]
-    yield from traceable
-    if mistake == "condition" and not traceable:
-        yield Remedy(
-            f"{written.jnp}.where chooses between values, {written.jax}.lax.cond between functions"
-        )
+    rewrites = REWRITES.get(cause.mistake)
+    found: list[Remedy] = []
+    if rewrites is not None and (line.expression is not None or cause.mistake == "in place"):
+        node = line.expression or ast.Constant(None)
+        by_core = any(is_core_tracer(bound) for bound in line.variables.values())
+        written = FailingCode(line, node, **aliases(line), message=message, by_core=by_core)
+        found = [remedy for rewrite in rewrites(written) if (remedy := _tried(rewrite, line))]
+    yield from found or cause.remedies
+
+
+def aliases(line: FailingLine | None) -> dict[str, str]:
+    """Returns what the user's code calls the library that traces, and its NumPy."""
+    if line is None:
+        return {"jax": "jax", "jnp": "jnp"}
+    if any(is_core_tracer(bound) for bound in line.variables.values()):
+        numpy = _alias(line, "jaxlens.core.numpy", "cnp")
+        return {"jax": _alias(line, "jaxlens.core", "core"), "jnp": numpy}
+    return {"jax": _alias(line, "jax", "jax"), "jnp": _alias(line, "jax.numpy", "jnp")}
 
 
 # ---- rewrites of the line ------------------------------------------------------------------------
@@ -119,10 +119,9 @@ def _abstract(code: str, line: FailingLine) -> Any:
     def evaluated(values: dict[str, Any]) -> Any:
         return eval(compiled, {**variables, **values})
 
-    struct: Any = jax.ShapeDtypeStruct
     avals = {name: value.aval for name, value in traced.items()}
     structs = {
-        name: struct(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
+        name: abstract(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
         for name, a in avals.items()
     }
     with isolate.untouched(isolate.context()):
@@ -228,50 +227,6 @@ def _outcome(
     finally:
         isolate.retire()
     return f"{call.name} traces"
-
-
-def hashable(call: TraceableCall, place: ResolvedTarget) -> Iterator[Remedy]:
-    """Proposes a tuple for a static argument that is a list, if the function then traces."""
-    opened = call.opened
-    if opened is None:
-        return
-    arguments = dict(enumerate(opened.args)) | opened.kwargs
-    lists = {root: value for root in call.static if isinstance(value := arguments.get(root), list)}
-    for root, value in lists.items():
-        fixed = tuple(value)
-        args = [fixed if n == root else arg for n, arg in enumerate(opened.args)]
-        kwargs = {k: fixed if k == root else arg for k, arg in opened.kwargs.items()}
-        if outcome := _outcome(call, place, opened.function, args, kwargs):
-            yield Remedy("Pass a tuple in the place of the list", static_text(fixed), outcome)
-            return
-    yield Remedy("Pass something hashable: a tuple, a string, a number, a frozen dataclass")
-
-
-_OPAQUE = re.compile(r"of type '?<class '(?P<type>[^']+)'>'?(?:.* at path (?P<path>\w+))?")
-
-
-def opaque(message: str) -> Iterator[Remedy]:
-    """Proposes what to do with an argument that is neither an array nor a pytree.
-
-    Args:
-        message: Message of JAX's exception; it names the class, and under jit the argument.
-    """
-    match = _OPAQUE.search(message)
-    if match is None:
-        return
-    kind = match["type"].rpartition(".")[2]
-    # A class of the user's or of a library, which can be changed.
-    if "." in match["type"] and not match["type"].startswith(("jax", "numpy.")):
-        yield Remedy(
-            f"If it holds arrays, make {kind} a pytree: a dataclass, whose fields become inputs",
-            f"@jax.tree_util.register_dataclass\n@dataclass\nclass {kind}:",
-        )
-    if match["path"]:
-        yield Remedy(
-            "If it is a setting, make it a static argument: the program is then made for its "
-            "value, and anew for each other",
-            f"static_argnames={match['path']!r}",
-        )
 
 
 # ---- the time limit ------------------------------------------------------------------------------

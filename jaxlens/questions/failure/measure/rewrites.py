@@ -8,10 +8,9 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
-from jaxlens.questions.failure.facts import Mistake
 from jaxlens.questions.failure.measure.failing_line import FailingLine
 
 
@@ -328,10 +327,6 @@ def _of_carry(line: FailingCode) -> Iterator[Rewrite]:
             code = f"{line.jnp}.asarray({ast.unparse(init)}, {line.jnp}.{types[2]})"
             text = "Begin with the dtype that a step gives"
             yield line.with_(node, ast.unparse(_replaced(node, init, code)), text)
-    yield Rewrite(
-        "A step gives what it was given: convert in it with .astype; make what grows in full size "
-        "before, and write into it with .at[i].set"
-    )
 
 
 def _init(call: ast.Call, message: str) -> ast.expr | None:
@@ -347,29 +342,11 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
     return init
 
 
-_SENTENCES: Mapping[Mistake, str] = {
-    "number": "Keep it an array: arithmetic works on it as on a number, and .astype converts it",
-    "shape": "A length must be known while tracing: {jax}.lax.fori_loop takes a traced number of "
-    "steps, {jax}.lax.dynamic_slice_in_dim a traced start, and a list is indexed as an array",
-    "mask": "Keep the shape: {jnp}.where(mask, x, 0), or where=mask in a sum, mean or max",
-    "hash": "Use a key that Python knows, such as a name or an index, or keep them in a list",
-    "format": "{jax}.debug.print prints it when the program runs",
-    "key as data": "Draw numbers with the key: {jax}.random.uniform(key)",
-    "data as key": "Make a key of a seed: {jax}.random.key(0)",
-    "branches": "Let both give the same: convert with .astype, or fill up with .reshape and zeros",
-}
-"""What to do where no line is rewritten."""
-
-
-def _sentence(text: str, line: FailingCode) -> Iterator[Rewrite]:
-    yield Rewrite(text.format(jax=line.jax, jnp=line.jnp))
-
-
-REWRITES: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
+REWRITES: Mapping[str, Callable[[FailingCode], Iterator[Rewrite]]] = {
     "condition": _of_condition,
     "size": _of_size,
     "numpy": _of_numpy,
     "in place": _of_in_place,
     "carry": _of_carry,
-    **{mistake: partial(_sentence, text) for mistake, text in _SENTENCES.items()},
 }
+"""By the kind of mistake; `causes.tsv` says what to do where no line is rewritten."""

@@ -85,7 +85,7 @@ def _function_once(cause: RecompileCause) -> Cure:
         return _as_arguments(text, plain, cause, cause.key)
     count, different = cause.programs()
     if not count:
-        tried = cause.alone(lambda change: change.kind == "closed")
+        tried = cause.alone("closed")
         is_hit = len(cause.last.changes) == 1
         return Cure(f"{text}, and call that object", "" if is_hit else tried)
     tried = f"of {count} programs {different} differ: each object closes over other values"
@@ -131,18 +131,10 @@ def _static_as_data(cause: RecompileCause) -> Cure:
         return keep
     place = retrace.locate(key.statics, name)
     value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
-    if cause.is_new_object and cause.of_library:
-        return Cure(
-            f"a library calls {last.function}, with another {name} each time: make one jitted "
-            "function of your call into it, and call that",
-            cause.equal_programs(),
-        )
     # The `__eq__` of `object` compares by identity.
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__
-    if (by_identity and not isinstance(value, type)) or (value is None and cause.is_new_object):
-        return _equal_objects(cause, value)
-    if cause.is_new_object:
-        return Cure(f"make {name} once, and pass that object", cause.equal_programs())
+    if cause.is_new_object or (by_identity and not isinstance(value, type)):
+        return _one_object(cause, value, by_identity)
     failure = retrace.as_data(key, name)
     if failure is None:
         is_no_data = value is None or isinstance(value, str | bytes | type)
@@ -158,25 +150,19 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     return _traced(f"pass {name} as data: {how}", len(cause.values))
 
 
-def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
-    """Cure for static objects that compare by identity, each of which has its own program."""
-    name, equal = cause.name, cause.equal_programs()
-    if value is None:
-        return Cure(
-            f"pass an object as {name} that equals the earlier one: the same function object, or "
-            "one of a class with __eq__ and __hash__",
-            equal,
+def _one_object(cause: RecompileCause, value: Any, by_identity: bool) -> Cure:
+    """Cure for a static object that is another at each call, each of which has its own program."""
+    name = cause.name
+    text = f"make {name} once, and pass that object"
+    if by_identity and not hasattr(value, "__name__"):
+        kind = type(value).__name__
+        text += f"; or give {kind} an __eq__ and a __hash__, as a frozen dataclass has them"
+    elif cause.is_new_object and cause.of_library:
+        text = (
+            f"a library calls {cause.last.function}, with another {name} each time: make one "
+            "jitted function of your call into it, and call that"
         )
-    if callable(value) and hasattr(value, "__name__"):
-        text = f"pass the same function object as {name} each time: functions equal no other"
-        return Cure(text, equal)
-    kind = type(value).__name__
-    reason = f"{kind} has Python's own __eq__, by which each object differs from all others"
-    return Cure(
-        f"give {kind} an __eq__ and a __hash__ over what it holds (a frozen dataclass has them), "
-        f"so that values of {name} that are alike share a program",
-        f"{reason}; {equal}" if equal else reason,
-    )
+    return Cure(text, cause.equal_programs())
 
 
 # ---- avals: pad, cast, or pass one kind of number -----------------------------------------------
@@ -184,37 +170,30 @@ def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
 
 def _one_type(cause: RecompileCause) -> Cure:
     """Returns the cure for an argument whose aval changed."""
-    main, name, alone = cause.last.main, cause.name, cause.alone()
-    new, old = _split(main.new), _split(main.old)
-    if "key<" in main.new + main.old:
-        return Cure(
-            f"make {name} the same way each time, jax.random.key or jax.random.PRNGKey", alone
-        )
-    if new is None or old is None:
-        return Cure(f"pass {name} as an array at every call, or never", alone)
-    if new[:1] == old[:1] and len(new[1]) == len(old[1]) and new[1] != old[1]:
+    main, names = cause.last.main, few(cause.names("type"))
+    (new, shape), (old, before) = _split(main.new), _split(main.old)
+    if new == old and len(shape) == len(before):
         return _pad(cause)
-    names = few(cause.names("type"))
-    if new[1] == old[1] and new[0].removeprefix("weak ") == old[0].removeprefix("weak "):
-        kind = old[0].removeprefix("weak ")
-        return Cure(
-            f"pass {names} always as an array of {kind}, or always as a Python number", alone
-        )
-    if new[1] == old[1]:
-        kinds = f"{new[0]} or {old[0]}".replace("weak ", "")
-        return Cure(f"give {names} one type at every call, {kinds}: from the start, or cast", alone)
-    return Cure(f"give {names} one rank: reshape it before the call", alone)
+    kinds = [text.removeprefix("weak ") for text in (new, old)]
+    if shape != before:
+        text = f"give {names} one type at every call, {main.new} or {main.old}, from the start"
+    elif kinds[0] == kinds[1]:
+        text = f"pass {names} always as an array of {kinds[0]}, or always as a Python number"
+    else:
+        kind = " or ".join(kinds)
+        text = f"give {names} one type at every call, {kind}: from the start, or cast"
+    return Cure(text, cause.alone())
 
 
-def _split(text: str) -> tuple[str, list[str]] | None:
-    """Splits "weak f32[3,4]" into dtype and dimensions; None for text of another form."""
-    dtype, bracket, rest = text.partition("[")
-    return (dtype, rest.partition("]")[0].split(",")) if bracket else None
+def _split(text: str) -> tuple[str, list[str]]:
+    """Splits "weak f32[3,4]" into dtype and dimensions."""
+    dtype, _, rest = text.partition("[")
+    return dtype, rest.partition("]")[0].split(",")
 
 
 def _pad(cause: RecompileCause) -> Cure:
     """Cure for a dimension that changes: pad it to the largest size or to powers of two."""
-    types = [(parts[1], text) for text in cause.values if (parts := _split(text))]
+    types = [(_split(text)[1], text) for text in cause.values]
     shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
     changes = (change for call in cause.calls for change in call.changes)
@@ -257,84 +236,55 @@ def _padded_shapes(cause: RecompileCause, key: JaxKey) -> Mapping[int, tuple[int
     shapes = {}
     names = list(key.inputs)
     for change in cause.last.changes:
-        new, old = _split(change.new), _split(change.old)
-        if change.kind != "type" or not new or not old or change.name not in names:
+        if change.kind != "type" or change.name not in names:
             continue
-        if len(new[1]) == len(old[1]) and all(size.isdigit() for size in new[1]):
+        new, old = _split(change.new)[1], _split(change.old)[1]
+        if len(new) == len(old) and all(size.isdigit() for size in new):
             shapes[names.index(change.name)] = tuple(
                 _power(int(size)) if size != before else int(size)
-                for size, before in zip(new[1], old[1], strict=True)
+                for size, before in zip(new, old, strict=True)
             )
     return shapes
 
 
-# ---- arguments ----------------------------------------------------------------------------------
+# ---- one value at every call --------------------------------------------------------------------
 
 
-def _one_device(cause: RecompileCause) -> Cure:
-    """Cure for arrays on different devices: put them in one place."""
-    moved = cause.names("place")
-    names = (container(moved) if len(moved) > 1 else "") or few([*map(root, moved)])
-    text = f"put {names} in one place with jax.device_put before the first call"
-    return Cure(text, cause.alone())
+_SAME: Mapping[str, str] = {
+    "place": "put {names} in one place with jax.device_put before the first call",
+    "structure": "build {names} of the same containers each time",
+    "calling": "pass {names} always by position, or always by keyword",
+    "setting": "set {names} once, before the first call",
+    "mesh": "set {names} once, round all of the calls",
+    "option": "jit the function once, and call that object everywhere",
+    "donated": "jit the function once, and call that object everywhere",
+    "field": "give {names} one value at every call, or make it an array of the pytree",
+    "new": "pass {names} at every call, or at none",
+    "gone": "pass {names} at every call, or at none",
+}
+_TOGETHER = (("option", "donated"), ("new", "gone"))  # kinds that come of one change
+_GROWS = "; where their number grows, one array with room for all, and a mask"
 
 
-def _same_containers(cause: RecompileCause) -> Cure:
-    return Cure(f"build {cause.name} of the same containers each time", cause.alone())
-
-
-def _constant_field(cause: RecompileCause) -> Cure:
-    """Cure for a changed static field of a pytree."""
-    tried = cause.equal_programs() or cause.alone()
-    if cause.is_new_object:
-        objects = few([*recreated_objects(cause.last.changes).values()])
-        text = f"make {objects} once, and use the same object each time"
-        return Cure(text, tried)
-    names = few([*map(field_name, cause.names("field"))])
-    return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
-
-
-def _same_arrays(cause: RecompileCause) -> Cure:
-    """Cure for containers with a varying number of arrays."""
-    if len({call.main.name for call in cause.calls}) > 1:
-        argument = cause.last.cause[1]
-        return Cure(
-            f"give {argument} one number of arrays: one array with room for all, and a mask"
-        )
-    names = cause.names("new", "gone")
-    tried = cause.alone(lambda change: change.kind in ("new", "gone"))
-    arguments = [*map(root, names)]
-    if set(names) <= set(arguments):
-        return Cure(f"pass {few(names)} at every call, or at none", tried)
-    inside = container(names) if len(names) > 1 else names[0]
-    parts = f"{inside} in it" if inside not in ("", *arguments) else "all of them"
-    return Cure(
-        f"give {few(arguments)} the same arrays at every call: {parts} from the first on, or never",
-        tried,
-    )
-
-
-def _same_passing(cause: RecompileCause) -> Cure:
-    names = few(cause.names("calling"))
-    return Cure(f"pass {names} always by position, or always by keyword", cause.alone())
-
-
-# ---- settings and options -----------------------------------------------------------------------
-
-
-def _same_settings(cause: RecompileCause) -> Cure:
-    if not cause.name.isidentifier():
-        return Cure("import all modules before the first call", cause.alone())
-    return Cure(f"set {cause.name} once, before the first call", cause.alone())
-
-
-def _same_options(cause: RecompileCause) -> Cure:
-    tried = cause.alone(lambda change: change.kind in ("donated", "option"))
-    return Cure("jit the function once, and call that object everywhere", tried)
-
-
-def _same_mesh(cause: RecompileCause) -> Cure:
-    return Cure("set the mesh once, round all of the calls", cause.alone())
+def _same(cause: RecompileCause) -> Cure:
+    """Cure for what should be the same at every call: the last would then have been a hit."""
+    kind = cause.last.main.kind
+    kinds = next((kinds for kinds in _TOGETHER if kind in kinds), (kind,))
+    names, text = cause.names(*kinds), _SAME[kind]
+    roots = few([*map(root, names)])
+    tried = cause.alone(*kinds)
+    if kind == "field":
+        roots, tried = few([*map(field_name, names)]), cause.equal_programs() or tried
+        if cause.is_new_object:
+            roots = few([*recreated_objects(cause.last.changes).values()])
+            text = "make {names} once, and use the same object each time"
+    elif kind in ("new", "gone") and not set(names) <= set(map(root, names)):
+        text = "give {names} the same arrays at every call, from the first on" + _GROWS
+    elif kind == "setting" and not cause.name.isidentifier():
+        text = "import all modules before the first call"
+    elif kind == "place" and len(names) > 1:
+        roots = container(names) or roots
+    return Cure(text.format(names=roots), tried)
 
 
 def _kept_caches(cause: RecompileCause) -> Cure:
@@ -349,18 +299,9 @@ def _kept_caches(cause: RecompileCause) -> Cure:
 
 
 _PROPOSALS: Mapping[str, Callable[[RecompileCause], Cure]] = {
+    **dict.fromkeys(_SAME, _same),
     "function": _function_once,
     "static": _static_as_data,
     "type": _one_type,
-    "place": _one_device,
-    "field": _constant_field,
-    "structure": _same_containers,
-    "new": _same_arrays,
-    "gone": _same_arrays,
-    "calling": _same_passing,
     "lost": _kept_caches,
-    "setting": _same_settings,
-    "donated": _same_options,
-    "option": _same_options,
-    "mesh": _same_mesh,
 }

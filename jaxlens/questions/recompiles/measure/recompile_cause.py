@@ -1,10 +1,11 @@
 """The recompiles of one function for one reason, with facts from their keys and programs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.compile_log import CallEvent, CompileLog, KeyChange, root
+from jaxlens.ir.compile_log import CallEvent, CompileLog, root
 from jaxlens.keys.jax_key import JaxKey
+from jaxlens.program.sentences import listed
 
 _NAMED = 3  # most arguments named in one cure
 _ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
@@ -54,16 +55,15 @@ class RecompileCause:
         """Returns the names of the changes of these kinds in the last call."""
         return list(dict.fromkeys(c.name for c in self.last.changes if c.kind in kinds))
 
-    def alone(self, follows: Callable[[KeyChange], bool] | None = None) -> str:
+    def alone(self, *kinds: str) -> str:
         """Returns a sentence: would the last call have been a hit without its main change?
 
         Args:
-            follows: Whether a change is a consequence of the main one; by default, if it has the
-                same kind.
+            kinds: The kinds of changes that follow from the main one; by default those of its kind.
         """
         main = self.last.main
-        is_consequence = follows or (lambda change: change.kind == main.kind)
-        rest = [c.name for c in self.last.changes if c is not main and not is_consequence(c)]
+        kinds = kinds or (main.kind,)
+        rest = [c.name for c in self.last.changes if c is not main and c.kind not in kinds]
         rest = [*map(root, rest)] if len(rest) > _NAMED else rest
         return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
 
@@ -99,7 +99,4 @@ def every(count: int) -> str:
 
 def few(names: Sequence[str]) -> str:
     """Returns "a, b and c", each name once; of many names the first, and a count of the rest."""
-    names = list(dict.fromkeys(names))
-    if len(names) > _NAMED:
-        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
-    return " and ".join((", ".join(names[:-1]), names[-1]) if names[1:] else names)
+    return listed(list(dict.fromkeys(names)), _NAMED)

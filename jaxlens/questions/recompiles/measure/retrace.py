@@ -18,6 +18,7 @@ import jax
 from jaxlens.call import isolate
 from jaxlens.call.arguments import pytrees
 from jaxlens.call.arguments.inputs import signature_of
+from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.call import Call
 from jaxlens.call.equinox_calls import user_call
 from jaxlens.call.numbered_call import ArrayLeaf, numbered
@@ -186,7 +187,6 @@ def _failure(
         sizes: Other shapes by the leaf's position.
     """
     arguments = call.arguments
-    shape: Any = jax.ShapeDtypeStruct  # has no type annotations
     try:
         for name, value in arguments.items():  # static ones too, which JAX does not flatten
             pytrees.check(name, value)
@@ -212,7 +212,7 @@ def _failure(
 
     try:
         arrays = [
-            shape(sizes.get(i, avals[i].shape), avals[i].dtype, weak_type=avals[i].weak_type)
+            abstract(sizes.get(i, avals[i].shape), avals[i].dtype, weak_type=avals[i].weak_type)
             for i in (leaves[position] for position in positions)
         ]
     except (AttributeError, TypeError, ValueError):

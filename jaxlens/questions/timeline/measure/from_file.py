@@ -14,7 +14,6 @@ from jaxlens.questions.timeline.events import Activity, Execution, RunTimeline
 from jaxlens.questions.timeline.measure import read_profile
 from jaxlens.questions.timeline.measure.function_log import FunctionLog
 from jaxlens.questions.timeline.measure.read_profile import Lines, ProfileEvent
-from jaxlens.questions.timeline.measure.record import in_seconds
 from jaxlens.reading import read_file
 
 _CALL = "PjitFunction("
@@ -66,26 +65,12 @@ def _of_lines(found: Lines) -> RunTimeline:
     if not (known.dispatches or known.executions or known.activities):
         raise ReadError("it has no event of a program that JAX ran")
     functions = FunctionLog(main)
-    waits, executions = read_profile.linked(
-        tuple(replace(d, line=functions.at(d.start)) for d in known.dispatches),
-        tuple(replace(w, line=functions.at(w.start)) for w in known.waits),
-        known.executions,
-    )
-    activities = read_profile.owned(known.activities, executions)
-    events: tuple[ProfileEvent | Execution | Activity, ...] = (*main, *executions, *activities)
-    origin = min(e.start for e in events)
-    end = max(e.end for e in main or events)
+    events: tuple[ProfileEvent | Execution | Activity, ...]
+    events = (*main, *known.executions, *known.activities)
+    origin, end = min(e.start for e in events), max(e.end for e in main or events)
+    run = read_profile.run_of(known, functions.at, origin, end)
     named = _FUNCTIONS if functions.lines else _ELSEWHERE
-    unknown = named if main else _NO_CALLS
-    return RunTimeline(
-        (end - origin) * 1e-9,
-        tuple(in_seconds(replace(d, line=functions.at(d.start)), origin) for d in known.dispatches),
-        tuple(in_seconds(w, origin) for w in waits),
-        tuple(in_seconds(e, origin) for e in executions),
-        unknown,
-        tuple(in_seconds(a, origin) for a in activities),
-        some_waits=True,
-    )
+    return replace(run, unknown=named if main else _NO_CALLS, some_waits=True)
 
 
 def _calls(events: Iterable[ProfileEvent]) -> int:

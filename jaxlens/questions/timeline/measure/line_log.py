@@ -1,6 +1,5 @@
 """Logs which line of the user's code runs at which time, in one thread."""
 
-import ast
 import linecache
 import time
 from array import array
@@ -15,29 +14,20 @@ from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.spans import describe
 from jaxlens.lines.record import following
 from jaxlens.lines.user_frames import Left
+from jaxlens.program.python_loops import loops_by_line
 from jaxlens.questions.timeline.events import CodeLine
 
 _MOST = 1_000_000  # changes of line; each takes 12 bytes
 
 
+_loops = lru_cache(maxsize=4)(loops_by_line)
+
+
 def _code_line(file: str, line: int) -> CodeLine:
-    looped = any(low <= line <= high for low, high in _loops("".join(linecache.getlines(file))))
+    loops = _loops("".join(linecache.getlines(file)))
+    in_loop = loops is not None and loops[line] > 0
     place = f"{describe(file).name}:{line}"
-    return CodeLine(place, linecache.getline(file, line).strip(), looped)
-
-
-@lru_cache(maxsize=4)
-def _loops(source: str) -> list[tuple[int, int]]:
-    """Returns the first and last line of each loop's body; none for what cannot be parsed."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except SyntaxError:
-        return []
-    bodies = [(n.body[0], n.body[-1]) for n in nodes if isinstance(n, ast.For | ast.While)]
-    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-    comprehensions = [(n, n) for n in nodes if isinstance(n, kinds)]
-    both = (*bodies, *comprehensions)
-    return [(first.lineno, last.end_lineno or last.lineno) for first, last in both]
+    return CodeLine(place, linecache.getline(file, line).strip(), in_loop)
 
 
 class LineLog:

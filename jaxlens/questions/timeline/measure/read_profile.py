@@ -14,7 +14,7 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -24,8 +24,10 @@ from jaxlens.questions.timeline.events import (
     FROM_DEVICE,
     TO_DEVICE,
     Activity,
+    CodeLine,
     Dispatch,
     Execution,
+    RunTimeline,
     Wait,
 )
 from jaxlens.stages.compile.profile import GRAPH
@@ -50,6 +52,7 @@ _COLLECTIVE = re.compile(
     r"(all|ragged-all|reduce|collective)-(reduce|gather|to-all|scatter|permute|broadcast)"
     r"|ncclDevKernel|^(send|recv)\b",
 )
+_OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
 _MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
 
@@ -104,16 +107,6 @@ class _Call:
     compiling: float = 0.0
 
 
-@dataclass(slots=True)
-class _Thread:
-    """The events of the recorded thread."""
-
-    marks: list[float] = field(default_factory=list)
-    calls: list[_Call] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
-    activities: list[Activity] = field(default_factory=list)
-
-
 def read(data: bytes) -> ThreadEvents:
     """Reads a serialized profile; what it lacks is empty."""
     if not data:
@@ -144,7 +137,7 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
         lines: Threads and streams.
         is_main: Whether events are those of the thread to read.
     """
-    thread = _Thread()
+    thread = ThreadEvents()
     runs: dict[tuple[str, str, Any], tuple[float, float]] = {}
     launches: dict[LaunchedBy, Any] = {}
     activities: list[Activity] = []
@@ -157,11 +150,6 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
             launches.update(_launches(events))
         activities += _on_devices(plane, name, events)
     runs = _by_run(runs, launches)
-    dispatches = (
-        Dispatch(c.name, c.start, c.end - c.start, None, c.compiling, c.at_once)
-        for c in thread.calls
-        if c.executes
-    )
     executions = (
         Execution(device, program, low, high - low)
         for (device, program, _), (low, high) in runs.items()
@@ -170,8 +158,8 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
     ends = sorted(e.end for e in ordered if not e.device.startswith("CPU"))
     waits, copies = _waits_of_copies(thread.activities, ends)
     return ThreadEvents(
-        tuple(thread.marks),
-        tuple(sorted(dispatches, key=lambda d: d.start)),
+        thread.marks,
+        thread.dispatches,
         tuple(_outermost((*thread.waits, *waits))),
         ordered,
         tuple(sorted((*copies, *activities), key=lambda a: a.start)[:_MOST]),
@@ -233,29 +221,32 @@ def _waits_of_copies(
     return waits, copies
 
 
-def _thread(events: Iterable[ProfileEvent]) -> _Thread:
+def _thread(events: Iterable[ProfileEvent]) -> ThreadEvents:
     """Reads the events of one thread, enclosing events before the enclosed."""
-    thread = _Thread()
+    marks: list[float] = []
+    calls: list[_Call] = []
+    waits: list[Wait] = []
+    activities: list[Activity] = []
     begun: dict[Any, float] = {}  # waits, by the number that both events of a pair have
     current = _Call("", 0.0, 0.0)
     copied = 0.0
     for name, start, end, stats in sorted(events, key=lambda e: (e.start, -e.end)):
         inside = start < current.end
         if name == MARK:
-            thread.marks.append(start)
+            marks.append(start)
         elif (call := _CALL.match(name)) and not inside:
             current = _Call(call[1], start, end)
-            thread.calls.append(current)
+            calls.append(current)
         elif _AWAIT.search(name):
             if "_p" in stats:
                 begun[stats["_p"]] = start
             elif stats.get("_c") in begun:
                 first = begun.pop(stats["_c"])
-                thread.waits.append(Wait(first, end - first, None))
-                if thread.activities:
-                    thread.activities[-1] = _without_wait(thread.activities[-1], first, end)
+                waits.append(Wait(first, end - first, None))
+                if activities:
+                    activities[-1] = _without_wait(activities[-1], first, end)
         elif name == WAIT:
-            thread.waits.append(Wait(start, end - start, None))
+            waits.append(Wait(start, end - start, None))
         elif inside and _EXECUTE.search(name):
             current.executes = True
         elif inside and name == _COMPILE:
@@ -266,8 +257,13 @@ def _thread(events: Iterable[ProfileEvent]) -> _Thread:
             lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
             if lane and start >= copied:  # a copy's event may enclose others of its kind
                 copied = end
-                thread.activities.append(Activity(lane, name, start, end - start))
-    return thread
+                activities.append(Activity(lane, name, start, end - start))
+    dispatches = (
+        Dispatch(c.name, c.start, c.end - c.start, None, c.compiling, c.at_once)
+        for c in calls
+        if c.executes
+    )
+    return ThreadEvents(tuple(marks), tuple(dispatches), tuple(waits), (), tuple(activities))
 
 
 def _without_wait(activity: Activity, start: float, end: float) -> Activity:
@@ -330,6 +326,44 @@ def _device(plane: str, event: ProfileEvent) -> str:
     if plane.startswith("/device:"):
         return plane.removeprefix("/device:").replace(":", " ", 1)
     return f"CPU {event.stats.get('device_ordinal', 0)}"
+
+
+def run_of(
+    known: ThreadEvents, line_at: Callable[[float], CodeLine | None], origin: float, end: float
+) -> RunTimeline:
+    """Returns the run between two times, with lines, and with programs where waits are for one.
+
+    Args:
+        known: The events of the thread that ran it, and of the devices.
+        line_at: Returns the user's line that was running at a time of the profile's clock.
+        origin: When the run began.
+        end: When Python was done; the devices may go on.
+    """
+    dispatches = tuple(replace(d, line=line_at(d.start)) for d in known.dispatches)
+    waits = tuple(replace(w, line=line_at(w.start)) for w in known.waits)
+    waits, executions = linked(dispatches, waits, known.executions)
+    activities = (
+        replace(a, line=line_at(a.start)) if a.lane in _OF_PYTHON else a
+        for a in owned(known.activities, executions)
+    )
+    return RunTimeline(
+        (end - origin) * 1e-9,
+        tuple(_in_seconds(d, origin) for d in dispatches if origin <= d.start < end),
+        tuple(_in_seconds(w, origin) for w in waits if origin <= w.start < end),
+        tuple(_in_seconds(e, origin) for e in executions if e.end > origin),
+        activities=tuple(_in_seconds(a, origin) for a in activities if a.start >= origin),
+    )
+
+
+def _in_seconds(event: Any, origin: float) -> Any:
+    """Returns an event in seconds after the start of the run."""
+    times: dict[str, float] = {
+        "start": (event.start - origin) * 1e-9,
+        "seconds": event.seconds * 1e-9,
+    }
+    if isinstance(event, Dispatch):
+        times["compiling"] = event.compiling * 1e-9
+    return replace(event, **times)
 
 
 def owned(activities: Iterable[Activity], executions: Sequence[Execution]) -> tuple[Activity, ...]:

@@ -12,28 +12,18 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from traceback import walk_stack
 from types import FrameType
-from typing import Any
 
 import jax
 
 from jaxlens import compat
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.spans import describe
-from jaxlens.questions.timeline.events import (
-    FLATTENS,
-    FROM_DEVICE,
-    TO_DEVICE,
-    CodeLine,
-    Dispatch,
-    RunTimeline,
-    Wait,
-)
+from jaxlens.questions.timeline.events import RunTimeline, Wait
 from jaxlens.questions.timeline.measure import read_profile
 from jaxlens.questions.timeline.measure.line_log import LineLog
 from jaxlens.stages.compile.profile import Session
 
 _MARKS = 5
-_OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
 
 
 class TimelineRecording:
@@ -117,22 +107,11 @@ class TimelineRecording:
         pairs = zip(events.marks, self._marks, strict=True)
         shift = max(event - after for event, (_, after) in pairs)
         origin = self._start + shift
-        dispatches = tuple(replace(d, line=self._line(d.start - shift)) for d in events.dispatches)
-        waits = tuple(self._with_lines(events.waits, shift))
-        waits, executions = read_profile.linked(dispatches, waits, events.executions)
-        activities = (
-            replace(a, line=self._line(a.start - shift)) if a.lane in _OF_PYTHON else a
-            for a in read_profile.owned(events.activities, executions)
-        )
+        known = replace(events, waits=tuple(self._within(events.waits, shift)))
         end = origin + self._seconds
-        return replace(
-            whole,
-            dispatches=tuple(in_seconds(d, origin) for d in dispatches if origin <= d.start < end),
-            waits=tuple(in_seconds(w, origin) for w in waits if origin <= w.start < end),
-            executions=tuple(in_seconds(e, origin) for e in executions if e.end > origin),
-            unknown="the lines of what came late: too many lines ran" * self._log.full,
-            activities=tuple(in_seconds(a, origin) for a in activities if a.start >= origin),
-        )
+        run = read_profile.run_of(known, lambda t: self._log.at(int(t - shift)), origin, end)
+        late = "the lines of what came late: too many lines ran" * self._log.full
+        return replace(run, unknown=late)
 
     def _wait_begins(self) -> None:
         """Notes that a wait begins, and the line of the library that waits, if a library does."""
@@ -144,29 +123,14 @@ class TimelineRecording:
         self._libraries.append(library)
         self._begun.append(time.perf_counter_ns())
 
-    def _with_lines(self, waits: Sequence[Wait], shift: float) -> Iterator[Wait]:
-        """Yields waits with the user's line and the library's, which is noted before each wait."""
+    def _within(self, waits: Sequence[Wait], shift: float) -> Iterator[Wait]:
+        """Yields waits with the line of the library that waits, which is noted before each."""
         end = 0.0
         for wait in waits:
             index = bisect_right(self._begun, wait.start - shift) - 1
             noted = index >= 0 and self._begun[index] + shift >= end
-            within = self._libraries[index] if noted else ""
-            yield replace(wait, line=self._line(wait.start - shift), within=within)
+            yield replace(wait, within=self._libraries[index] if noted else "")
             end = wait.end
-
-    def _line(self, nanoseconds: float) -> CodeLine | None:
-        return self._log.at(int(nanoseconds))
-
-
-def in_seconds(event: Any, origin: float) -> Any:
-    """Returns an event in seconds after the start of the run."""
-    times: dict[str, float] = {
-        "start": (event.start - origin) * 1e-9,
-        "seconds": event.seconds * 1e-9,
-    }
-    if isinstance(event, Dispatch):
-        times["compiling"] = event.compiling * 1e-9
-    return replace(event, **times)
 
 
 def _drain() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
+from jaxlens.program.python_loops import parsed
 from jaxlens.program.subject import ProgramFacts, subject_of
 
 _Place = tuple[int, int]  # index of the function, line
@@ -28,7 +29,8 @@ class BytecodeLine:
         text: Its text.
         ran: How often it ran; of the line of a `def`, how often the function was called.
         instructions: Its bytecode.
-        pieces: The text that each instruction was compiled from; "" where it is unknown.
+        pieces: The text that each instruction was compiled from; "" where it is unknown or has
+            several lines.
         equations: Ids of the equations that were recorded while it ran.
         inside: Number of equations that functions of the user recorded which it called.
     """
@@ -149,13 +151,10 @@ class _Ran:
 def _statements(text: str) -> dict[int, int]:
     """Returns the first line of each statement of several lines that holds no other, by line."""
     python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
-    try:
-        tree = ast.parse(python)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
+    tree = parsed(python)
     return {
         line: node.lineno
-        for node in ast.walk(tree)
+        for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, ast.stmt) and not hasattr(node, "body")
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         if node.end_lineno != node.lineno
@@ -189,10 +188,8 @@ def _lines(
 
 
 def _piece(row: BytecodeInstruction, text: Sequence[str]) -> str:
-    """Returns the text that an instruction was compiled from; its first line where it has more."""
-    if row.column < 0 or not 0 < row.line <= len(text) or row.end_column <= row.column == 0:
+    """Returns the text that an instruction was compiled from; "" where that has several lines."""
+    if row.end_line > row.line or not 0 < row.line <= len(text):
         return ""
-    line = text[row.line - 1].encode()  # columns count bytes
-    if row.end_line > row.line:
-        return f"{line[row.column :].decode(errors='replace').rstrip()} ..."
+    line = text[row.line - 1].encode()  # columns count bytes; -1 for both is unknown
     return line[row.column : row.end_column].decode(errors="replace")

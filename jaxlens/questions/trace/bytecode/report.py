@@ -29,12 +29,12 @@ def findings(bytecode: Bytecode) -> Iterator[Finding]:
             "libraries do is not followed."
         )
         return
-    equations = sum(len(line.equations) for line in lines) + bytecode.after
+    recorded = sum(len(line.equations) for line in lines) + bytecode.after
+    equations = f"{count(recorded, 'equation')} {'was' if recorded == 1 else 'were'} recorded"
     functions = count(len(bytecode.functions), "function")
     yield Finding(
         f"{count(sum(line.ran > 0 for line in lines), 'line')} of {functions} ran while JAX "
-        f"traced, and {count(equations, 'equation')} "
-        f"{'was' if equations == 1 else 'were'} recorded."
+        f"traced, and {equations}."
     )
     repeated = [line for line in lines if line.ran > 1 and line.equations]
     for line in sorted(repeated, key=lambda line: -len(line.equations))[:3]:
@@ -44,11 +44,9 @@ def findings(bytecode: Bytecode) -> Iterator[Finding]:
         )
     idle = [line.line for line in lines if not line.ran]
     if idle and not bytecode.cut:
-        verb = "has" if len(idle) == 1 else "have"
-        yield Finding(
-            f"{listed(idle)} {verb} bytecode and no equation: Python did not run "
-            f"{'it' if len(idle) == 1 else 'them'} this time."
-        )
+        has, it = ("has", "it") if len(idle) == 1 else ("have", "them")
+        text = f"{listed(idle)} {has} bytecode and no equation: Python did not run {it} this time."
+        yield Finding(text)
     alone = [
         line.line
         for line in lines
@@ -60,9 +58,9 @@ def findings(bytecode: Bytecode) -> Iterator[Finding]:
             "JAX traced."
         )
     if bytecode.after:
+        equations = count(bytecode.after, "equation")
         yield Finding(
-            f"{count(bytecode.after, 'equation')} came after the function had returned: no "
-            f"bytecode of yours made them."
+            f"{equations} came after the function had returned: no bytecode of yours made them."
         )
     if bytecode.cut:
         yield Finding("More ran than is kept; what came later is missing.", "unknown")

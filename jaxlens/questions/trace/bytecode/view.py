@@ -89,5 +89,5 @@ def _rows(line: BytecodeLine, equations: Mapping[str, Line], full: bool) -> list
 
 def _remark(row: BytecodeInstruction, piece: str, text: str) -> str:
     """Returns the text that an instruction was compiled from, where it says more than the rest."""
-    said = row.argument.endswith(piece) or piece == text or piece.endswith("...")
+    said = row.argument.endswith(piece) or piece == text
     return "" if said or row.name.startswith(_PLAIN) else f"  # {piece}"

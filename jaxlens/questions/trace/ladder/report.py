@@ -19,7 +19,6 @@ _HOW: Mapping[str, str] = {
     "jacfwd": "; it is jvp, batched over one direction for each number of the input",
     "jacrev": "; it is a backward pass, batched over one direction for each number of the result",
 }
-_SLICES = frozenset({"dynamic_slice", "dynamic_update_slice"})
 
 
 def report(ladder: Ladder) -> Report:
@@ -44,7 +43,7 @@ def _counts(ladder: Ladder) -> Iterator[Finding]:
 
 
 def _turned(ladder: Ladder) -> Iterator[Finding]:
-    """Yields control flow and slices that vmap replaced, and loops that it makes run longer."""
+    """Yields conditions that vmap replaced, and loops that it makes run longer."""
     for below, rung in pairwise(ladder.rungs):
         if rung.transform != "vmap":
             continue
@@ -59,13 +58,6 @@ def _turned(ladder: Ladder) -> Iterator[Finding]:
                     f"The cond{where} became select_n under vmap, for its index differs from "
                     "example to example: every branch is computed for every example."
                 )
-            elif node.opcode in _SLICES and node.opcode not in kinds:
-                if kinds & {"gather", "scatter", "scatter-add"}:
-                    became = listed(sorted(kinds & {"gather", "scatter", "scatter-add"}))
-                    yield Finding(
-                        f"The {node.opcode}{where} became {became} under vmap, for each example "
-                        "begins elsewhere."
-                    )
             elif node.opcode == "while" and _waits(rung.module, now):
                 yield Finding(
                     f"The while loop{where} runs under vmap until its last example is done: "

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,8 +11,8 @@ import numpy as np
 from jaxlens import compat
 from jaxlens.call import core_program
 from jaxlens.call.arguments.written_shapes import abstract
-from jaxlens.call.call import Call, is_plain
-from jaxlens.call.traceable import TraceableCall, prepare
+from jaxlens.call.call import is_plain
+from jaxlens.call.traceable import prepare
 from jaxlens.call.transforms import axis_per_argument
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -24,20 +24,16 @@ class TransformedCall:
     """One rung of the ladder: a function with some of its transforms, and its arguments.
 
     Attributes:
-        function: The function, with one transform fewer than the next outer rung.
+        function: The function to trace, with one transform fewer than the next outer rung.
         args: Positional arguments; un-batched ones are shapes.
         kwargs: Keyword arguments, likewise.
         transform: The outermost transform, such as "vmap"; "" for the plain function.
-        static: static_argnums and static_argnames of an outer jit.
-        sizes: Size by name of the axes that an outer `vmap` names.
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     transform: str = ""
-    static: Mapping[str, Any] = field(default_factory=dict)
-    sizes: Mapping[Any, int] = field(default_factory=dict)
 
 
 def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TransformedCall]:
@@ -62,7 +58,8 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
     while True:
         name = _transform(f)
         rung = functools.partial(f, **fixed) if fixed else f
-        ladder.append(TransformedCall(rung, args, kwargs, name, dict(static), dict(sizes)))
+        traced = _traceable(rung, name, dict(static), dict(sizes))
+        ladder.append(TransformedCall(traced, args, kwargs, name))
         inner = compat.wrapped(f)
         if not name or inner is None:
             break
@@ -87,22 +84,29 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
     return ladder[::-1]
 
 
-def traceable(rung: TransformedCall) -> Callable[..., Any]:
+def _traceable(
+    f: Callable[..., Any], transform: str, static: Mapping[str, Any], sizes: Mapping[Any, int]
+) -> Callable[..., Any]:
     """Returns the function to trace for a rung.
 
     A jitted function gets a caller, whose jaxpr then contains the jit eqn. Static arguments stay
     static, and named axes are bound.
+
+    Args:
+        f: The function.
+        transform: Its outermost transform.
+        static: static_argnums and static_argnames of an outer jit.
+        sizes: Size by name of the axes that an outer `vmap` names.
     """
-    f = rung.function
-    if rung.transform != "jit" and not rung.static and not rung.sizes:
+    if transform != "jit" and not static and not sizes:
         return f
 
     @functools.wraps(f)
     def caller(*args: Any, **kwargs: Any) -> Any:
-        with compat.named_axes(rung.sizes):
+        with compat.named_axes(sizes):
             return f(*args, **kwargs)
 
-    static = rung.static or (_static(f) if rung.transform == "jit" else {})
+    static = static or (_static(f) if transform == "jit" else {})
     return jax.jit(caller, **static) if static else caller
 
 
@@ -154,34 +158,23 @@ def _example(arg: Any, axes: Any) -> Any:
 def rungs_of(capture: Capture, live: LiveDriver) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first.
 
-    `vmap(grad(loss))` gives captures of `loss`, `grad(loss)` and `vmap(grad(loss))`.
+    `vmap(grad(loss))` gives captures of `loss`, `grad(loss)` and `vmap(grad(loss))`. A rung whose
+    outermost transform is jit is traced through a caller, so that its jaxpr shows the jit eqn.
 
     Raises:
         UnavailableError: The function has no transform, was made for a trial, or the capture is
             not of a live call.
     """
-    with live.staging.as_called():
-        made = ladder_of(live.staging.opened, live.staging.call)
-    same = made[-1].program.transforms == capture.program.transforms  # else its rung shows a jit
-    return (*made[:-1], capture) if same else made
-
-
-def ladder_of(opened: Call, of: TraceableCall) -> tuple[Capture, ...]:
-    """Returns a program per rung of a call's ladder of transforms, the plain function first.
-
-    A rung whose outermost transform is jit is traced through a caller, so that its jaxpr shows
-    the jit eqn.
-
-    Args:
-        opened: The call.
-        of: The same, prepared: with its name, how often it was traced, and whether
-            `jaxlens.core` traces it, which cannot be detected from shapes.
-    """
     captures = []
     transforms: tuple[str, ...] = ()
-    for rung in rungs(opened.function, opened.args, opened.kwargs):
-        transforms = (rung.transform, *transforms) if rung.transform else transforms
-        call = prepare(traceable(rung), rung.args, rung.kwargs, of.name, of.core is not None)
-        call = replace(call, tracings=of.tracings)
-        captures.append(Capture(*prepared(call, None, transforms)))
+    with live.staging.as_called():
+        opened, of = live.staging.opened, live.staging.call
+        for rung in rungs(opened.function, opened.args, opened.kwargs):
+            transforms = (rung.transform, *transforms) if rung.transform else transforms
+            # Whether the core traces it cannot be detected from shapes.
+            call = prepare(rung.function, rung.args, rung.kwargs, of.name, of.core is not None)
+            call = replace(call, tracings=of.tracings)
+            captures.append(Capture(*prepared(call, None, transforms)))
+    if transforms == capture.program.transforms:  # else its rung shows a jit
+        captures[-1] = capture
     return tuple(captures)

@@ -6,13 +6,14 @@ its body once for each value.
 """
 
 import ast
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import LineTrace, TapeStep
+from jaxlens.program.python_loops import parsed
 from jaxlens.program.subject import ProgramFacts, subject_of
 
 
@@ -57,8 +58,6 @@ class Tracing(ProgramFacts):
         wrote: Side effects, with the line.
         notes: Notes on a step, by its number.
         after: Number of equations that JAX recorded after the function returned.
-        equations: Number of equations of the jaxpr, with bodies, if there are no steps; else 0.
-        library: The library line that recorded most equations, if there are no steps; else "".
     """
 
     steps: tuple[TapeStep, ...]
@@ -69,8 +68,6 @@ class Tracing(ProgramFacts):
     wrote: tuple[str, ...]
     notes: Mapping[int, tuple[str, ...]]
     after: int
-    equations: int = 0
-    library: str = ""
 
 
 def facts(capture: Capture) -> Tracing:
@@ -85,7 +82,7 @@ def facts(capture: Capture) -> Tracing:
     sources = {key: source for key, source in capture.sources.items() if key in keys}
     blocks = {key: _Blocks(source.text) for key, source in sources.items()}
     notes: defaultdict[int, list[str]] = defaultdict(list)
-    loops, branches = _walk(steps, blocks, notes)
+    walk = _Walk(steps, blocks, notes)
     for n, step in enumerate(steps):
         if step.printed:
             notes[n].append("prints now only")
@@ -93,19 +90,15 @@ def facts(capture: Capture) -> Tracing:
         if step.raised and step.event == "line":
             notes[n].append(f"raises {step.raised}")
     effects = [f"{w.partition(':')[0]} ({where(s)})" for s in steps for w in s.wrote]
-    owners = [node.owner for node in capture.jaxpr.module.nodes()] if not steps else []
-    library = Counter(str(owner) for owner in owners if owner is not None and owner.library)
     return Tracing(
         steps,
         recorded.cut,
-        tuple(loops),
-        tuple(dict.fromkeys(branches)),
+        tuple(loop for loop in walk.loops if loop.times),
+        tuple(dict.fromkeys(walk.branches)),
         tuple(dict.fromkeys(where(s) for s in steps if s.printed)),
         tuple(dict.fromkeys(effects)),
         {n: tuple(texts) for n, texts in notes.items() if texts},
         sum(len(s.made) for s in steps if s.event == "after"),
-        len(owners),
-        next((line for line, _ in library.most_common(1)), ""),
         _subject=subject_of(capture, "jaxpr"),
     )
 
@@ -120,11 +113,8 @@ class _Blocks:
     def __init__(self, text: str) -> None:
         self.loops: dict[int, range] = {}
         self.branches: dict[int, range] = {}
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError):
-            return  # a cell with magics: no loops, no branches
-        for node in ast.walk(tree):
+        tree = parsed(text)
+        for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.For | ast.While | ast.If):
                 last = node.body[-1].end_lineno or node.body[-1].lineno
                 inside = range(node.body[0].lineno, last + 1)
@@ -151,10 +141,8 @@ class _Running:
         return PythonLoop(f"{file}:{self.header}", self.times, self.equations)
 
 
-def _walk(
-    steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
-) -> tuple[list[PythonLoop], list[Branch]]:
-    """Returns the loops and branches that the steps executed, and adds notes to steps.
+class _Walk:
+    """Goes through the steps, and finds the loops and branches that they executed.
 
     `frames` is the Python call stack. A loop is open in its frame until a step is outside its
     lines; the step after a header says whether its body is executed:
@@ -162,73 +150,66 @@ def _walk(
         4  for w in ws:      header
         5      x = w @ x     in the body: iteration 1
         4, 5, 4, 6           back at the header: iteration 2; outside of 4-5: the loop has ended
-    """
-    loops: list[PythonLoop] = []
-    branches: list[Branch] = []
-    frames: list[tuple[list[_Running], int]] = []  # open loops, step of a header or -1
-    paused: dict[tuple[str, str], list[_Running]] = {}  # open loops of suspended generators
-    for n, step in enumerate(steps):
-        name = step.key, step.function
-        if step.event in ("call", "resume"):
-            frames.append((paused.pop(name, []) if step.event == "resume" else [], -1))
-        if not frames:
-            continue
-        running, header = frames[-1]
-        statements = blocks.get(step.key)
-        if statements and header >= 0:
-            _decide(steps, header, n, statements, running, notes, branches)
-        while running and statements and not running[-1].contains(step):
-            loops.append(running.pop().ended(step.file))
-        for loop in chain.from_iterable(open_loops for open_loops, _ in frames):
-            loop.equations += len(step.made)
-        is_header = statements and (
-            step.line in statements.loops or step.line in statements.branches
-        )
-        frames[-1] = running, n if is_header and step.event == "line" else -1
-        if step.event == "yield":
-            paused[name] = running
-            frames.pop()
-        elif step.event == "return":
-            loops += [loop.ended(step.file) for loop in reversed(running)]
-            frames.pop()
-    return [loop for loop in loops if loop.times], branches
-
-
-def _decide(
-    steps: Sequence[TapeStep],
-    at: int,
-    n: int,
-    statements: _Blocks,
-    running: list[_Running],
-    notes: dict[int, list[str]],
-    branches: list[Branch],
-) -> None:
-    """Records the outcome of a branch, or an iteration of a loop, by the step after its header.
 
     Args:
-        steps: All steps.
-        at: The step of the header.
-        n: The step after it.
-        statements: The loops and branches of the source.
-        running: Open loops of the frame; a new loop is added.
+        steps: The steps.
+        blocks: The loops and branches of each file.
         notes: Notes by step, which are added to.
-        branches: The outcomes so far, which are added to.
     """
-    header, line = steps[at], steps[at].line
-    if header.raised:
-        return  # the header raised: it has no outcome
-    inside = statements.branches.get(line) or statements.loops[line]
-    entered = steps[n].line in inside and steps[n].event == "line"
-    if line in statements.branches:
-        branches.append(Branch(where(header), entered))
-        side = "True: this branch alone is traced" if entered else "False: its body is not traced"
-        notes[at].append(f"known now, {side}")
-        return
-    if not entered:
-        return
-    loop = next((loop for loop in running if loop.header == line), None)
-    if loop is None:
-        loop = _Running(line, inside)
-        running.append(loop)
-    loop.times += 1
-    notes[n].append(f"pass {loop.times} of the loop of line {line}")
+
+    def __init__(
+        self,
+        steps: Sequence[TapeStep],
+        blocks: Mapping[str, _Blocks],
+        notes: Mapping[int, list[str]],
+    ) -> None:
+        self.loops: list[PythonLoop] = []
+        self.branches: list[Branch] = []
+        self._steps, self._notes = steps, notes
+        frames: list[tuple[list[_Running], int]] = []  # open loops, step of a header or -1
+        paused: dict[tuple[str, str], list[_Running]] = {}  # open loops of suspended generators
+        for n, step in enumerate(steps):
+            name = step.key, step.function
+            if step.event in ("call", "resume"):
+                frames.append((paused.pop(name, []) if step.event == "resume" else [], -1))
+            if not frames:
+                continue
+            running, header = frames[-1]
+            statements = blocks.get(step.key)
+            if statements and header >= 0:
+                self._decide(header, n, statements, running)
+            while running and statements and not running[-1].contains(step):
+                self.loops.append(running.pop().ended(step.file))
+            for loop in chain.from_iterable(open_loops for open_loops, _ in frames):
+                loop.equations += len(step.made)
+            is_header = statements and (
+                step.line in statements.loops or step.line in statements.branches
+            )
+            frames[-1] = running, n if is_header and step.event == "line" else -1
+            if step.event == "yield":
+                paused[name] = running
+                frames.pop()
+            elif step.event == "return":
+                self.loops += [loop.ended(step.file) for loop in reversed(running)]
+                frames.pop()
+
+    def _decide(self, at: int, n: int, statements: _Blocks, running: list[_Running]) -> None:
+        """Records what became of the header at step `at`, by the step `n` after it."""
+        header, line = self._steps[at], self._steps[at].line
+        if header.raised:
+            return  # the header raised: it has no outcome
+        inside = statements.branches.get(line) or statements.loops[line]
+        entered = self._steps[n].line in inside and self._steps[n].event == "line"
+        if line in statements.branches:
+            self.branches.append(Branch(where(header), entered))
+            side = "True: this branch alone is" if entered else "False: its body is not"
+            self._notes[at].append(f"known now, {side} traced")
+            return
+        if not entered:
+            return
+        loop = next((loop for loop in running if loop.header == line), None)
+        if loop is None:
+            loop = _Running(line, inside)
+            running.append(loop)
+        loop.times += 1
+        self._notes[n].append(f"pass {loop.times} of the loop of line {line}")

@@ -1,6 +1,6 @@
 """What Python did while JAX traced, in sentences, and its steps in a table."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.ir.facts import TapeStep
@@ -21,11 +21,9 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
     equations = sum(len(s.made) for s in tracing.steps)
     rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
     if not tracing.steps:
-        recorded = count(tracing.equations, "equation")
-        place = f" (most at {tracing.library}, a library's line)" if tracing.library else ""
         yield Finding(
-            f"No line of yours ran while this was traced: its {recorded} came from "
-            f"libraries{place}, whose lines the tape does not follow."
+            "No line of yours ran while this was traced: its equations came from libraries, whose "
+            "lines the tape does not follow."
         )
         return
     yield Finding(
@@ -42,11 +40,9 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
         sides[branch.line].add(branch.taken)
     fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
     if fixed:
-        ifs = (
-            f"the if at {fixed[0]}"
-            if len(fixed) == 1
-            else f"each of {len(fixed)} ifs ({listed(fixed)})"
-        )
+        ifs = f"the if at {fixed[0]}"
+        if len(fixed) > 1:
+            ifs = f"each of {len(fixed)} ifs ({listed(fixed)})"
         yield Finding(
             f"Only one branch of {ifs} is in the program: Python knew the condition while tracing."
         )
@@ -63,12 +59,12 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
 
 def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
     """Returns the three lines whose loops recorded most equations, summed over executions."""
-    times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    passes: Counter[str] = Counter()
+    equations: Counter[str] = Counter()
     for loop in loops:
-        times[loop.line][0] += loop.times
-        times[loop.line][1] += loop.equations
-    sums = [PythonLoop(line, n, equations) for line, (n, equations) in times.items() if equations]
-    return sorted(sums, key=lambda loop: -loop.equations)[:3]
+        passes[loop.line] += loop.times
+        equations[loop.line] += loop.equations
+    return [PythonLoop(line, passes[line], n) for line, n in equations.most_common(3) if n]
 
 
 def table(tracing: Tracing) -> Table:

@@ -9,8 +9,7 @@ than the highest level among the operations that it reads; inputs have level 0.
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -42,62 +41,21 @@ class TooLargeError(Exception):
     """There are more operations on elements than are followed; the text says of what."""
 
 
-@dataclass(slots=True)
-class Flow:
-    """Operations on elements, numbered so that each comes after those that it reads.
-
-    Attributes:
-        leaves: The number of input elements, which come first.
-        level: Level of each operation.
-        equation: Index in `nodes` of each operation's equation; -1 for an input element.
-        nodes: The equations that computed, in the order in which they ran.
-        tails: For each read, the operation that is read.
-        heads: For each read, the operation that reads it.
-        results: What each result's elements were computed by.
-        opaque: Primitives of which no element was followed: each is one operation that reads all.
-        ran: Primitives by id of the equations that ran, those that only move elements included,
-            without those on arrays of no element.
-    """
-
-    leaves: int
-    level: Ids
-    equation: Ids
-    nodes: list[Node]
-    tails: Ids
-    heads: Ids
-    results: list[Ids] = field(default_factory=list)
-    opaque: tuple[str, ...] = ()
-    ran: Mapping[str, str] = field(default_factory=dict)
-
-
-def follow(module: Module) -> Flow:
+def follow(module: Module) -> "Flow":
     """Follows the elements of a program.
 
     Raises:
         TooLargeError: There are too many.
     """
-    tracker = _Tracker(module)
+    flow = Flow(module)
     body = module.body()
-    inputs = []
-    for value in body.parameters:
-        shape = _shape(value.type.shape)
-        inputs.append(tracker.leaves(shape))
-    leaves = tracker.count
+    inputs = [flow.inputs(_shape(value.type.shape)) for value in body.parameters]
+    flow.leaves = len(flow.level)
     try:
-        results = tracker.run(body, inputs)
+        flow.results = flow.run(body, inputs)
     except RecursionError:
         raise TooLargeError("its calls nest too deep") from None
-    return Flow(
-        leaves,
-        np.concatenate(tracker.levels),
-        np.concatenate(tracker.equations),
-        tracker.nodes,
-        np.concatenate([np.zeros(0, np.int64), *tracker.tails]),
-        np.concatenate([np.zeros(0, np.int64), *tracker.heads]),
-        results,
-        tuple(dict.fromkeys(tracker.opaque)),
-        tracker.ran,
-    )
+    return flow
 
 
 def _shape(shape: Iterable[int | str]) -> tuple[int, ...]:
@@ -108,24 +66,48 @@ def _shape(shape: Iterable[int | str]) -> tuple[int, ...]:
     return known
 
 
-class _Tracker:
-    """The operations so far."""
+class Flow:
+    """Operations on elements, numbered so that each comes after those that it reads.
+
+    Args:
+        module: The program.
+
+    Attributes:
+        leaves: The number of input elements, which come first.
+        nodes: The equations that computed, in the order in which they ran.
+        results: What each result's elements were computed by.
+        opaque: Primitives of which no element was followed: each is one operation that reads all.
+        ran: Primitives by id of the equations that ran, those that only move elements included,
+            without those on arrays of no element.
+    """
 
     def __init__(self, module: Module) -> None:
-        self._module = module
-        self.count = 0
-        self.reads = 0
-        self.steps = 0
-        self.levels: list[Ids] = [np.zeros(0, np.int64)]
-        self.equations: list[Ids] = [np.zeros(0, np.int64)]
-        self.tails: list[Ids] = []
-        self.heads: list[Ids] = []
+        self.leaves = 0
         self.nodes: list[Node] = []
+        self.results: list[Ids] = []
         self.opaque: list[str] = []
         self.ran: dict[str, str] = {}
-        self._level = np.zeros(1024, np.int64)  # of all operations so far, with room for more
+        self._module = module
+        self._count = self._read = self._steps = 0
+        self._level, self._equation = np.zeros((2, 1024), np.int64)  # with room for more
+        self._reads: list[tuple[Ids, Ids]] = []
 
-    def leaves(self, shape: tuple[int, ...]) -> Ids:
+    @property
+    def level(self) -> Ids:
+        """Level of each operation."""
+        return self._level[: self._count]
+
+    @property
+    def equation(self) -> Ids:
+        """Index in `nodes` of each operation's equation; -1 for an input element."""
+        return self._equation[: self._count]
+
+    def reads(self) -> Iterator[tuple[int, int]]:
+        """Yields each read: the operation that is read, and the one that reads it."""
+        for tails, heads in self._reads:
+            yield from zip(tails.tolist(), heads.tolist(), strict=True)
+
+    def inputs(self, shape: tuple[int, ...]) -> Ids:
         """Returns the numbers of the elements of an input."""
         size = min(prod(shape), _MOST + 1)  # more is refused, and is not to be allocated
         ids = self._grow(size, np.zeros(size, np.int64), -1)
@@ -138,8 +120,8 @@ class _Tracker:
         given = [*(np.full(_shape(value.type.shape), COMPUTED) for value in own), *operands]
         values = dict(zip((v.name for v in region.parameters), given, strict=True))
         for node in region.nodes:
-            self.steps += 1
-            if self.steps > _MOST_STEPS:
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
                 raise TooLargeError(f"it takes over {_MOST_STEPS:,} steps, those of loops counted")
             results = self._results(node, [_read(name, values) for name in node.operands])
             values.update(zip((v.name for v in node.results), results, strict=True))
@@ -204,25 +186,22 @@ class _Tracker:
             return result
         self.nodes.append(node)
         result[live] = self._grow(int(live.sum()), level[live], len(self.nodes) - 1)
-        self.reads += len(tails)
-        if self.count + self.reads > _MOST:
+        self._read += len(tails)
+        if self._count + self._read > _MOST:
             raise TooLargeError(f"it has over {_MOST:,} operations on elements and their operands")
-        self.tails.append(tails)
-        self.heads.append(result[readers])
+        self._reads.append((tails, result[readers]))
         return result
 
     def _grow(self, size: int, level: Ids, equation: int) -> Ids:
-        if self.count + size > _MOST:
+        if self._count + size > _MOST:
             raise TooLargeError(f"it has over {_MOST:,} elements and operations on them")
-        ids = np.arange(self.count, self.count + size)
-        self.count += size
-        if self.count > len(self._level):
-            more = np.zeros(2 * self.count, np.int64)
-            more[: len(self._level)] = self._level
-            self._level = more
+        ids = np.arange(self._count, self._count + size)
+        self._count += size
+        if self._count > len(self._level):
+            self._level = np.resize(self._level, 2 * self._count)
+            self._equation = np.resize(self._equation, 2 * self._count)
         self._level[ids] = level
-        self.levels.append(level)
-        self.equations.append(np.full(size, equation))
+        self._equation[ids] = equation
         return ids
 
     def _reduction(
@@ -279,10 +258,6 @@ class _Tracker:
             before = [1] * len(free)
         return [self._new(node, size, read).reshape(shapes[0])]
 
-    def constant(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
-        """An `iota`, or an array that is not read before it is written."""
-        return [np.full(shape, COMPUTED) for shape in shapes]
-
     def call(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """The body of a jit, and of what else runs its body once."""
         region = self._module.regions[node.regions[0]]
@@ -337,11 +312,10 @@ def _read(name: str, values: Mapping[str, Ids]) -> Ids:
     return values[name] if name in values else np.array(COMPUTED)
 
 
-_Rule = Callable[[_Tracker, Node, list[Ids], list[tuple[int, ...]]], list[Ids]]
+_Rule = Callable[[Flow, Node, list[Ids], list[tuple[int, ...]]], list[Ids]]
 _RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys(CALLS, _Tracker.call),
-    **dict.fromkeys(("iota", "empty", "empty2", "create_token"), _Tracker.constant),
-    "scan": _Tracker.scan,
-    "cond": _Tracker.cond,
-    "dot_general": _Tracker.product,
+    **dict.fromkeys(CALLS, Flow.call),
+    "scan": Flow.scan,
+    "cond": Flow.cond,
+    "dot_general": Flow.product,
 }

@@ -7,19 +7,14 @@ from itertools import product
 from math import prod
 
 from jaxlens.captures import Capture
-from jaxlens.ir.graph import Module, Region
-from jaxlens.ir.jaxpr.equation_flops import FREE
-from jaxlens.ir.jaxpr.refs import MAKES, WRITES, is_ref
+from jaxlens.ir.graph import Module
 from jaxlens.program.subject import ProgramFacts, subject_of
-from jaxlens.questions.trace.tree.element_flow import CALLS, Flow, TooLargeError, follow
-from jaxlens.questions.trace.tree.moves import attribute
+from jaxlens.questions.trace.tree.element_flow import Flow, TooLargeError, follow
 
 _MOST_MASKS = 20_000  # operations up to which the inputs of each are counted
 _MOST_LEAVES = 2_000
 _DRAWN = 320  # operations in a picture
 _DRAWN_LEAVES = 72
-_STEPS = 20_000
-_MOVES = FREE - {"scan", "while", "cond"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +72,11 @@ class Tree:
         inputs: The input elements that are read, from left to right.
         operations: The operations, in an order in which they can run.
         results: Numbers of those that make an element of a result.
-        whole: Whether it is all of the program; else what one of its deepest elements is made of.
     """
 
     inputs: tuple[InputElement, ...]
     operations: tuple[Operation, ...]
     results: frozenset[int]
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +84,10 @@ class Depth(ProgramFacts):
     """The depth and the work of a program.
 
     Attributes:
-        depth: Number of levels: the longest chain of operations that wait for one another. Where
-            `why` is not "", of equations, each as one operation.
-        work: Number of operations on elements; None where `why` is not "".
+        depth: Number of levels: the longest chain of operations that wait for one another; None
+            where `why` is not "".
+        work: Number of operations on elements, likewise.
         levels: The levels from the first on.
-        inputs: Number of elements of the inputs.
         reads: The most input elements that one element of the result is made of; None where that
             is not counted.
         computing: Number of equations that compute something.
@@ -107,10 +99,9 @@ class Depth(ProgramFacts):
         why: Why no elements were followed; "" where they were.
     """
 
-    depth: int
+    depth: int | None
     work: int | None
     levels: tuple[Level, ...] = ()
-    inputs: int = 0
     reads: int | None = None
     computing: int = 0
     equations: int = 0
@@ -129,13 +120,7 @@ def facts(capture: Capture) -> Depth:
     try:
         flow = follow(module)
     except TooLargeError as error:
-        return Depth(
-            _depth_by_arrays(module),
-            None,
-            equations=len(equations),
-            why=str(error),
-            _subject=subject,
-        )
+        return Depth(None, None, equations=len(equations), why=str(error), _subject=subject)
     computing = {node.id for node in flow.nodes}
     calls = {node.id for node in equations if node.regions}
     moving = [name for id, name in flow.ran.items() if id not in computing | calls]
@@ -146,13 +131,12 @@ def facts(capture: Capture) -> Depth:
         int(flow.level.max(initial=0)),
         len(flow.level) - flow.leaves,
         _levels(flow),
-        flow.leaves,
         _most_read(flow),
         len(computing),
         len(equations),
         len(moving),
         tuple(dict.fromkeys(moving)),
-        flow.opaque,
+        tuple(dict.fromkeys(flow.opaque)),
         _tree(flow, module, inputs),
         _subject=subject,
     )
@@ -178,44 +162,20 @@ def _most_read(flow: Flow) -> int | None:
     if len(flow.level) > _MOST_MASKS or flow.leaves > _MOST_LEAVES:
         return None
     masks = [1 << n if n < flow.leaves else 0 for n in range(len(flow.level))]
-    for tail, head in zip(flow.tails.tolist(), flow.heads.tolist(), strict=True):
+    for tail, head in flow.reads():
         masks[head] |= masks[tail]
     results = {n for array in flow.results for n in array.ravel().tolist() if n >= 0}
     return max((masks[n].bit_count() for n in results), default=0)
 
 
 def _tree(flow: Flow, module: Module, names: Sequence[str]) -> Tree | None:
-    """Returns what to draw: all, or what a deepest element of the result is made of."""
-    results = {n for array in flow.results for n in array.ravel().tolist() if n >= flow.leaves}
-    reads: defaultdict[int, dict[int, None]] = defaultdict(dict)
-    for tail, head in zip(flow.tails.tolist(), flow.heads.tolist(), strict=True):
-        reads[head][tail] = None
-    everything = range(flow.leaves, len(flow.level))
-    whole = _drawn(flow, everything, reads, results, module, names, True)
-    if whole is not None or not results:
-        return whole
-    deepest = max(sorted(results), key=lambda n: int(flow.level[n]))
-    cone, pending = {deepest}, [deepest]
-    while pending:
-        new = {n for n in reads[pending.pop()] if n >= flow.leaves} - cone
-        cone |= new
-        pending += new
-        if len(cone) > _DRAWN:
-            return None
-    return _drawn(flow, sorted(cone), reads, {deepest}, module, names, False)
-
-
-def _drawn(
-    flow: Flow,
-    numbers: Sequence[int],
-    reads: Mapping[int, Mapping[int, None]],
-    results: set[int],
-    module: Module,
-    names: Sequence[str],
-    whole: bool,
-) -> Tree | None:
+    """Returns what to draw; None where there is too much, or nothing."""
+    numbers = range(flow.leaves, len(flow.level))
     if not 0 < len(numbers) <= _DRAWN:
         return None
+    reads: defaultdict[int, set[int]] = defaultdict(set)
+    for tail, head in flow.reads():
+        reads[head].add(tail)
     read = {n for number in numbers for n in reads[number] if n < flow.leaves}
     if len(read) > _DRAWN_LEAVES:
         return None
@@ -225,8 +185,9 @@ def _drawn(
         line = str(node.owner) if node.owner else ""
         level = int(flow.level[n])
         operations.append(Operation(n, level, node.opcode, node.id, line, tuple(sorted(reads[n]))))
+    results = {n for array in flow.results for n in array.ravel().tolist() if n >= flow.leaves}
     inputs = tuple(_input_elements(module, names, read))
-    return Tree(inputs, tuple(operations), frozenset(results), whole)
+    return Tree(inputs, tuple(operations), frozenset(results))
 
 
 def _input_elements(module: Module, names: Sequence[str], read: set[int]) -> list[InputElement]:
@@ -246,44 +207,3 @@ def _input_elements(module: Module, names: Sequence[str], read: set[int]) -> lis
     if len(shapes) == 1:
         elements.sort(key=lambda element: element[:2])
     return [element for _, _, element in elements]
-
-
-def _depth_by_arrays(module: Module) -> int:
-    """Returns the longest chain of equations that compute, a loop's body as often as it runs."""
-    try:
-        levels = _array_levels(module, module.body(), [0] * len(module.body().parameters), [0])
-    except (RecursionError, TooLargeError):
-        return 0
-    return max(levels, default=0)
-
-
-def _array_levels(
-    module: Module, region: Region, levels: Sequence[int], steps: list[int]
-) -> list[int]:
-    at = dict(zip((value.name for value in region.parameters), levels, strict=False))
-    refs = {v.name for v in region.parameters if is_ref(v.type)}
-    for node in region.nodes:
-        refs |= {value.name for value in node.results if node.opcode in MAKES}
-        steps[0] += 1
-        if steps[0] > _STEPS:
-            raise TooLargeError("too many equations")
-        read = [at.get(name, 0) for name in node.operands]
-        start = max(read, default=0)
-        bodies = [module.regions[name] for name in node.regions]
-        ends = [
-            max(_array_levels(module, b, [start] * len(b.parameters), steps), default=start)
-            for b in bodies
-        ]
-        deepest = max(ends, default=start) - start
-        if node.opcode == "scan":
-            deepest *= attribute(node, "length")[0]
-        elif node.opcode in _MOVES:
-            deepest = 0
-        elif node.opcode not in CALLS:
-            deepest += 1
-        at.update((value.name, start + deepest) for value in node.results)
-        if node.opcode in WRITES or (node.regions and node.opcode != "pallas_call"):
-            # What reads a ref after it was written waits for that.
-            at.update((name, start + deepest) for name in node.operands if name in refs)
-    written = [value.name for value in region.parameters if value.name in refs]
-    return [at.get(name, 0) for name in (*region.results, *written)]

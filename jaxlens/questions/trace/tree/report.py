@@ -5,7 +5,7 @@ from math import ceil, log2
 
 from jaxlens.program.sentences import listed
 from jaxlens.questions.trace.tree.facts import Depth, Level
-from jaxlens.report import Cell, Finding, Report, Table, count
+from jaxlens.report import Cell, Finding, Report, Table, barred, count
 
 _MOST = 40  # rows of the table
 
@@ -20,10 +20,7 @@ def findings(depth: Depth) -> Iterator[Finding]:
     equations = count(depth.equations, "equation")
     if depth.why:
         smaller = "; smaller inputs have one" if " over " in depth.why else ""
-        yield Finding(
-            f"{count(depth.depth, 'level')} deep by whole arrays: of its {equations} that many "
-            f"wait for one another, loops counted. No tree: {depth.why}{smaller}."
-        )
+        yield Finding(f"No tree of its {equations}: {depth.why}{smaller}.", "unknown")
         return
     if not depth.levels:
         yield Finding(f"No level: its {equations} only move elements, or read no input.")
@@ -60,6 +57,7 @@ def findings(depth: Depth) -> Iterator[Finding]:
 
 
 def _first(depth: Depth) -> str:
+    assert depth.depth is not None  # both are known where there are levels
     assert depth.work is not None
     size = f"{count(depth.depth, 'level')} deep"
     operations = count(depth.work, "operation")
@@ -76,21 +74,19 @@ def _first(depth: Depth) -> str:
 
 def table(depth: Depth) -> Table:
     """Returns a table with one row per level."""
-    most = max(level.total for level in depth.levels)
-    shown = depth.levels[:_MOST]
-    rows = tuple(_row(n, level, most) for n, level in enumerate(shown, 1))
-    left = len(depth.levels) - len(shown)
-    note = f"{count(left, 'more level')}, in .levels." if left else ""
+    rows = barred([_row(n, level) for n, level in enumerate(depth.levels, 1)], (1,))
+    left = len(rows) - _MOST
+    note = f"{count(left, 'more level')}, in .levels." if left > 0 else ""
     columns = ("level", "operations", "of", "equations")
-    return Table("Levels", columns, rows, note, right=(0, 1), stage="jaxpr")
+    return Table("Levels", columns, rows[:_MOST], note, right=(0, 1), stage="jaxpr")
 
 
-def _row(number: int, level: Level, most: int) -> tuple[Cell, ...]:
+def _row(number: int, level: Level) -> tuple[Cell, ...]:
     of = ", ".join(f"{n:,} {name}" for name, n in level.operations.items())
     ids = " ".join(level.equations[:6]) + (" ..." if len(level.equations) > 6 else "")
     return (
         Cell(f"{number:,}", number),
-        Cell(f"{level.total:,}", level.total, bar=level.total / most),
+        Cell(f"{level.total:,}", level.total),
         Cell(of),
         Cell(ids, ids=level.equations),
     )

@@ -4,7 +4,7 @@ In the picture a level is a row; inputs stand at the top. An operation stands be
 so a sum in pairs is a tree, a loop a chain, and an elementwise program columns.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from textwrap import wrap
@@ -77,7 +77,7 @@ def picture(tree: Tree, levels: Sequence[Level]) -> Picture:
     marks = [*_levels(named, left, row), *_wires(tree, x, y)]
     marks += [*_inputs(tree, x, radius, unit), *_operations(tree, x, y, radius)]
     size = f"{count(len(tree.operations), 'operation')} in {count(len(by_level), 'level')}"
-    title = "Tree of the operations" if tree.whole else "Tree of one of the deepest elements"
+    title = "Tree of the operations"
     note = (
         "A square is an element of an input, a circle an operation on elements, a ring round it an "
         "element of the result; constants are left out."
@@ -126,9 +126,7 @@ def _by_level(tree: Tree) -> dict[int, list[Operation]]:
 
 
 def _level_name(number: int, operations: Sequence[Operation]) -> str:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for operation in operations:
-        counts[operation.primitive] += 1
+    counts = Counter(operation.primitive for operation in operations)
     of = ", ".join(f"{n} {name}" for name, n in counts.items())
     return shorten(f"level {number}: {of}", 26)
 
