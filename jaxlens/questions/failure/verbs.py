@@ -33,8 +33,24 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
     return View(None, lambda: document(shown))
 
 
-def add_note(error: Exception) -> None:
-    """Adds what `explain` says of an exception as a note, in a few lines."""
+def card(error: BaseException) -> View:
+    """Returns what stands above the traceback of an explained exception: its lines are folded."""
+    from jaxlens.render.document import Document, Fold, TableBlock
+
+    def folded() -> Document:
+        explained = explain(error)
+        assert explained is not None
+        blocks = (
+            Fold(block.table.title, (block,)) if isinstance(block, TableBlock) else block
+            for block in explained.document.blocks
+        )
+        return replace(explained.document, blocks=tuple(blocks))
+
+    return View(None, folded)
+
+
+def add_note(error: Exception, earlier: BaseException | None = None) -> None:
+    """Adds what `explain` says of an exception, or of an earlier one of the call, as a note."""
     from jaxlens.questions.failure.measure import explain
 
-    explain.add_note(error)
+    explain.add_note(error, earlier)

@@ -1,7 +1,7 @@
 """Explains a tracing failure: the failing line, the traced value, the steps before, a rewrite.
 
 The exception keeps its type, message and traceback. The explanation is stored on it (`explanation`
-reads it), and a summary becomes its note, which Python and IPython print below the traceback. The
+reads it), and a summary becomes its note, which Python prints below the traceback. The
 explanation is computed after the failure, from the traceback and from a second trace under
 `line_trace.record.Recorder`, whose printed output is discarded.
 """
@@ -110,10 +110,13 @@ def explain(
         _keep(error, failure, len(call.tracings) - before)
 
 
-def add_note(error: Exception) -> None:
-    """As `explain`, from the traceback alone, of an exception that has no explanation yet."""
+def add_note(error: Exception, earlier: BaseException | None = None) -> None:
+    """Explains an exception as an earlier one of its call is, else from its traceback alone."""
+    if hasattr(error, _KEPT):
+        return
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-        _keep(error, explanation(error))
+        failure: Failure | None = getattr(earlier, _KEPT, None)
+        _keep(error, failure or explanation(error), failure.again if failure else 0)
 
 
 def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
