@@ -39,7 +39,7 @@ SIZES = {
     "viewer": 38_200,
     "list": 7_000,
     "glossary": 7_500,
-    "graph": 20_000,
+    "graph": 20_500,
     "source": 3_700,
     "passes": 9_000,
     "jaxpr": 4_000,
