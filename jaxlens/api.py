@@ -254,10 +254,10 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
         raise UnavailableError(
             f"a library jits {call.name}: look at the function inside, which a transform can take"
         )
-    by_core = call.core is not None
     with live.staging.as_called():
-        f, args, named = put_round(opened, name, value, call.settings, by_core)
-        made = prepare(f, args, named, call.name, by_core)
+        f, args, named = put_round(call, opened, name, value)
+        made = prepare(f, args, named, call.name, call.core is not None)
+        made = replace(made, statics=call.statics)
         names = (name, *capture.program.transforms)
         return Capture(*prepared(made, live.target or None, names))
 

@@ -15,6 +15,7 @@ from jaxlens.call.arguments import pytrees
 from jaxlens.call.arguments.inputs import positional_names, signature_of
 from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.call import Call
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OptionError, nearest
 
 _NAMES = ("jit", "grad", "vmap", "jvp", "checkpoint")
@@ -61,24 +62,30 @@ def transformed(
 
 
 def put_round(
-    call: Call, name: str, value: str, settings: Any, by_core: bool
+    call: TraceableCall, opened: Call, name: str, value: str
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Returns the function of a call under one more transform, with arguments that fit it.
 
     Args:
-        call: The call; a `vmap` adds an axis of 8 examples to its arguments.
+        call: The call, ready to be traced: what is static in it stays so.
+        opened: The same, unwrapped; a `vmap` adds an axis of 8 examples to its arguments.
         name: "jit", "grad", "vmap", "jvp" or "checkpoint".
-        value: What `--grad` and `--vmap` take; "" for their default.
-        settings: The settings of the function's own jit, whose static arguments stay so.
-        by_core: Whether the transform is that of `jaxlens.core`.
+        value: What `--grad` and `--vmap` take; "" for axis 0 of all arguments, and for the first
+            argument with numbers that have a gradient.
 
     Raises:
         OptionError: There is no such transform, or its value does not fit.
     """
     if name not in _NAMES:
         raise OptionError(f"no transform {name!r}; {nearest(name, _NAMES)}")
-    library: Any = sys.modules["jaxlens.core"] if by_core else jax
-    args, kwargs = by_position(call.function, call.args, call.kwargs)
+    library: Any = jax if call.core is None else sys.modules["jaxlens.core"]
+    f, args, kwargs = opened.function, opened.args, opened.kwargs
+    if call.unjitted and len(jax.tree_util.tree_leaves((args, kwargs))) > len(call.inputs):
+        # An object, a function or a text among them: no transform takes those.
+        f, args, kwargs = call.traceable.__wrapped__, call.args, call.kwargs
+    args, kwargs = by_position(f, args, kwargs)
+    if name == "grad" and not value:
+        value = str(next((n for n, arg in enumerate(args) if _has_gradient(arg)), 0))
     if name == "vmap":
         mapped = axis_per_argument(axes(value), len(args))
         if len(mapped) != len(args):
@@ -88,9 +95,16 @@ def put_round(
             )
         args = tuple(_with_axis(arg, axis) for arg, axis in zip(args, mapped, strict=True))
         kwargs = {key: _with_axis(argument, 0) for key, argument in kwargs.items()}
-    f, kwargs = transformed(call.function, args, kwargs, [(name, value)], library)
-    static = {key: getattr(settings, key, ()) for key in ("static_argnums", "static_argnames")}
+    f, kwargs = transformed(f, args, kwargs, [(name, value)], library)
+    keys = ("static_argnums", "static_argnames")
+    static = {key: getattr(call.settings, key, ()) for key in keys}
     return (library.jit(f, **static) if any(static.values()) else f), args, kwargs
+
+
+def _has_gradient(arg: Any) -> bool:
+    leaves = jax.tree_util.tree_leaves(arg)
+    types = [jax.dtypes.result_type(x) for x in leaves if hasattr(x, "dtype") or type(x) is float]
+    return any(jnp.issubdtype(dtype, jnp.inexact) for dtype in types)
 
 
 def _with_axis(arg: Any, axis: int | None) -> Any:

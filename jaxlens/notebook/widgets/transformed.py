@@ -41,7 +41,11 @@ def _rules(capture: Capture) -> Iterator[Finding]:
     """Yields what the outermost transform made of the equations, as the ladder says it."""
     with suppress(LensError):
         ladder = ask(askable()["ladder"], capture)
-        yield from ladder.findings[len(ladder.facts.rungs) - 2 :]  # a count for each transform
+        made = [rung.transform for rung in ladder.facts.rungs[1:]]  # a sentence for each
+        if capture.program.transforms[0] in made:
+            last = len(made) - 1 - made[::-1].index(capture.program.transforms[0])
+            yield ladder.findings[last]
+            yield from ladder.findings[len(made) :]
 
 
 def _counts(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Finding]:

@@ -73,6 +73,28 @@ def test_the_core_transforms_its_own_functions() -> None:
     assert "checkpoint(" in str(jaxlens.jaxpr(under(made, "checkpoint")))
 
 
+class Model:
+    """No pytree: its method's object is static."""
+
+    def loss(self, key, x):
+        return jnp.sum(jnp.sin(x)) + 0 * jax.random.uniform(key)
+
+
+def scaled(x, times, n):
+    return jnp.sum(x) * n if times == "n" else x
+
+
+def test_what_is_static_stays_so_and_the_gradient_is_by_what_has_one() -> None:
+    made = under(jaxlens.capture(Model().loss, jax.random.key(0), X), "grad", "vmap 0,0,0")
+    title = str(jaxlens.jaxpr(made)).replace("\n    ", " ")
+    assert title.startswith("vmap(grad(loss))(key, x) with key key<fry>[8], x f32[8,3]")
+    assert "cos" in [node.opcode for node in made.jaxpr.module.nodes()]
+    plain = under(jaxlens.capture(scaled, X, "n", 3), "grad")
+    jitted = under(jaxlens.capture(jax.jit(scaled, static_argnums=(1, 2)), X, "n", 3), "grad")
+    for made, static in ((plain, "static times='n'"), (jitted, "static times='n', n=3")):
+        assert static in str(jaxlens.jaxpr(made)).partition("\n\n")[0].replace("\n    ", " ")
+
+
 @pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
 def test_a_look_begins_with_what_changed(verb: str) -> None:
     before = getattr(jaxlens, verb)(loss, W, X)

@@ -7,11 +7,11 @@
 import { instead } from "./chain.js";
 import { button, create } from "./elements.js";
 
-/** Each transform, with its argument, the default of that, and what it takes. */
+/** Each transform, with its argument, examples of that, and what it takes. */
 const TRANSFORMS = [
   ["jit"],
-  ["grad", "argnums", "0", "Arguments by position or name: 0, or 0,1, or x"],
-  ["vmap", "in_axes", "0", "0 for all arguments, or one for each: 0,None"],
+  ["grad", "argnums", "0 or x", "Arguments by position or name: 0, or 0,1, or x"],
+  ["vmap", "in_axes", "0,None", "0 for all arguments, or one for each: 0,None"],
   ["jvp"],
   ["checkpoint"],
 ];
@@ -24,8 +24,8 @@ class Transforms {
     this.panes = panes;
     this.switch = button("transform", "Put jit, grad, vmap, jvp or checkpoint round this function", () => this.toggle());
     this.row = create("div", "transforms", { role: "group", "aria-label": "Transforms" });
-    for (const [name, argument, value, title] of TRANSFORMS) {
-      const box = create("input", "", { type: "text", title: title ?? "", "aria-label": `${argument} of ${name}`, placeholder: value ?? "", spellcheck: "false" });
+    for (const [name, argument, example, title] of TRANSFORMS) {
+      const box = create("input", "", { type: "text", title: title ?? "", "aria-label": `${argument} of ${name}`, placeholder: example ?? "", spellcheck: "false" });
       const press = button(name, `${name} of this function`, () => this.put(name, box.value));
       this.row.append(press, ...(argument ? [create("label", "", {}, `${argument} `, box)] : []));
       box.addEventListener("keydown", (event) => event.key === "Enter" && press.click());
