@@ -518,3 +518,19 @@ def test_a_map_shows_where_the_view_is_and_goes_where_it_is_pressed(show):
 def test_a_drawing_in_sight_needs_no_map(show):
     page = show(figure(predict()))
     assert not page.locator(".minimap").is_visible()
+
+
+def test_edges_of_the_backward_pass_are_dashed_and_a_word_says_so(show):
+    made = {"e2": ("transpose", "jvp"), "e3": ("transpose",), "e0": ("jvp",)}
+    page = show(figure(predict()), Web(WEB.atoms, WEB.lines, made=made))
+    note = page.locator(".jaxlens-drawing .drawing-note")
+    note.get_by_text("dashed: the backward pass").wait_for()
+    path = {node: box(page, node).get_attribute("data-path") for node in ("e0", "e2", "e3")}
+    heads = page.locator(".edge.backward").evaluate_all("all => all.map(e => e.dataset.head)")
+    assert set(heads) == {path["e2"], path["e3"]}
+    dashes = "e => getComputedStyle(e).strokeDasharray"
+    assert page.locator(".edge.backward path").first.evaluate(dashes) == "6px, 3px"
+    box(page, "e3").locator(":scope > .door").click()
+    assert page.locator(".edge.backward").count() >= len(heads)  # drawn again
+    page = show(figure(predict()))
+    assert page.locator(".edge.backward").count() == 0

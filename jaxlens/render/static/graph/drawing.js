@@ -117,8 +117,14 @@ export class Drawing {
     this.at(this.chosen)?.setAttribute("tabindex", "0");
     this.markEdges(this.chosen, "on", this.picked);
     this.links.mark();
+    this.say();
+  }
+
+  /** What stands below. */
+  say() {
     const { note, locked } = this.data;
-    this.note.textContent = [note, this.closed.fetch ? "" : locked].filter(Boolean).join("; ");
+    const backward = this.links.markBackward() ? "dashed: the backward pass" : "";
+    this.note.textContent = [note, this.closed.fetch ? "" : locked, backward].filter(Boolean).join("; ");
   }
 
   /** @param {string} path */
