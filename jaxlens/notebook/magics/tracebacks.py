@@ -25,7 +25,6 @@ _CORE = os.path.join(OWN, "core", "")
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 # Functions of NumPy's and JAX's are called through this file while a timeline is recorded.
 _HOOKS = os.path.join(OWN, "compat", "waits.py")
-_OURS = "jaxlens: "  # how the note of an explanation begins
 
 
 @contextlib.contextmanager
@@ -62,22 +61,24 @@ def _show_next(shell: Any, kind: type[BaseException]) -> None:
 @contextlib.contextmanager
 def _explained_above(shell: Any, error: BaseException) -> Iterator[None]:
     """Context manager: displays the explanation of an exception, and hides its note meanwhile."""
-    notes = getattr(error, "__notes__", [])
-    others = [note for note in notes if not note.startswith(_OURS)]
-    if len(others) < len(notes):
-        from jaxlens.questions.failure.verbs import card
+    notes, said = getattr(error, "__notes__", []), None
+    if notes and "jax" in sys.modules:
+        from jaxlens.questions.failure.verbs import card  # not imported by %load_ext
 
-        view = card(error)
-        bundle = {"text/plain": view.text(rest="%explain")}
-        if "text/html" in shell.display_formatter.active_types:
-            bundle["text/html"] = view.html()
-        display(bundle, raw=True)
-        error.__notes__ = others
+        said = card(error)
+    if said is None:
+        yield
+        return
+    ours, view = said
+    bundle = {"text/plain": view.text(rest="%explain")}
+    if "text/html" in shell.display_formatter.active_types:
+        bundle["text/html"] = view.html()
+    display(bundle, raw=True)
+    error.__notes__ = [note for note in notes if note != ours]
     try:
         yield
     finally:
-        if notes:
-            error.__notes__ = notes
+        error.__notes__ = notes
 
 
 def user_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -128,7 +129,7 @@ def add_notes(failure: BaseException | None, error: Exception) -> None:
 
     earlier = failure if type(failure) is type(error) else None
     for note in getattr(earlier, "__notes__", ()):
-        if not note.startswith(_OURS) and note not in getattr(error, "__notes__", ()):
+        if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
     if "jax" in sys.modules:
         add_note(error, earlier)

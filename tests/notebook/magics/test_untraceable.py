@@ -109,6 +109,13 @@ def test_an_error_of_jaxs_is_explained_once_above_its_traceback(
     assert "jaxlens: " not in ran.out
 
 
+def test_a_note_that_is_no_explanation_stays_with_the_traceback(cell: Any) -> None:
+    ran = cell("%%jaxpr\ne = KeyError('mine')\ne.add_note('jaxlens: a word')\nraise e")
+    assert "jaxlens: a word" in ran.out
+    assert "KeyError: 'mine'" in ran.out
+    assert not ran.shown
+
+
 def test_what_led_to_a_failure_is_folded_above_the_traceback(cell: Any) -> None:
     code = (
         "@jax.jit\ndef f(x):\n    y = x * 2\n    if y.sum() > 0:\n        return y\n    return -y"

@@ -111,12 +111,23 @@ def explain(
 
 
 def add_note(error: Exception, earlier: BaseException | None = None) -> None:
-    """Explains an exception as an earlier one of its call is, else from its traceback alone."""
-    if hasattr(error, _KEPT):
-        return
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-        failure: Failure | None = getattr(earlier, _KEPT, None)
-        _keep(error, failure or explanation(error), failure.again if failure else 0)
+    """As `explain`, from the traceback alone, of an exception that has no explanation yet.
+
+    Args:
+        error: The exception.
+        earlier: An equal one of the same call, whose notes it has, and whose explanation it gets.
+    """
+    if (kept := getattr(earlier, _KEPT, None)) is not None:
+        setattr(error, _KEPT, kept)
+    elif not any(said.startswith("jaxlens: ") for said in getattr(error, "__notes__", ())):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            _keep(error, explanation(error))
+
+
+def noted(error: BaseException) -> str:
+    """Returns the note with the explanation that an exception has; "" where it has none."""
+    kept: Failure | None = getattr(error, _KEPT, None)
+    return note(kept) if kept is not None else ""
 
 
 def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
