@@ -19,7 +19,7 @@ _ALONE = {"recompiles": "`%%recompiles`", "timeline": "`%%timeline`", "arrays": 
 _MORE = (  # what has no row of its own
     "| Will it fit a device, and what would make it? | `%compile --fits h100` "
     '| `jaxlens.fits(f, x, device="h100")` |',
-    "| Why can it not be traced? | below the traceback of every magic | `jaxlens.explain()` |",
+    "| Why can it not be traced? | above the traceback of every magic | `jaxlens.explain()` |",
 )
 _CELLS = ("nan",)  # have a cell magic of their own
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, capture
-from jaxlens.errors import CellError, OptionError
+from jaxlens.errors import CellError, OptionError, UnavailableError
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.spans import describe
@@ -230,6 +230,36 @@ def take(
         return taken
     deviations = (*taken.program.deviations, _BY_JAX)
     return Capture(replace(taken.program, deviations=deviations), taken.driver)
+
+
+def transformed(capture: Capture, name: str, value: str = "") -> Capture:
+    """Captures the call of a capture under one more transform; traces nothing yet.
+
+    Args:
+        capture: A call that was captured here.
+        name: "jit", "grad", "vmap", "jvp" or "checkpoint"; a `vmap` maps over 8 examples.
+        value: The argnums of a `grad`, the in_axes of a `vmap`: what `--grad` and `--vmap` take.
+
+    Raises:
+        UnavailableError: The program has no Python function here that a transform could take.
+        OptionError: There is no such transform, or its value does not fit.
+    """
+    live = capture.driver.live("Python function that a transform could take", traces=True)
+    from jaxlens.call.traceable import prepare
+    from jaxlens.call.transforms import put_round
+    from jaxlens.stages.driver import prepared
+
+    call, opened = live.staging.call, live.staging.opened
+    if call.inner is not None:
+        raise UnavailableError(
+            f"a library jits {call.name}: look at the function inside, which a transform can take"
+        )
+    with live.staging.as_called():
+        f, args, named = put_round(call, opened, name, value)
+        made = prepare(f, args, named, call.name, call.core is not None)
+        made = replace(made, statics=call.statics)
+        names = (name, *capture.program.transforms)
+        return Capture(*prepared(made, live.target or None, names))
 
 
 def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: bool) -> None:

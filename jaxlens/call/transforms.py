@@ -1,18 +1,25 @@
-"""Applies the transforms of `--grad`, `--vmap`, `--jvp` and `--jit` to a function."""
+"""Applies transforms to a function: those of a magic's line, and those of the viewer's row."""
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlens.call import core_program
 from jaxlens.call.arguments import pytrees
 from jaxlens.call.arguments.inputs import positional_names, signature_of
 from jaxlens.call.arguments.written_shapes import abstract
+from jaxlens.call.call import Call
+from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OptionError, nearest
+
+_NAMES = ("jit", "grad", "vmap", "jvp", "checkpoint")
+_EXAMPLES = 8  # of a `vmap` that the viewer puts round a function
 
 
 def transformed(
@@ -20,6 +27,7 @@ def transformed(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     transforms: Sequence[tuple[str, str]],
+    library: Any = None,
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Applies transforms to a function.
 
@@ -28,6 +36,7 @@ def transformed(
         args: Its positional arguments; only shapes and dtypes are read.
         kwargs: Its keyword arguments.
         transforms: Their names and values, outermost first: `(("vmap", "0,None"), ("grad", ""))`.
+        library: `jax` or `jaxlens.core`; by default the one that the call uses.
 
     Returns:
         The transformed function, and `kwargs`, to which `--jvp` adds `tangents`: the shapes of
@@ -37,7 +46,7 @@ def transformed(
         OptionError: A value does not fit the function.
     """
     pytrees.check_call(args, kwargs, signature_of(f))
-    library: Any = core_program.library_of(f, args, kwargs)
+    library = library or core_program.library_of(f, args, kwargs)
     for name, value in reversed(transforms):
         if name == "grad":
             f = library.grad(f, argnums=_argnums(f, value))
@@ -45,9 +54,74 @@ def transformed(
             f = library.vmap(f, in_axes=axes(value))
         elif name == "jit":
             f = library.jit(f)
+        elif name == "checkpoint":
+            f = library.checkpoint(f)
         elif name == "jvp":
             f, kwargs = _jvp(f, args, kwargs, library)
     return f, kwargs
+
+
+def put_round(
+    call: TraceableCall, opened: Call, name: str, value: str
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Returns the function of a call under one more transform, with arguments that fit it.
+
+    Args:
+        call: The call, ready to be traced: what is static in it stays so.
+        opened: The same, unwrapped; a `vmap` adds an axis of 8 examples to its arguments.
+        name: "jit", "grad", "vmap", "jvp" or "checkpoint".
+        value: What `--grad` and `--vmap` take; "" for axis 0 of all arguments, and for the first
+            argument with numbers that have a gradient.
+
+    Raises:
+        OptionError: There is no such transform, or its value does not fit.
+    """
+    if name not in _NAMES:
+        raise OptionError(f"no transform {name!r}; {nearest(name, _NAMES)}")
+    library: Any = jax if call.core is None else sys.modules["jaxlens.core"]
+    f, args, kwargs = opened.function, opened.args, opened.kwargs
+    if call.unjitted and len(jax.tree_util.tree_leaves((args, kwargs))) > len(call.inputs):
+        # An object, a function or a text among them: no transform takes those.
+        f, args, kwargs = call.traceable.__wrapped__, call.args, call.kwargs
+    args, kwargs = by_position(f, args, kwargs)
+    if name == "grad" and not value:
+        value = str(next((n for n, arg in enumerate(args) if _has_gradient(arg)), 0))
+    if name == "vmap":
+        mapped = axis_per_argument(axes(value), len(args))
+        if len(mapped) != len(args):
+            raise OptionError(
+                f"vmap takes an axis for each of {len(args)} arguments, got {len(mapped)}: "
+                f"{','.join(['0'] * len(args))}"
+            )
+        args = tuple(_with_axis(arg, axis) for arg, axis in zip(args, mapped, strict=True))
+        kwargs = {key: _with_axis(argument, 0) for key, argument in kwargs.items()}
+    f, kwargs = transformed(f, args, kwargs, [(name, value)], library)
+    keys = ("static_argnums", "static_argnames")
+    static = {key: getattr(call.settings, key, ()) for key in keys}
+    return (library.jit(f, **static) if any(static.values()) else f), args, kwargs
+
+
+def _has_gradient(arg: Any) -> bool:
+    leaves = jax.tree_util.tree_leaves(arg)
+    types = [jax.dtypes.result_type(x) for x in leaves if hasattr(x, "dtype") or type(x) is float]
+    return any(jnp.issubdtype(dtype, jnp.inexact) for dtype in types)
+
+
+def _with_axis(arg: Any, axis: int | None) -> Any:
+    """Returns an argument whose arrays have one more axis, as shapes; as it is for None."""
+    if axis is None:
+        return arg
+    return jax.tree_util.tree_map(functools.partial(_leaf_with_axis, axis), arg)
+
+
+def _leaf_with_axis(axis: int, leaf: Any) -> Any:
+    if not (hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)):
+        return leaf
+    shape = list(np.shape(leaf))
+    if not -len(shape) - 1 <= axis <= len(shape):
+        raise OptionError(f"vmap: an array of shape {tuple(shape)} cannot have axis {axis}")
+    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, _EXAMPLES)
+    return abstract(tuple(shape), jax.dtypes.result_type(leaf))
 
 
 def by_position(

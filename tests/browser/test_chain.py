@@ -121,6 +121,57 @@ def test_ask_finds_a_question_and_says_which_line_answers_it(saved, cap):
     assert not box.is_visible()
 
 
+@pytest.mark.parametrize("light", [True, False], ids=["light", "dark"])
+def test_transforms_open_by_key_and_say_that_they_need_a_kernel(saved, cap, light):
+    page = saved(jaxlens.jaxpr(cap).html(), light=light)
+    switch = page.get_by_role("button", name="transform", exact=True)
+    switch.press("Enter")
+    assert violations(page) == []
+    page.get_by_label("in_axes of vmap").fill("0,None")
+    page.keyboard.press("Enter")
+    assert page.get_by_text("A transform needs a live kernel").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("group", name="Transforms").is_visible()
+    assert switch.evaluate("e => e === document.activeElement")
+
+
+def test_a_live_kernel_puts_transforms_round_a_function_and_undo_takes_them_off(open_notebook):
+    cells = [
+        "%load_ext jaxlens\nimport jax.numpy as jnp\nfrom jaxlens import core",
+        "def f(x, w):\n    return ((x @ w) ** 2).sum()",
+        "%%jaxpr\nf(jnp.ones(3), jnp.ones((3, 4)))",
+        "%%jaxpr\nf(core.array([1.0, 2.0]), core.array([[1.0], [2.0]]))",
+    ]
+    page = open_notebook("transforms.ipynb", cells)
+    page.locator(".jaxlens[data-kernel=live]").nth(1).wait_for()
+    for n, by in ((0, ""), (1, ", by jaxlens.core")):
+        root = page.locator(".jaxlens").nth(n)
+        title = root.locator(".title-line")
+        root.locator(".bar [data-key=graph]").click()  # which stays open
+        shown = root.locator(".bar [aria-pressed=true]").all_inner_texts()
+        root.get_by_role("button", name="transform", exact=True).click()
+        root.get_by_label("argnums of grad").fill("w")
+        root.get_by_role("button", name="grad", exact=True).click()
+        root.get_by_role("button", name="undo grad").wait_for()
+        assert title.inner_text().startswith("grad(f)(x, w)")
+        assert by in title.inner_text()
+        assert root.locator(".findings").first.inner_text().startswith("grad made ")
+        assert root.locator(".bar [aria-pressed=true]").all_inner_texts() == shown
+        root.get_by_label("in_axes of vmap").fill("0,None")
+        page.keyboard.press("Enter")
+        undo = root.get_by_role("button", name="undo vmap")
+        undo.wait_for()
+        assert title.inner_text().startswith("vmap(grad(f))(x, w) with x f32[8,")
+        assert undo.evaluate("e => e === document.activeElement")
+        page.keyboard.press("Enter")
+        assert title.inner_text().startswith("grad(f)(x, w)")
+        root.get_by_role("button", name="grad", exact=True).click()
+        root.get_by_text("Gradient only defined for scalar-output functions").wait_for()
+        root.get_by_role("button", name="undo grad").click()
+        assert title.inner_text().startswith("f(x, w)")
+        assert page.locator(".jaxlens").count() == 2
+
+
 def test_a_live_kernel_makes_what_a_look_lacks_in_its_place(open_notebook, lab):
     cells = [
         "%load_ext jaxlens\nimport jax, jax.numpy as jnp",

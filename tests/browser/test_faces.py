@@ -132,13 +132,13 @@ def test_a_drawing_behind_a_tab_fits_once_it_is_shown(show, width):
     tabs = sample.Tabs((sample.Tab("Said", (findings,)), sample.Tab("Drawn", (wide,))))
     page = show(html(Document("jaxpr", "f(x)", (tabs,))), width=width)
     page.locator(".bar button", has_text="Drawn").click()
-    drawing = page.locator(".jaxlens-drawing svg")
-    page.wait_for_function(
-        "() => { const g = document.querySelector('.jaxlens-drawing svg');"
-        " return g.getBoundingClientRect().width <= g.parentElement.clientWidth; }",
-        timeout=2000,
+    page.wait_for_timeout(200)  # it is drawn in the next frame
+    drawn, room, natural = page.locator(".jaxlens-figure").evaluate(
+        "e => [e.getBoundingClientRect().width, e.parentElement.clientWidth,"
+        " e.viewBox.baseVal.width]"
     )
-    assert drawing.bounding_box()["width"] > 400
+    assert natural == pytest.approx(790, abs=10)
+    assert drawn == pytest.approx(natural * min(1, max(0.91, room / natural)), abs=2)
 
 
 def test_names_that_look_like_markup_do_nothing(show):

@@ -93,7 +93,7 @@ def check_source_line(output):
 
 
 def check_graph(page, output):
-    drawing = pane(output, "graph").locator(".jaxlens-drawing svg")
+    drawing = pane(output, "graph").locator(".jaxlens-figure")
     assert "script" in drawing.text_content()
     closed = drawing.locator("[aria-expanded=false]").first
     path = closed.get_attribute("data-path")

@@ -8,10 +8,12 @@ import pytest
 
 import jaxlens
 from jaxlens.render.document import (
+    Code,
     Diff,
     DiffGroup,
     DiffRow,
     Document,
+    Fold,
     Line,
     Piece,
     Tab,
@@ -244,6 +246,18 @@ def test_letters_typed_inside_do_not_reach_the_notebook(saved):
     for key in ["j", "d", "x", "Enter", "Control+s"]:
         page.keyboard.press(key)
     assert [key for key in page.evaluate("heard") if len(key) == 1] == ["s", "s"]
+
+
+def test_a_rewrite_of_a_card_is_copied_by_pointer_and_by_key(saved):
+    said = [Code("text", f"return {name}", title=name) for name in ("where", "cond")]
+    page = saved(html(Document("explain", "E", (*said, Fold("Until", ())))), ready=".remark button")
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.text = text }")
+    first, second = page.locator(".remark button").all()
+    first.click()
+    assert page.evaluate("window.text") == "return where"
+    assert first.inner_text() == "copied"
+    second.press("Enter")
+    assert page.evaluate("window.text") == "return cond"
 
 
 def test_a_panes_text_is_copied(saved):

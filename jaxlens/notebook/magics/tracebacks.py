@@ -1,9 +1,12 @@
-"""Removes the magic's frames from the traceback of an exception in the user's code.
+"""Removes the magic's frames from the traceback of the user's exception, and explains it above.
 
 The frames of IPython's magic call and of jaxlens are removed before IPython formats the
 traceback; the exception object stays the same, and `%debug` and `%tb` see the user's frames. An
 error inside jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library
 that the user calls: its errors concern the user's line, so its frames are removed as well.
+
+Why a trace failed, and what to write instead, is a card above the traceback. Elsewhere the same is
+a note at the end of it (`questions/failure`), which the card takes the place of.
 """
 
 import contextlib
@@ -13,6 +16,8 @@ from collections.abc import Iterator
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any
+
+from IPython.display import display
 
 from jaxlens.errors import OWN, LensError
 
@@ -46,10 +51,34 @@ def _show_next(shell: Any, kind: type[BaseException]) -> None:
     def show(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
         shell.custom_exceptions, shell.CustomTB = (), before
         error.__traceback__ = user_frames(trace)
-        shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
+        with _explained_above(shell, error):
+            shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
         return []  # shown already
 
     shell.set_custom_exc((kind,), show)
+
+
+@contextlib.contextmanager
+def _explained_above(shell: Any, error: BaseException) -> Iterator[None]:
+    """Context manager: displays the explanation of an exception, and hides its note meanwhile."""
+    notes, said = getattr(error, "__notes__", []), None
+    if notes and "jax" in sys.modules:
+        from jaxlens.questions.failure.verbs import card  # not imported by %load_ext
+
+        said = card(error)
+    if said is None:
+        yield
+        return
+    ours, view = said
+    bundle = {"text/plain": view.text(rest="%explain")}
+    if "text/html" in shell.display_formatter.active_types:
+        bundle["text/html"] = view.html()
+    display(bundle, raw=True)
+    error.__notes__ = [note for note in notes if note != ours]
+    try:
+        yield
+    finally:
+        error.__notes__ = notes
 
 
 def user_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -95,17 +124,15 @@ def in_traced_code(error: Exception) -> bool:
 
 
 def add_notes(failure: BaseException | None, error: Exception) -> None:
-    """Adds the notes of a capture's error to the cell's error of the same type, or explains it."""
-
+    """Adds the notes of a capture's error to the cell's error of the same type, and explains it."""
     from jaxlens.questions.failure.verbs import add_note
 
-    if type(failure) is type(error):
-        for note in getattr(failure, "__notes__", ()):
-            if note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
-    is_explained = any(note.startswith("jaxlens: ") for note in getattr(error, "__notes__", ()))
-    if "jax" in sys.modules and not is_explained:
-        add_note(error)
+    earlier = failure if type(failure) is type(error) else None
+    for note in getattr(earlier, "__notes__", ()):
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    if "jax" in sys.modules:
+        add_note(error, earlier)
 
 
 def _is_own(link: TracebackType) -> bool:

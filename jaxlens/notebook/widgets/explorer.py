@@ -7,6 +7,7 @@ widget, for a user interface of one's own, it renders the view itself.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -16,6 +17,7 @@ import traitlets
 from jaxlens.api import explore
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
+from jaxlens.notebook.widgets.transformed import with_transform
 from jaxlens.notebook.widgets.viewer_requests import answer, key_of, with_answer
 from jaxlens.views.view import View
 
@@ -95,7 +97,7 @@ class Explorer(anywidget.AnyWidget):
         try:
             reply = self._answer(request if isinstance(request, dict) else {})
         except (Exception, KeyboardInterrupt) as why:
-            reply = {"error": f"{type(why).__name__}: {why}"}
+            reply = {"error": f"{type(why).__name__}: {str(why).partition(chr(10))[0]}"}
         self.send({"answer": message["ask"], **reply})
 
     def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +111,10 @@ class Explorer(anywidget.AnyWidget):
             if "question" in request:
                 name = str(request["question"])
                 return {"ok": self._then(name, lambda _: with_answer(self._view, name))}
+            if "transform" in request:
+                name, value = map(str, request["transform"])
+                view = partial(with_transform, self._view, name, value)
+                return {"ok": self._then(f"{name} {value}", lambda _: view())}
             return answer(self._view.capture, self._view.document, request)
         except LensError as why:
             return {"error": str(why)}

@@ -2,9 +2,10 @@
 
 An output contains a bounded amount of data; the viewer requests the rest when the reader scrolls,
 steps or clicks. Requests and answers are plain data: a request is one kind with its arguments.
-Text in an answer is escaped as in the output. No answer compiles again or runs anything. The two
-requests that may, `{"further": KEY}` for a stage that was not made and `{"question": NAME}`, are
-answered in `explorer.py` by the HTML of a view that takes the place of the output.
+Text in an answer is escaped as in the output. No answer compiles again or runs anything. The
+requests that may, `{"further": KEY}` for a stage that was not made, `{"question": NAME}` and
+`{"transform": [NAME, VALUE]}`, are answered in `explorer.py` by the HTML of a view that takes the
+place of the output.
 """
 
 import re

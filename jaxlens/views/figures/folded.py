@@ -30,6 +30,8 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     way = _WAYS.get(transform, transform)
     if way == title or run.level > 0 or body.folding.common(run) > 0:
         way = ""
+    if way == "backward":  # in the name, else the box of the forward pass has the same
+        title, way = f"backward of {title}", ""
     steps = len(part) // part.copies
     repeats = part.copies > 1 and steps > 1
     short, long = body.nouns

@@ -97,10 +97,33 @@ EXPLAINED = {
 
 
 @pytest.mark.parametrize(("code", "words"), EXPLAINED.values(), ids=EXPLAINED)
-def test_an_error_of_jaxs_has_a_note(cell: Any, code: str, words: str) -> None:
-    notes = " ".join(getattr(cell(f"%%compile\n{code}").error, "__notes__", ()))
+def test_an_error_of_jaxs_is_explained_once_above_its_traceback(
+    cell: Any, code: str, words: str
+) -> None:
+    ran = cell(f"%%compile\n{code}")
+    notes = " ".join(ran.error.__notes__)  # for %tb, logs and other front ends
     assert words in notes
     assert notes.count("jaxlens: ") == 1
+    assert words in " ".join(ran.shown.split())
+    assert type(ran.error).__name__ in ran.out
+    assert "jaxlens: " not in ran.out
+
+
+def test_a_note_that_is_no_explanation_stays_with_the_traceback(cell: Any) -> None:
+    ran = cell("%%jaxpr\ne = KeyError('mine')\ne.add_note('jaxlens: a word')\nraise e")
+    assert "jaxlens: a word" in ran.out
+    assert "KeyError: 'mine'" in ran.out
+    assert not ran.shown
+
+
+def test_what_led_to_a_failure_is_folded_above_the_traceback(cell: Any) -> None:
+    code = (
+        "@jax.jit\ndef f(x):\n    y = x * 2\n    if y.sum() > 0:\n        return y\n    return -y"
+    )
+    ran = cell(f"%%jaxpr\n{code}\nf(x)")
+    assert "return jnp.where(y.sum() > 0, y, -y)" in ran.shown
+    assert "[+] Until the failing line  (folded; %explain opens it)" in ran.shown
+    assert "f32[2,3] = mul f32[2,3] 2.0" in cell("%explain").shown
 
 
 RUNS = {
@@ -143,7 +166,7 @@ def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
     assert type(ran.error).__name__ == "UnexpectedTracerError"
     assert "----> 4 uses(x)" in ran.out
     assert "jaxlens/" not in without_folders(ran.out)
-    assert "cell 3:3: return x + kept[0]" in ran.out
+    assert "cell 3:3: return x + kept[0]" in ran.shown
     ran = cell(f"%%{verb}\nuses(kept[0])")
     assert type(ran.error).__name__ == "UnexpectedTracerError"
     assert cell(f"%{verb} x + 1").ok

@@ -51,7 +51,7 @@ def seen(root) -> Seen:
             button = bar.locator(f"[data-key={key}]")
             if button.get_attribute("aria-pressed") != "true":
                 button.click(modifiers=["Shift"])
-        picture = root.locator(".jaxlens-drawing svg").first
+        picture = root.locator(".jaxlens-figure").first
         picture.wait_for()
     else:
         for title in ("jaxpr", "Graph"):

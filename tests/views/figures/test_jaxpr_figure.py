@@ -3,10 +3,13 @@
 from collections import Counter
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jaxlens
 from jaxlens.ir.graph import Module
 from jaxlens.render.graph.figure import open_paths
 from jaxlens.views.figures.jaxpr import figure, fitting_depth
@@ -108,6 +111,23 @@ def test_unrolled_layers_fold_into_one_box_with_a_count():
     names = [b.label for b in middle.boxes if b.kind == "call"]
     assert names == [f"layer {n}" for n in range(2, 12)]
     assert drawn.note == "85 equations folded into 2 boxes"
+
+
+def test_boxes_of_the_backward_pass_say_of_what():
+    def layer(x, w):
+        return jnp.tanh(x @ w)
+
+    def loss(ws, x):
+        for w in ws:
+            x = layer(x, w)
+        return x.sum()
+
+    cap = jaxlens.capture(jax.grad(loss), [jnp.ones((4, 4))] * 12, jnp.ones((2, 4)))
+    boxes = figure(cap.jaxpr.module).panels[0].boxes
+    assert [b.label for b in boxes if b.kind == "call"] == [
+        "layer × 12",
+        "backward of layer × 11",  # the first layer's is shorter: none of x is asked
+    ]
 
 
 @pytest.mark.parametrize("odd", [3, 7])

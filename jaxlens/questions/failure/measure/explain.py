@@ -1,7 +1,7 @@
 """Explains a tracing failure: the failing line, the traced value, the steps before, a rewrite.
 
 The exception keeps its type, message and traceback. The explanation is stored on it (`explanation`
-reads it), and a summary becomes its note, which Python and IPython print below the traceback. The
+reads it), and a summary becomes its note, which Python prints below the traceback. The
 explanation is computed after the failure, from the traceback and from a second trace under
 `line_trace.record.Recorder`, whose printed output is discarded.
 """
@@ -85,10 +85,24 @@ def explain(
         _keep(error, failure, len(call.tracings) - before)
 
 
-def add_note(error: Exception) -> None:
-    """As `explain`, from the traceback alone, of an exception that has no explanation yet."""
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-        _keep(error, explanation(error))
+def add_note(error: Exception, earlier: BaseException | None = None) -> None:
+    """As `explain`, from the traceback alone, of an exception that has no explanation yet.
+
+    Args:
+        error: The exception.
+        earlier: An equal one of the same call, whose notes it has, and whose explanation it gets.
+    """
+    if (kept := getattr(earlier, _KEPT, None)) is not None:
+        setattr(error, _KEPT, kept)
+    elif not any(said.startswith("jaxlens: ") for said in getattr(error, "__notes__", ())):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            _keep(error, explanation(error))
+
+
+def noted(error: BaseException) -> str:
+    """Returns the note with the explanation that an exception has; "" where it has none."""
+    kept: Failure | None = getattr(error, _KEPT, None)
+    return note(kept) if kept is not None else ""
 
 
 def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:

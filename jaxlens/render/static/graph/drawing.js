@@ -12,6 +12,7 @@ import { inflated } from "../viewer/packing.js";
 import { alone, FREE, scene, within } from "./stretch.js";
 import { boxElement, element, num, remark, wireElements } from "./paint.js";
 import { around, ClosedBoxes, homeOf, linked, NodeIndex } from "./node_index.js";
+import { Minimap } from "./minimap.js";
 import { View } from "./view.js";
 import { PaneLinks } from "./links.js";
 import { keyPressed, keyTable } from "./keyboard.js";
@@ -46,6 +47,7 @@ export class Drawing {
       "aria-label": host.querySelector("img")?.alt ?? host.querySelector("p")?.textContent ?? data.panels[0][0],
     });
     this.view = new View(this.svg);
+    this.map = new Minimap(this.view);
     this.links = new PaneLinks(this, host);
     this.keys = keyTable();
     const tools = this.toolbar();
@@ -55,7 +57,7 @@ export class Drawing {
     host.replaceChildren(tools, this.keys, this.view.box, this.note);
     this.closed.root.addEventListener("jl-kernel", () => this.draw());
     drawings.set(this.svg, this);
-    this.view.fitWidth();
+    this.view.fitWidth(this.chosenBox()?.x);
     this.whenShown(host);
     this.listen();
   }
@@ -75,7 +77,7 @@ export class Drawing {
     let before = host.clientWidth;
     new ResizeObserver(() => {
       const { clientWidth } = host;
-      if (clientWidth && this.view.auto) this.view.fitWidth();
+      if (clientWidth && this.view.auto) this.view.fitWidth(this.chosenBox()?.x);
       if (clientWidth && !before) this.links.shown();
       before = clientWidth;
     }).observe(host.parentElement ?? host);
@@ -110,12 +112,19 @@ export class Drawing {
     }
     this.svg.replaceChildren(...parts);
     this.view.size(shown.w, shown.h);
+    this.map.draw(this.boxes.values());
     if (!this.boxes.has(this.chosen)) this.chosen = this.boxes.keys().next().value ?? "";
     this.at(this.chosen)?.setAttribute("tabindex", "0");
     this.markEdges(this.chosen, "on", this.picked);
     this.links.mark();
+    this.say();
+  }
+
+  /** What stands below. */
+  say() {
     const { note, locked } = this.data;
-    this.note.textContent = [note, this.closed.fetch ? "" : locked].filter(Boolean).join("; ");
+    const backward = this.links.markBackward() ? "dashed: the backward pass" : "";
+    this.note.textContent = [note, this.closed.fetch ? "" : locked, backward].filter(Boolean).join("; ");
   }
 
   /** @param {string} path */
@@ -152,7 +161,7 @@ export class Drawing {
     }
   }
 
-  /** Opens or shuts a box, which keeps its place in the view. @param {string} path */
+  /** Opens or shuts a box, which keeps its place in the view; one that opens and is not in sight is zoomed to. @param {string} path */
   toggle(path) {
     const drawn = this.boxes.get(path);
     if (!drawn || !this.closed.opens(drawn.box)) return;
@@ -170,6 +179,8 @@ export class Drawing {
       else this.openFreely(path, drawn.box[4]);
       this.chosen = path;
     });
+    const now = this.boxes.get(path);
+    if (now?.open) this.view.zoomTo(now);
   }
 
   /** A panel that only leads on opens with what it leads to. @param {string} path @param {number} panel */

@@ -14,7 +14,7 @@ import { badge } from "./paint.js";
  * @typedef {{atoms?: Iterable<number>, calls?: Iterable<number>, stage?: string, id?: string,
  *   line?: string, pinned?: boolean}} Light
  * @typedef {{ids?: (stage: string, atom: number) => Iterable<string>,
- *   ready?: Promise<unknown>}} Api
+ *   ready?: Promise<unknown>, web?: import("../viewer/link_data.js").LinkData}} Api
  */
 
 /** One drawing's share in an output. */
@@ -38,7 +38,10 @@ export class PaneLinks {
     ];
     for (const [type, act] of handlers)
       this.root.addEventListener(type, (event) => act(/** @type {CustomEvent} */ (event).detail));
-    this.api()?.ready?.then(() => this.mark());
+    this.api()?.ready?.then(() => {
+      this.mark();
+      drawing.say();
+    });
   }
 
   /** @returns {Api | undefined} */
@@ -110,6 +113,20 @@ export class PaneLinks {
       any ||= marks.lit || marks.holds;
     }
     drawing.svg.classList.toggle("dim", !!this.pinned && any && !drawing.steps);
+  }
+
+  /** Marks the edges into boxes of the backward pass. @returns {boolean} whether there are any */
+  markBackward() {
+    const made = this.stage === "jaxpr" ? this.api()?.web?.made : undefined;
+    let any = false;
+    for (const edge of made?.size ? this.drawing.svg.querySelectorAll(".edge") : []) {
+      const head = this.drawing.boxes.get(edge.getAttribute("data-head") ?? "");
+      const nodes = head ? this.nodes(head) : [];
+      const backward = nodes.length > 0 && nodes.every((id) => made?.get(id)?.includes("transpose"));
+      edge.classList.toggle("backward", backward);
+      any ||= backward;
+    }
+    return any;
   }
 
   /** What a shut box holds: the nodes of what opens in it, or of the run that it folds. @param {Drawn} drawn @returns {Iterable<string>} */

@@ -8,9 +8,13 @@
 
 import { create } from "../viewer/elements.js";
 import { num } from "./paint.js";
+import { EDGE } from "./stretch.js";
 
 const LEAST = 0.1;
-const LEGIBLE = 0.65;
+/** With less the smallest words are below 9 pixels. */
+const LEGIBLE = 9.1 / EDGE;
+/** Pixels round a box that is zoomed to. */
+const ROUND = 12;
 const MOST = 3;
 
 /** A picture in its scrolling box. */
@@ -58,14 +62,29 @@ export class View {
     return [host?.parentElement?.clientWidth || 900, Math.max(200, (tall || 600) - others)];
   }
 
-  /** As wide as there is room, at most actual size, and whole where it stays legible; of what would be too small to make out, the middle. */
-  fitWidth() {
+  /** As wide as there is room, at most actual size, and whole where it stays legible. @param {number} [x] of the picture, in the middle of what has no room */
+  fitWidth(x = this.w / 2) {
     const [room, tall] = this.room();
-    this.zoom = Math.min(1, Math.max(0.2, room / this.w));
+    this.zoom = Math.min(1, Math.max(LEGIBLE, room / this.w));
     const whole = tall / this.h;
     if (whole > LEGIBLE) this.zoom = Math.min(this.zoom, whole);
     this.resize();
-    this.box.scrollLeft = (this.w * this.zoom - room) / 2;
+    this.box.scrollLeft = x * this.zoom - room / 2;
+  }
+
+  /** Shows a box whole as far as its words stay legible, else its beginning; one in sight stays where it is. @param {import("./stretch.js").Drawn} drawn */
+  zoomTo({ x, y, w, h }) {
+    this.auto = false;
+    const { clientWidth, clientHeight, scrollLeft, scrollTop } = this.box;
+    const inSight = (/** @type {number} */ low, /** @type {number} */ size, /** @type {number} */ from, /** @type {number} */ room) =>
+      low * this.zoom >= from && (low + size) * this.zoom <= from + room;
+    if (this.zoom >= LEGIBLE && inSight(x - w / 2, w, scrollLeft, clientWidth) && inSight(y - h / 2, h, scrollTop, clientHeight)) return;
+    const whole = Math.min(clientWidth / (w + 2 * ROUND), clientHeight / (h + 2 * ROUND));
+    this.zoom = Math.min(Math.max(1, this.zoom), Math.max(LEGIBLE, whole));
+    this.resize();
+    const begin = (/** @type {number} */ middle, /** @type {number} */ size, /** @type {number} */ room) =>
+      Math.min(middle * this.zoom - room / 2, (middle - size / 2 - ROUND) * this.zoom);
+    this.box.scrollTo(begin(x, w, clientWidth), begin(y, h, clientHeight));
   }
 
   /** The whole picture, whatever its size. */

@@ -49,8 +49,9 @@ function lacking(panes, key, name) {
 
 /**
  * Asks the kernel for another output, and shows a pane of it.
- * @param {Panes} panes @param {string} key of the pane @param {object} what the request
+ * @param {Panes} panes @param {string} key of the pane; "" for the panes that are open here @param {object} what the request
  * @param {string[]} words said while it is waited for, and where no kernel is here
+ * @returns {Promise<HTMLElement | undefined>} the other output
  */
 export async function instead({ root, said }, key, what, [waits, dead]) {
   const lens = /** @type {any} */ (root).jaxlens;
@@ -63,23 +64,28 @@ export async function instead({ root, said }, key, what, [waits, dead]) {
   const clock = setInterval(() => (time.textContent = `${Math.round((Date.now() - since) / 1000)} s`), 500);
   said.replaceChildren(waits, " ", create("progress", "", { "aria-label": waits }), " ", time);
   try {
-    await replace(root, await lens.fetch(what, 0), key);
+    const fresh = await replace(root, await lens.fetch(what, 0), key);
+    said.replaceChildren();
+    return fresh;
   } catch (why) {
     said.textContent = /** @type {Error} */ (why).message;
+  } finally {
+    clearInterval(clock);
   }
-  clearInterval(clock);
 }
 
 /** Puts another output in the place of one, with the same pin and one pane open. @param {HTMLElement} root @param {string} html @param {string} key */
 async function replace(root, html, key) {
-  const { pinned } = /** @type {any} */ (root).jaxlens.links;
+  const { panes: before, links: { pinned } } = /** @type {any} */ (root).jaxlens;
   const whole = document.createRange().createContextualFragment(html);
   const fresh = /** @type {HTMLElement} */ (whole.querySelector(".jaxlens"));
   const alive = new Promise((done) => fresh.addEventListener("jl-panes", done, { once: true }));
   root.replaceWith(whole);
   await alive;
   const { panes } = await /** @type {any} */ (fresh).jaxlens.ready;
-  panes.reveal(key);
+  if (key) panes.reveal(key);
+  else panes.showAll(before.shown);
   panes.all.find((/** @type {Pane} */ pane) => pane.key === key)?.button.focus();
   if (pinned) fresh.dispatchEvent(new CustomEvent("jl-pin", { bubbles: true, detail: pinned }));
+  return fresh;
 }

@@ -299,6 +299,13 @@ export class Panes {
     this.root.dispatchEvent(new CustomEvent("jl-panes", { bubbles: true, detail: { open: open.map((pane) => pane.key) } }));
   }
 
+  /** Shows the panes of these keys, as far as there are such. @param {string[]} keys */
+  showAll(keys) {
+    const found = keys.filter((key) => this.all.some((pane) => pane.key === key));
+    if (found.length) this.shown = found;
+    this.show();
+  }
+
   /** Makes sure that a pane is shown. @param {string} key */
   reveal(key) {
     if (!this.shown.includes(key)) this.take(key, this.shown.length === 1 && this.root.clientWidth >= 2 * LEAST);

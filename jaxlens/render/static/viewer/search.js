@@ -137,8 +137,19 @@ export class Search {
   }
 }
 
+/** A button that copies a piece of code, beside what is said of it. @param {HTMLElement} title */
+function copies(title) {
+  const copy = button("copy", "Copy this code", async () => {
+    await copied(title.parentElement?.querySelector("pre")?.textContent ?? "");
+    copy.textContent = "copied";
+    setTimeout(() => (copy.textContent = "copy"), 1500);
+  });
+  title.append(" ", copy);
+}
+
 /** A search for each pane of an output. @param {HTMLElement} root */
 export function searchIn(root) {
+  for (const title of root.querySelectorAll(":scope > .listing > .remark:first-child")) if (title instanceof HTMLElement) copies(title);
   const { panes } = /** @type {any} */ (root).jaxlens;
   for (const pane of panes?.all ?? []) new Search(root, pane);
   const bare = () => {

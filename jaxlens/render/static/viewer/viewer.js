@@ -19,9 +19,10 @@ import { follows, reveals } from "./reveal.js";
 import { keysIn } from "./keyboard.js";
 import { asksIn } from "./ask.js";
 import { tableColumns } from "./table_columns.js";
+import { transformsIn } from "./transforms.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement) => void)[]} */
-const PARTS = [searchIn, reveals, nodeDetails, keysIn, asksIn, rulers, tableColumns, follows];
+const PARTS = [searchIn, reveals, nodeDetails, keysIn, transformsIn, asksIn, rulers, tableColumns, follows];
 
 let listening = false;
 
