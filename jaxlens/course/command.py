@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import json
-import sys
 from pathlib import Path
 
 from jaxlens.course.library import modules, puzzle, puzzles
@@ -35,7 +34,6 @@ def main(argv: list[str]) -> int:
         "but the copies.",
     )
     report.add_argument("folder", type=Path, metavar="DIR")
-    verbs.add_parser("judge")  # one answer, as JSON on standard input: for `report`
     return run(course.parse_args(argv))
 
 
@@ -52,11 +50,6 @@ def run(options: argparse.Namespace) -> int:
 
         for line in report(options.folder):
             print(line, flush=True)
-        return 0
-    if options.verb == "judge":
-        from jaxlens.course.judge_process import judge_given
-
-        judge_given(sys.stdin.read())
         return 0
     from jaxlens.course.build import build
 

@@ -4,12 +4,12 @@ passes.
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jaxlens.course import own
-from jaxlens.course.check import judge
+from jaxlens.course.check import judged
 from jaxlens.course.errors import user_error
-from jaxlens.course.limits import LimitError
 from jaxlens.course.namespace import run_source
 from jaxlens.course.puzzle import Puzzle
 
@@ -44,16 +44,14 @@ def trials(puzzle: Puzzle) -> list[TriedAnswer]:
 
 def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> TriedAnswer:
     start = time.perf_counter()
-    done = stopped = False
+    outcome = judged(puzzle, partial(run_answer, puzzle, code))
+    expected = outcome.solved == solved and says in outcome.sentence
     try:
-        outcome = judge(puzzle, run_answer(puzzle, code))
         outcome.prove()
         outcome.compute()
-        sentence, done = outcome.sentence, outcome.solved
-        stopped = isinstance(outcome.error, LimitError)  # that is no judgement on the answer
-    except Exception as error:  # as the cell would show it
-        sentence = user_error(error).text
-    expected = done == solved and says in sentence and not stopped
+        sentence = outcome.sentence
+    except Exception as error:  # of the lens
+        sentence, expected = user_error(error).text, False
     return TriedAnswer(puzzle.id, kind, expected, sentence, time.perf_counter() - start)
 
 
