@@ -2,11 +2,13 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import chain, starmap
 from typing import Any
+from unittest.mock import patch
 
 from jaxlens.course.errors import user_error
 from jaxlens.course.evidence import evidence_pane
@@ -89,7 +91,8 @@ def judged(puzzle: Puzzle, run: Callable[[], Mapping[str, Any]]) -> Outcome:
     """
     before = {name: dict(vars(import_module(name))) for name in _OTHERS}
     try:
-        outcome = judge(puzzle, run())
+        with _without_callbacks():
+            outcome = judge(puzzle, run())
     except (Exception, SystemExit) as error:
         outcome = unsolved(puzzle, user_error(error).sentence, error)
     finally:
@@ -98,6 +101,21 @@ def judged(puzzle: Puzzle, run: Callable[[], Mapping[str, Any]]) -> Outcome:
         listed = ", ".join(replaced)
         return unsolved(puzzle, f"the answer replaces {listed}, which is not its own to change")
     return outcome
+
+
+@contextmanager
+def _without_callbacks() -> Iterator[None]:
+    """Refuses what lets a program call Python, which no puzzle needs."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise LensError("the program calls Python back as it runs; write it with JAX's operations")
+
+    import jax.experimental
+
+    with ExitStack() as stack:
+        for module, name in ((jax, "pure_callback"), (jax.experimental, "io_callback")):
+            stack.enter_context(patch.object(module, name, refused))
+        yield
 
 
 def _put_back(name: str, before: Mapping[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import csv
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -156,8 +157,6 @@ def answers_in(path: Path) -> Iterator[GivenAnswer]:
 
 def best_verdict(answers: list[GivenAnswer]) -> Judgement:
     """Judges the answers of a learner's to one puzzle; the last, or else any that is solved."""
-    verdict = judge_apart(answers[-1])
-    for answer in reversed(answers[:-1]):
-        if not verdict.solved and (other := judge_apart(answer)).solved:
-            return other
-    return verdict
+    with closing(judge_apart(reversed(answers))) as verdicts:
+        last = next(verdicts)
+        return last if last.solved else next((v for v in verdicts if v.solved), last)

@@ -26,6 +26,8 @@ def main(argv: list[str]) -> int:
     for name, what in (("solved", "the course with solutions"), ("blank", "the course to solve")):
         building = verbs.add_parser(name, help=f"build {what}; keeps files that are there")
         building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
+    mine = verbs.add_parser("mine", help="judge every part of your own JAX that is written")
+    mine.add_argument("folder", nargs="?", type=Path, default=Path())
     report = verbs.add_parser(
         "report",
         help="a table of a class's progress, answers run anew",
@@ -45,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
         return tried([puzzle(id) for id in options.ids or modules()])
     if options.verb == "try":
         return tried([from_file(options.file)])
+    if options.verb == "mine":
+        return mine(options.folder)
     if options.verb == "report":
         from jaxlens.course.class_report import report
 
@@ -99,6 +103,28 @@ def _entry(lesson: Lesson) -> dict[str, object]:
             for p in _puzzles(lesson)
         ],
     }
+
+
+def mine(folder: Path) -> int:
+    """Judges the learner's own JAX, part by part; returns 1 where one is not right."""
+    from jaxlens.course import own
+    from jaxlens.course.judge_process import GivenAnswer, judge_apart
+
+    texts = own.sections(folder / own.FILE)
+    parts = [entry for entry in own.track() if entry.id in texts]
+    if not parts:
+        raise OptionError(f"{folder} has no {own.FILE}; puzzle 2.1 begins it")
+    where = str(folder.resolve())
+    answers = (GivenAnswer(entry.id, texts[entry.id], (), where) for entry in parts)
+    wrong = 0
+    for entry, verdict in zip(parts, judge_apart(answers), strict=True):
+        wrong += not verdict.solved
+        told = entry.saves if verdict.solved else verdict.sentence
+        print(f"{'ok ' if verdict.solved else 'BAD'} {entry.id:5} {told}", flush=True)
+    lines = sum(len(texts[entry.id].splitlines()) for entry in parts)
+    done = f"{len(parts)} of {len(own.track())} parts in {lines} lines"
+    print(f"{own.FILE}: {done}, {wrong} of them wrong")
+    return int(wrong > 0)
 
 
 def tried(chosen: list[Puzzle]) -> int:

@@ -8,7 +8,7 @@ each within the puzzle's limits. `judging.py` is what runs in it.
 import os
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,11 +126,14 @@ def forget() -> None:
         child.end()
 
 
-def judge_apart(answer: GivenAnswer) -> Judgement:
-    """Judges an answer in a process of its own, without evidence."""
+def judge_apart(answers: Iterable[GivenAnswer]) -> Generator[Judgement]:
+    """Judges answers one after another in a process of their own, without evidence."""
     child = _started()
     try:
-        return _verdict(child, answer)
+        for answer in answers:
+            if child.code is not None:
+                child = _started()
+            yield _verdict(child, answer)
     finally:
         child.end()
 

@@ -87,7 +87,7 @@ def test_what_a_learner_wrote_is_text_to_a_terminal_and_a_spreadsheet(
     tmp_path, capsys, monkeypatch
 ):
     verdict = Judgement(False, "=1+1: \x1b[31mred", "", "", "")
-    monkeypatch.setattr(class_report, "judge_apart", lambda _: verdict)
+    monkeypatch.setattr(class_report, "judge_apart", lambda _: (v for v in [verdict]))
     for name in ("=1+1", "J\u00fcrgen <b>", "two\nlines"):
         notebook(tmp_path / name / "07.ipynb", f"%%puzzle 7.3\n{ONE}")
     assert main(["course", "report", str(tmp_path)]) == 0
@@ -119,11 +119,12 @@ def test_a_file_that_is_no_notebook_is_named(tmp_path, capsys, text):
 def test_a_line_comes_as_soon_as_a_learner_is_judged(tmp_path, monkeypatch):
     judged = []
 
-    def judge(answer):
+    def judge(answers):
+        [answer] = answers
         judged.append(answer.folder)
         if answer.folder.endswith("eve"):
             raise RuntimeError("the teacher ends it here")
-        return Judgement(True, "solved", "", "", "")
+        yield Judgement(True, "solved", "", "", "")
 
     monkeypatch.setattr(class_report, "judge_apart", judge)
     for name in ("ada", "eve"):

@@ -31,6 +31,9 @@ def check(direction: Callable[..., Any]) -> Iterator[Fact]:
         "number like 1 go into the root instead."
     )
     yield _no_nan("gradient at (0, 0, 0)", jax.grad(first), zero, hint)
+    found = direction(jnp.array([3e-18, 4e-18, 0.0]))
+    hint = "A short vector has a direction too: nothing may be added to its length."
+    yield close("direction of (3e-18, 4e-18, 0)", found, [0.6, 0.8, 0.0], hint=hint)
 
 
 def _no_nan(name: str, f: Callable[..., Any], x: Any, hint: str) -> Fact:
@@ -66,6 +69,13 @@ def direction(x):
     return x / jnp.sqrt(safe)
 """,
     wrong=(
+        WrongAnswer(
+            """\
+def direction(x):
+    return x / jnp.sqrt(jnp.sum(x * x) + 1e-12)
+""",
+            "nothing may be added to its length",
+        ),
         WrongAnswer(
             """\
 def direction(x):
