@@ -4,7 +4,14 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    line_magic,
+    magics_class,
+    no_var_expand,
+)
 
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.tracebacks import of_the_user
@@ -100,21 +107,27 @@ class CourseMagics(Magics):
             raise OptionError("%glossary takes a word, as in %glossary thunk; got none")
         return api.glossary(line)
 
-    @cell_magic
+    @line_cell_magic
     @no_var_expand
-    def predict(self, line: str, cell: str) -> "View":
+    def predict(self, line: str, cell: str | None = None) -> "View":
         """Answer a question of the course, then see what the compiler says.
 
             %%predict 1.a
             6
 
-        With `...` in place of the answer the question is shown.
+        In one line:  %predict 1.a 6
+
+        With `...` in place of the answer the question is shown. A number may be a word, a sum, or
+        have a unit behind it; one of several words may be cut short.
         """
         from jaxlens import course
 
-        id = _one(line, "%%predict", "1.a")
-        lines = [text for text in cell.splitlines() if text.strip() and text.strip()[0] != "#"]
-        answer = lines[0].partition("#")[0].strip() if lines else ""
+        id, _, behind = line.partition("#")[0].strip().partition(" ")
+        if cell is not None:
+            id = _one(line, "%%predict", "1.a")
+            texts = [text for text in cell.splitlines() if text.strip() and text.strip()[0] != "#"]
+            behind = texts[0].partition("#")[0] if texts else ""
+        answer = behind.strip()
         return course.predict(id, "" if answer == "..." else answer)
 
 
