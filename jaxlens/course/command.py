@@ -137,7 +137,7 @@ def tried(chosen: list[Puzzle]) -> int:
         for trial in trials(entry):
             mark = "ok " if trial.as_expected else "BAD"
             wrong += not trial.as_expected
-            print(f"{mark} {trial.id:5} {trial.kind:9} {trial.seconds:5.1f} s  {trial.sentence}")
+            print(f"{mark} {trial.id:5} {trial.kind:10} {trial.seconds:5.1f} s  {trial.sentence}")
     print(f"{len(chosen)} puzzles, {wrong} answers not as they must be")
     return int(wrong > 0)
 
