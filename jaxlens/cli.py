@@ -14,6 +14,7 @@ from jaxlens import commands as programs
 from jaxlens.errors import LensError, nearest
 
 _OLDEST_JAX = (0, 10, 2)
+_OF_COURSE = ("course", "mine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     lab.add_argument("--no-open", action="store_true", help="only put the course there")
     commands.add_parser("doctor", help="what works here, and what to do about the rest")
     commands.add_parser("course", help="list, check and build the course", add_help=False)
+    commands.add_parser("mine", help="judge your own JAX, my_jax.py of the course", add_help=False)
     programs.add(commands)
     words = sys.argv[1:] if argv is None else argv
     if not words:
@@ -43,12 +45,14 @@ def main(argv: list[str] | None = None) -> int:
         near = nearest(words[0], commands.choices)
         print(f"jaxlens: no command {words[0]!r}; {near}", file=sys.stderr)
         return 2
-    options = parser.parse_args(words[:1] if words[:1] == ["course"] else words)
+    options = parser.parse_args(words[:1] if words[0] in _OF_COURSE else words)
     try:
-        if options.command == "course":
+        if options.command in _OF_COURSE:
             from jaxlens.course import command  # `doctor` works where JAX does not
 
-            return command.main(words[1:])  # which has verbs and a help of its own
+            return command.main(
+                words[words[0] == "course" :]
+            )  # which has verbs and a help of its own
         if options.command == "doctor":
             return doctor()
         if "run" in options:

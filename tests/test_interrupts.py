@@ -31,7 +31,6 @@ from jaxlens import compat, interrupts, progress
 from jaxlens.call import isolate, target
 from jaxlens.compat import disk_cache, jitted, lowering
 from jaxlens.compat.import_private import private
-from jaxlens.course import limits
 from jaxlens.ir import graph
 from jaxlens.lines import side_effects
 from jaxlens.lines.record import Recorder
@@ -185,7 +184,6 @@ CASES = {
     "step": (within(lambda: progress.step("step")), progress),
     "calls of a cell": (within(CellCalls), CellCalls, compat.calls_heard),
     "recompiles": (within(jaxlens.recompiles), type(jaxlens.recompiles()), compat.events),
-    "limits of a check": (within(lambda: limits.limited(9.0)), limits),
 }
 
 

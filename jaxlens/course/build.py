@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxlens.course.library import ids_of, puzzle
-from jaxlens.course.predict import predictions
+from jaxlens.course.predict import Prediction, predictions
 from jaxlens.errors import OptionError, UnavailableError, missing_package
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.ir.saved.file import write_whole
@@ -40,7 +40,7 @@ read each of them, predict what comes next, and solve puzzles that **the compile
 You need to know NumPy, but no JAX. Take the lessons in order, or follow *What needs what* below.
 In each:
 
-- **Predict** before you look: write your answer into the cell under `%%predict`, and run it.
+- **Predict** before you look: write your answer under `%%predict` in place of the dots, and run it.
 - **Solve**: change the cell under `%%puzzle` until JAX and XLA agree. `%hint 7.1` gives a hint;
   there are three, each more specific. `%reveal 7.1` shows a solution.
 - Along the way you write **a JAX of your own**. It grows in `my_jax.py`, and in the end XLA
@@ -213,16 +213,25 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
             code = f"%%puzzle {exercise.id}\n{code}"
             cells.append(new_code_cell(code, metadata=cell.metadata))
         elif words[:1] == ["%%predict"] and len(words) == 2:
-            answer = "..."
+            answer, prediction = "...", predictions()[words[1]]
             if solved:
-                prediction = predictions()[words[1]]
                 answer = str(prediction.truth(prediction.names()).value)
             code = f"%%predict {words[1]}\n{answer}"
+            cells.append(new_markdown_cell(asked(prediction)))
             cells.append(new_code_cell(code, metadata=cell.metadata))
         else:
             cells.append(cell)
     cells.append(new_markdown_cell(footer(lesson)))
     return _book(lesson.number, cells)
+
+
+def asked(prediction: Prediction) -> str:
+    """Returns a prediction as Markdown: its question, the program and the choices."""
+    choices = ", ".join(f"`{choice}`" for choice in prediction.choices)
+    one_of = f"\n\nOne of: {choices}." if choices else ""
+    program = prediction.code.strip("\n")
+    heading = f"**Prediction {prediction.id}.** {prediction.question}"
+    return f"{heading}\n\n```python\n{program}\n```{one_of}"
 
 
 def _book(lesson: int, cells: list[Any]) -> Any:

@@ -1,21 +1,25 @@
-"""Judges an answer: runs a puzzle's check within limits, and puts the result into one sentence."""
+"""Judges an answer: runs a puzzle's check, and puts the result into one sentence."""
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from itertools import chain, starmap
 from typing import Any
+from unittest.mock import patch
 
 from jaxlens.course.errors import user_error
 from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.library import puzzle as load
-from jaxlens.course.limits import LimitError, limited
 from jaxlens.course.puzzle import Fact, Puzzle
 from jaxlens.errors import LensError
 from jaxlens.render.document import Block, Code, Document, TableBlock
 from jaxlens.report import Table, cells
 from jaxlens.views.view import View
 
+_OTHERS = "jax jax.numpy jax.lax numpy jaxlens jaxlens.core".split()  # no answer changes them
 _GIVES = "does each name hold, and each function return, what the task asks for?"
 
 
@@ -50,6 +54,12 @@ class Outcome(View):
         proofs = [fact.evidence for fact in self.facts if fact.evidence is not None]
         return proofs[-1]().compute() if proofs else None
 
+    def without_evidence(self) -> "Outcome":
+        """Returns the same judgement, and nothing of a lens."""
+        facts = tuple(replace(fact, evidence=None) for fact in self.facts)
+        outcome = replace(self, build=lambda: _document(outcome), facts=facts)
+        return outcome
+
 
 def check(id: str, names: Mapping[str, Any]) -> Outcome:
     """Judges an answer and records a solved puzzle in the learner's progress.
@@ -72,6 +82,61 @@ def check(id: str, names: Mapping[str, Any]) -> Outcome:
     return outcome
 
 
+def judged(puzzle: Puzzle, run: Callable[[], Mapping[str, Any]]) -> Outcome:
+    """Runs an answer and judges it; what it replaced in JAX, NumPy or jaxlens is put back.
+
+    Args:
+        puzzle: The puzzle.
+        run: Runs the answer and returns the names that it defines.
+    """
+    before = {name: dict(vars(import_module(name))) for name in _OTHERS}
+    try:
+        with _without_callbacks():
+            outcome = judge(puzzle, run())
+    except (Exception, SystemExit) as error:
+        outcome = unsolved(puzzle, user_error(error).sentence, error)
+    finally:
+        replaced = list(chain.from_iterable(starmap(_put_back, before.items())))
+    if replaced:
+        listed = ", ".join(replaced)
+        return unsolved(puzzle, f"the answer replaces {listed}, which is not its own to change")
+    return outcome
+
+
+@contextmanager
+def _without_callbacks() -> Iterator[None]:
+    """Refuses what lets a program call Python, which no puzzle needs."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise LensError("the program calls Python back as it runs; write it with JAX's operations")
+
+    import jax.experimental
+
+    with ExitStack() as stack:
+        for module, name in ((jax, "pure_callback"), (jax.experimental, "io_callback")):
+            stack.enter_context(patch.object(module, name, refused))
+        yield
+
+
+def _put_back(name: str, before: Mapping[str, Any]) -> Iterator[str]:
+    """Puts back what was replaced in a module, and yields the names."""
+    module = import_module(name)
+    now = vars(module)
+    for entry in set(getattr(module, "__all__", ())) & now.keys() - before.keys():
+        value = now.pop(entry)  # loaded meanwhile, if it is what the module loads again
+        if getattr(module, entry, None) is not value:
+            yield f"`{name}.{entry}`"
+    for entry, value in before.items():
+        if now.get(entry) is not value:
+            now[entry] = value
+            yield f"`{name}.{entry}`"
+
+
+def unsolved(puzzle: Puzzle, why: str, error: BaseException | None = None) -> Outcome:
+    """Returns the judgement on an answer whose facts were not looked up."""
+    return _outcome(puzzle, (), why, error=error)
+
+
 def judge(puzzle: Puzzle, names: Mapping[str, Any]) -> Outcome:
     """Judges an answer; remembers nothing."""
     missing = [name for name in takes(puzzle) if name not in names]
@@ -85,16 +150,13 @@ def judge(puzzle: Puzzle, names: Mapping[str, Any]) -> Outcome:
     parameters = inspect.signature(puzzle.check).parameters
     facts: list[Fact] = []
     try:
-        with limited(puzzle.seconds):
-            for fact in puzzle.check(**{n: names[n] for n in parameters if n in names}):
-                facts.append(fact)
-                if not fact.holds and (not fact.backends or backend in fact.backends):
-                    return _outcome(puzzle, tuple(facts), _missed(fact))
-    except LimitError as error:
-        return _outcome(puzzle, tuple(facts), str(error), error=error)
+        for fact in puzzle.check(**{n: names[n] for n in parameters if n in names}):
+            facts.append(fact)
+            if not fact.holds and (not fact.backends or backend in fact.backends):
+                return _outcome(puzzle, tuple(facts), _missed(fact))
     except LensError as error:
         return _outcome(puzzle, tuple(facts), str(error), error=error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raised = user_error(error)
         # The check itself raised, by what it got: most often a function returns nothing.
         asks = "" if raised.in_answer else f"; {_GIVES}"

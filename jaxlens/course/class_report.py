@@ -9,12 +9,13 @@ import csv
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from jaxlens.course import progress_file
-from jaxlens.course.judge_process import GivenAnswer, judge_in_process
+from jaxlens.course.judge_process import GivenAnswer, Judgement, judge_apart
 from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
 from jaxlens.reading import read_json
@@ -24,7 +25,6 @@ CSV = "class_report.csv"
 _NOTEBOOK = 512 << 20  # bytes of memory
 _COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
 _PROCESSES = min(8, os.cpu_count() or 1)  # each takes up to 2 GB
-Verdict = tuple[bool, str]  # whether it is solved, and why
 _COLUMNS = "learner,puzzle,solved,solution shown,by the progress file,judgement".split(",")
 
 
@@ -70,7 +70,7 @@ def report(folder: Path) -> Iterator[str]:
         for entry, verdicts in _judged(learners):
             rows.writerows(_rows(entry, verdicts))
             file.flush()
-            solved = sum(is_solved for is_solved, _ in verdicts.values())
+            solved = sum(verdict.solved for verdict in verdicts.values())
             yield (
                 f"{entry.name:{width}}  {len(verdicts):7}  {solved:6}"
                 f"  {len(entry.claimed):20}  {len(entry.revealed):15}"
@@ -87,7 +87,7 @@ def _opened(path: Path) -> TextIO:
         raise OptionError(f"{why}; copy the learners' folders into a folder of yours") from None
 
 
-def _judged(learners: list[Learner]) -> Iterator[tuple[Learner, dict[str, Verdict]]]:
+def _judged(learners: list[Learner]) -> Iterator[tuple[Learner, dict[str, Judgement]]]:
     """Yields each learner with a verdict on each puzzle, as soon as all of these are known."""
     pool = ThreadPoolExecutor(_PROCESSES)
     try:
@@ -99,10 +99,10 @@ def _judged(learners: list[Learner]) -> Iterator[tuple[Learner, dict[str, Verdic
         pool.shutdown(cancel_futures=True)
 
 
-def _rows(entry: Learner, verdicts: dict[str, Verdict]) -> Iterator[list[object]]:
-    for id, (solved, sentence) in verdicts.items():
-        marks = map(int, (solved, id in entry.revealed, id in entry.claimed))
-        yield [entry.name, id, *marks, _inert(sentence)]
+def _rows(entry: Learner, verdicts: dict[str, Judgement]) -> Iterator[list[object]]:
+    for id, verdict in verdicts.items():
+        marks = map(int, (verdict.solved, id in entry.revealed, id in entry.claimed))
+        yield [entry.name, id, *marks, _inert(verdict.sentence)]
     for why in entry.unreadable:
         yield [entry.name, "", 0, 0, 0, why]
 
@@ -152,13 +152,11 @@ def answers_in(path: Path) -> Iterator[GivenAnswer]:
         first, _, code = source.partition("\n")
         magic, _, id = map(str.strip, first.partition(" "))
         if magic == "%%puzzle" and id in modules() and code.strip() != puzzle(id).starter.strip():
-            yield GivenAnswer(id, code, tuple(codes[:number]), str(path.parent.resolve()))
+            yield GivenAnswer(id, source, tuple(codes[:number]), str(path.parent.resolve()))
 
 
-def best_verdict(answers: list[GivenAnswer]) -> Verdict:
+def best_verdict(answers: list[GivenAnswer]) -> Judgement:
     """Judges the answers of a learner's to one puzzle; the last, or else any that is solved."""
-    verdict = judge_in_process(answers[-1])
-    for answer in reversed(answers[:-1]):
-        if not verdict[0] and (other := judge_in_process(answer))[0]:
-            return other
-    return verdict
+    with closing(judge_apart(reversed(answers))) as verdicts:
+        last = next(verdicts)
+        return last if last.solved else next((v for v in verdicts if v.solved), last)

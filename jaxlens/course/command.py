@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import json
-import sys
 from pathlib import Path
 
 from jaxlens.course.library import modules, puzzle, puzzles
@@ -27,6 +26,8 @@ def main(argv: list[str]) -> int:
     for name, what in (("solved", "the course with solutions"), ("blank", "the course to solve")):
         building = verbs.add_parser(name, help=f"build {what}; keeps files that are there")
         building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
+    mine = verbs.add_parser("mine", help="judge every part of your own JAX that is written")
+    mine.add_argument("folder", nargs="?", type=Path, default=Path())
     report = verbs.add_parser(
         "report",
         help="a table of a class's progress, answers run anew",
@@ -35,7 +36,6 @@ def main(argv: list[str]) -> int:
         "but the copies.",
     )
     report.add_argument("folder", type=Path, metavar="DIR")
-    verbs.add_parser("judge")  # one answer, as JSON on standard input: for `report`
     return run(course.parse_args(argv))
 
 
@@ -47,16 +47,13 @@ def run(options: argparse.Namespace) -> int:
         return tried([puzzle(id) for id in options.ids or modules()])
     if options.verb == "try":
         return tried([from_file(options.file)])
+    if options.verb == "mine":
+        return mine(options.folder)
     if options.verb == "report":
         from jaxlens.course.class_report import report
 
         for line in report(options.folder):
             print(line, flush=True)
-        return 0
-    if options.verb == "judge":
-        from jaxlens.course.judge_process import judge_given
-
-        judge_given(sys.stdin.read())
         return 0
     from jaxlens.course.build import build
 
@@ -108,6 +105,28 @@ def _entry(lesson: Lesson) -> dict[str, object]:
     }
 
 
+def mine(folder: Path) -> int:
+    """Judges the learner's own JAX, part by part; returns 1 where one is not right."""
+    from jaxlens.course import own
+    from jaxlens.course.judge_process import GivenAnswer, judge_apart
+
+    texts = own.sections(folder / own.FILE)
+    parts = [entry for entry in own.track() if entry.id in texts]
+    if not parts:
+        raise OptionError(f"{folder} has no {own.FILE}; puzzle 2.1 begins it")
+    where = str(folder.resolve())
+    answers = (GivenAnswer(entry.id, texts[entry.id], (), where) for entry in parts)
+    wrong = 0
+    for entry, verdict in zip(parts, judge_apart(answers), strict=True):
+        wrong += not verdict.solved
+        told = entry.saves if verdict.solved else verdict.sentence
+        print(f"{'ok ' if verdict.solved else 'BAD'} {entry.id:5} {told}", flush=True)
+    lines = sum(len(texts[entry.id].splitlines()) for entry in parts)
+    done = f"{len(parts)} of {len(own.track())} parts in {lines} lines"
+    print(f"{own.FILE}: {done}, {wrong} of them wrong")
+    return int(wrong > 0)
+
+
 def tried(chosen: list[Puzzle]) -> int:
     """Tries puzzles and prints a line for each answer; returns 1 where one is not as it must be."""
     from jaxlens.course.trial import set_devices, trials
@@ -118,7 +137,7 @@ def tried(chosen: list[Puzzle]) -> int:
         for trial in trials(entry):
             mark = "ok " if trial.as_expected else "BAD"
             wrong += not trial.as_expected
-            print(f"{mark} {trial.id:5} {trial.kind:9} {trial.seconds:5.1f} s  {trial.sentence}")
+            print(f"{mark} {trial.id:5} {trial.kind:10} {trial.seconds:5.1f} s  {trial.sentence}")
     print(f"{len(chosen)} puzzles, {wrong} answers not as they must be")
     return int(wrong > 0)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jaxlens.ir.spans import describe
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # of a function's repr: another in every run
+_FRAMES = 6  # lines of a text at each end of a recursion
 _LONG = 160  # characters of a message in a sentence
 
 # JAX's messages for these begin with the method that Python or NumPy called on a tracer.
@@ -57,4 +58,6 @@ def user_error(error: BaseException) -> UserError:
     place = f" in line {frames[-1][0]}, `{frames[-1][2]}`" if frames and frames[-1][2] else ""
     sentence = f"{kind}{place}: {first}" if first else f"{kind}{place}"
     lines = [f"line {number}, in {name}\n    {text}" for number, name, text in frames]
+    if len(lines) > 2 * _FRAMES:
+        lines[_FRAMES:-_FRAMES] = [f"... {len(lines) - 2 * _FRAMES:,} more"]
     return UserError(sentence, "\n".join([*lines, f"{kind}: {message}"]), bool(frames))

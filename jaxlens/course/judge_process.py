@@ -1,26 +1,29 @@
-"""Judges one answer of a learner's in a process of its own: what `jaxlens course judge` runs.
+"""Judges answers in a process of their own, so that none of them can hang or end this one.
 
-The verdict comes back by a file whose name the answer is not given, since its output is its own.
+A kernel has one such process: it is started with the first answer and ends after minutes without
+another. It answers two requests for each answer: the judgement first, then the evidence for it,
+each within the puzzle's limits. `judging.py` is what runs in it.
 """
 
-import ast
-import json
 import os
-import subprocess
+import pickle
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from jaxlens.course.library import puzzle
-from jaxlens.course.puzzle import Puzzle
-from jaxlens.interrupts import temporary_folder
-from jaxlens.reading import read_json
+import jax
 
-_SECONDS = 120.0  # for each answer, with the start of its process, which is seconds itself
+from jaxlens import progress
+from jaxlens.course.check import unsolved
+from jaxlens.course.library import puzzle
+from jaxlens.course.limits import Limit, LimitError, used
+from jaxlens.course.namespace import names_of_lessons, needed
+from jaxlens.stages.child.child import Child, child_environment
+
+_COMMAND = (sys.executable, "-m", "jaxlens.course.judging")
+_START = 120.0  # seconds that the process may take to import JAX
+_KEPT = 350_000_000  # bytes of a process that waits for another answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,90 +32,164 @@ class GivenAnswer:
 
     Attributes:
         id: The puzzle.
-        code: The source under `%%puzzle`.
+        code: The cell.
         earlier: The sources of the code cells above it, in order.
         folder: Where the notebook is, with the learner's own JAX.
+        values: What is known of the names that it needs of these cells, pickled.
+        number: The number of its cell; 0 where it was not run.
     """
 
     id: str
     code: str
     earlier: tuple[str, ...]
     folder: str
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    number: int = 0
 
 
-def judge_in_process(answer: GivenAnswer) -> tuple[bool, str]:
-    """Judges an answer in a new process; returns whether it is solved, and the sentence."""
-    with temporary_folder() as folder:
-        verdict = folder / "verdict"
-        given = json.dumps({"verdict": str(verdict), **asdict(answer)})
-        command = [sys.executable, "-m", "jaxlens", "course", "judge"]
-        why = "the process that judged it ended early"
-        try:
-            subprocess.run(
-                command,
-                input=given,
-                text=True,
-                timeout=_SECONDS,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            why = f"stopped after {_SECONDS:g} s"
-        # Read also when it was stopped: a thread of the answer's may outlive its judgement.
-        with suppress(OSError, ValueError):
-            solved, sentence = read_json(verdict)
-            return bool(solved), str(sentence)
-        return False, why
+@dataclass(frozen=True, slots=True, repr=False)
+class Judgement:
+    """What the process says of an answer: `str(verdict)` is its text, a notebook shows its HTML.
+
+    Attributes:
+        solved: Whether every required fact holds.
+        sentence: The judgement in one sentence.
+        html: A fragment of HTML, with the evidence.
+        brief: The text form.
+        whole: The text with all that `brief` leaves out.
+        printed: What the check printed as it called the answer's functions.
+        ends: Whether the cell ended by itself as it ran, so that it can be run elsewhere.
+    """
+
+    solved: bool
+    sentence: str
+    html: str
+    brief: str
+    whole: str
+    printed: str = ""
+    ends: bool = False
+
+    def text(self, *, full: bool = False) -> str:
+        """Returns the verdict as text; `full` as in `View.text`."""
+        return self.whole if full else self.brief
+
+    def __str__(self) -> str:
+        return self.brief
+
+    def __repr__(self) -> str:
+        return self.brief
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": self.brief, "text/html": self.html}
 
 
-def judge_given(text: str) -> None:
-    """Judges the answer that `judge_in_process` describes, and writes the verdict."""
-    from jaxlens.course.trial import run_answer, set_devices
-
-    given = json.loads(text)
-    verdict = given.pop("verdict")
-    answer = GivenAnswer(**given)
-    entry = puzzle(answer.id)
-    set_devices()
-    os.chdir(answer.folder)  # as in the lesson, whose cells may read files beside it
-    run = partial(run_answer, entry, answer.code, answer.folder)
-    solved, sentence, error = _attempt(entry, run)
-    if isinstance(error, NameError | SyntaxError):  # a name of another cell, or a magic
-        solved, sentence, _ = _attempt(entry, partial(_run_in_notebook, entry, answer))
-    Path(verdict).write_text(json.dumps([solved, sentence]), "utf-8")
+_judge: Child | None = None
 
 
-def _attempt(
-    entry: Puzzle, run: Callable[[], dict[str, Any]]
-) -> tuple[bool, str, BaseException | None]:
-    from jaxlens.course.check import judge
-    from jaxlens.course.errors import user_error
+def judge_cell(
+    id: str, code: str, earlier: Sequence[str], names: Mapping[str, Any], number: int
+) -> Judgement:
+    """Judges a cell of this kernel's notebook.
 
+    Args:
+        id: The puzzle.
+        code: The source under `%%puzzle`.
+        earlier: The sources of the cells that were run before it.
+        names: The notebook's names.
+        number: The number of the cell.
+    """
+    global _judge
+    values = _values(code, earlier, names)
+    cell = f"%%puzzle {id}\n{code}"
+    answer = GivenAnswer(id, cell, tuple(earlier), os.getcwd(), values, number)
     try:
-        outcome = judge(entry, run())
-    except Exception as error:
-        return False, user_error(error).sentence, error
-    return outcome.solved, outcome.sentence, outcome.error
+        if _judge is None or _judge.code is not None:
+            forget()
+            _judge = _started()
+        with progress.step(f"judging puzzle {id} in another process"):
+            verdict = _verdict(_judge, answer)
+            if verdict.ends:
+                verdict = _with_evidence(_judge, answer, verdict)
+    except BaseException:  # an interrupt, which the process does not hear
+        forget()
+        raise
+    if _judge.code is not None or used(_judge.pid)[0] > _KEPT:
+        forget()
+    return verdict
 
 
-def _run_in_notebook(entry: Puzzle, answer: GivenAnswer) -> dict[str, Any]:
-    """Runs an answer by IPython after the cells above it, and returns what it defines."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
+def forget() -> None:
+    """Ends the process of this kernel."""
+    global _judge
+    child, _judge = _judge, None
+    if child is not None:
+        child.end()
 
-    from jaxlens.course import own
-    from jaxlens.course.namespace import bound, run_source
 
-    config = Config()
-    config.HistoryManager.enabled = False  # its file is the caller's
-    shell = InteractiveShell.instance(config=config)
-    shell.push(run_source("", "<imports>"))
-    for cell in answer.earlier:
-        # Nothing is looked at here, so `%%compile` and `%%puzzle` are only the code below them.
-        shell.run_cell(cell.partition("\n")[2] if cell.startswith("%%") else cell)
-    before = own.names_before(entry, answer.folder)
-    code = shell.transform_cell(answer.code)
-    names = run_source(code, f"<cell {entry.id}>", shell.user_ns | before)
-    given = before.keys() | bound(ast.parse(code).body)
-    return {name: names[name] for name in given if name in names}
+def judge_apart(answers: Iterable[GivenAnswer]) -> Generator[Judgement]:
+    """Judges answers one after another in a process of their own, without evidence."""
+    child = _started()
+    try:
+        for answer in answers:
+            if child.code is not None:
+                child = _started()
+            yield _verdict(child, answer)
+    finally:
+        child.end()
+
+
+def _values(code: str, cells: Sequence[str], names: Mapping[str, Any]) -> dict[str, bytes]:
+    """Pickles what an answer needs of a notebook's names and can have by value.
+
+    Functions and classes of the notebook travel as source, in `GivenAnswer.earlier`.
+    """
+    values, common = dict[str, bytes](), names_of_lessons()
+
+    def is_known(name: str) -> bool:
+        if name in names and name not in common:
+            data = _by_value(names[name])
+            if data:
+                values[name] = data
+        return name in values or name in common
+
+    for _ in needed(code, cells, is_known):
+        pass
+    return values
+
+
+def _by_value(value: Any) -> bytes:
+    try:
+        data = pickle.dumps(value)
+    except Exception:  # of the user's classes too
+        return b""
+    return b"" if b"__main__" in data else data
+
+
+def _started() -> Child:
+    settings: Any = jax.config
+    return Child(_COMMAND, child_environment(settings.jax_platforms or "", absent=False))
+
+
+def _verdict(child: Child, answer: GivenAnswer) -> Judgement:
+    entry = puzzle(answer.id)
+    try:
+        child.ask({}, _START)
+        return Judgement(**child.ask({"answer": answer}, watch=Limit(child.pid, entry.seconds)))
+    except LimitError as error:
+        why: str = str(error)
+    except TimeoutError:
+        why = f"the process that judges it took more than {_START:g} s to start"
+    except ChildProcessError as ending:
+        why = f"it ended the process that judged it {ending}"
+    child.end()
+    outcome = unsolved(entry, why)
+    return Judgement(False, outcome.sentence, outcome.html(), str(outcome), str(outcome))
+
+
+def _with_evidence(child: Child, answer: GivenAnswer, verdict: Judgement) -> Judgement:
+    try:
+        limit = Limit(child.pid, puzzle(answer.id).seconds)
+        return Judgement(**child.ask({"evidence": True}, watch=limit))
+    except (LimitError, ChildProcessError):
+        child.end()
+        return verdict

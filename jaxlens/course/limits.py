@@ -1,99 +1,95 @@
-"""Limits on the time and memory of a check, which runs code that a learner has just written."""
+"""Limits on the time, memory and output of an answer, which a learner has just written.
 
-import _thread
-import signal
-import sys
-import threading
+Time and memory are those of the process that judges it, and are looked at from outside: XLA looks
+for no interrupts, and a limit of its address space is one that it does not work with.
+"""
+
+import io
+import os
+import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 from jaxlens.errors import LensError
-from jaxlens.interrupts import deferred
 
+MEMORY = 1_500_000_000  # bytes that an answer may take
+_PRINTED = 4_000  # characters
 _TICK = 0.05  # seconds between two looks
-_STUCK = (
-    "The answer was interrupted as {}, but it still runs within XLA, which does not look for "
-    "interrupts: is there a while_loop without end? Restart the kernel."
-)
-_PATIENCE = 3.0  # seconds that a call into XLA has to end after the interrupt
-_BUSY = 4  # times the limit, for a process that waits for others
+_BUSY = 2.5  # more seconds for a process that has no CPU to itself
 
 
 class LimitError(LensError):
-    """A check took too long, or too much memory."""
+    """An answer took too long, or too much memory."""
 
 
-@contextmanager
-def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
-    """Interrupts the block if it takes too long or the process grows too much.
-
-    The interrupt is Python's own, as from the keyboard, so a call into XLA ends first; if it does
-    not end soon, a line on stderr says that only a new kernel helps. The limit works on the main
-    thread only.
+class Limit:
+    """Raises, when it is called, where a process has taken too much since this was made.
 
     Args:
-        seconds: Limit of the block's duration, where the process has a CPU to itself.
-        memory: Limit of the growth of the process's resident memory, in bytes.
-
-    Raises:
-        LimitError: The block was interrupted for one of the two.
+        pid: The process.
+        seconds: Its time, where it has a CPU to itself.
+        memory: The growth of its resident memory, in bytes.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    done, reason = threading.Event(), list[str]()
-    before, start, work = resident(), time.monotonic(), time.process_time()
 
-    def is_late() -> bool:
-        """Whether the time is up; a busy machine has longer, as this process works less."""
-        took = time.monotonic() - start
-        return took > seconds and (time.process_time() - work > seconds or took > _BUSY * seconds)
+    def __init__(self, pid: int, seconds: float, memory: int = MEMORY) -> None:
+        self._pid, self._seconds, self._memory = pid, seconds, memory
+        self._start = self._looked = time.monotonic()
+        self._bytes, self._work = used(pid)
 
-    def watch() -> None:
-        while not done.wait(_TICK):
-            if is_late():
-                reason.append(f"it took more than {seconds:g} s")
-            elif resident() - before > memory:
-                reason.append(f"it took more than {memory / 1e9:.1f} GB of memory")
-            if reason:
-                _thread.interrupt_main()
-                if not done.wait(_PATIENCE):
-                    print(_STUCK.format(reason[0]), file=sys.stderr, flush=True)
-                return
+    def __call__(self) -> None:
+        """Looks, unless the last look was a moment ago.
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        try:
-            if handler is signal.SIG_IGN:  # as in a background job of a shell: none would arrive
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-            watcher.start()
-            yield
-        finally:
-            with deferred():
-                done.set()
-                if watcher.ident is not None:
-                    watcher.join()  # an interrupt that was sent arrives inside the outer block
-            if handler is signal.SIG_IGN:
-                signal.signal(signal.SIGINT, handler)
-    except KeyboardInterrupt:
-        if not reason:
-            raise  # the user's own
-        raise LimitError(
-            f"the answer was stopped as {reason[0]}; is there a loop that grows?"
-        ) from None
+        Raises:
+            LimitError: It took too much.
+        """
+        now = time.monotonic()
+        if now - self._looked < _TICK:
+            return
+        self._looked, took = now, now - self._start
+        size, work = used(self._pid)
+        if size - self._bytes > self._memory:
+            raise LimitError(
+                f"it was stopped as it took more than {self._memory / 1e9:.1f} GB of memory; is an "
+                "array larger than it need be?"
+            )
+        worked = work - self._work if work else took
+        if took > self._seconds + (0.0 if worked > self._seconds else _BUSY):
+            raise LimitError(
+                f"it was stopped as it took more than {self._seconds:g} s; is there a loop without "
+                "end?"
+            )
 
 
-def resident() -> int:
-    """Returns the resident memory of this process in bytes; its peak where only that is known."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    table = Path("/proc/self/statm")
-    if table.exists():
-        return int(table.read_text().split()[1]) * resource.getpagesize()
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+def used(pid: int) -> tuple[int, float]:
+    """Returns a process's resident memory in bytes, and its CPU seconds; 0 for what is unknown."""
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists():
+            fields = stat.read_text().rpartition(")")[2].split()
+            pages, ticks = int(fields[21]), int(fields[11]) + int(fields[12])
+            return pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK")
+        command = ["ps", "-o", "rss=", "-p", str(pid)]
+        return int(subprocess.run(command, capture_output=True, timeout=1).stdout) * 1024, 0.0
+    return 0, 0.0
+
+
+class Beginning(io.TextIOBase):
+    """Passes on the beginning of what is printed.
+
+    Args:
+        to: Where it goes.
+    """
+
+    def __init__(self, to: TextIO) -> None:
+        self._to, self._left = to, _PRINTED
+
+    def write(self, text: str) -> int:
+        """Passes on what there is room for, and says once that there is more."""
+        if self._left >= 0:
+            self._to.write(text[: self._left])
+            self._left -= len(text)
+            if self._left < 0:
+                self._to.write(f"\n... only the first {_PRINTED:,} characters are shown\n")
+        return len(text)

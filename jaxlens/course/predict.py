@@ -3,7 +3,9 @@
 A prediction is data and one function, like a puzzle. Its program is run in a namespace of its own.
 """
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -17,6 +19,13 @@ from jaxlens.render.document import Block, Code, Document, Fold
 from jaxlens.views.view import View
 
 Names = dict[str, Any]
+_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_NUMBERS = {word: str(n) for n, word in enumerate(_WORDS)}
+_NUMBERS |= {"none": "0", "no": "0", "once": "1", "twice": "2"}
+_FIGURE = r"\(*-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\)*"
+_FIGURES = re.compile(rf"(?P<sum>{_FIGURE}(?: *[-+*/] *{_FIGURE})*) *(?P<unit>[a-z%][a-z %/]*)?")
+_NEAR = 0.1  # relative difference
+_PREFIX = re.compile("([kmg])(i?)(?:b|flop)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ class Reply(View):
     @property
     def right(self) -> bool | None:
         """Whether the answer is right; None without an answer."""
-        return _right(self.prediction, self.truth.value, self.answer) if self.answer else None
+        return _right(self.prediction, self.truth, self.answer) if self.answer else None
 
 
 def predictions() -> dict[str, Prediction]:
@@ -116,29 +125,71 @@ def predict(id: str, answer: object = "") -> Reply:
     prediction = entries[id]
     text = "" if answer in ("", ..., None) else str(answer).strip().strip("\"'")
     if text:
-        _check(prediction, text)
+        understood(prediction, text)
         progress_file.record("predicted", id)
     reply = Reply(None, lambda: _document(reply), prediction, text)
     return reply
 
 
-def _check(prediction: Prediction, text: str) -> None:
+def understood(prediction: Prediction, text: str) -> str | tuple[float, str]:
+    """Returns what an answer means: one of the choices, or a number with its unit.
+
+    A choice may be cut short while it is clear. A number may be a word or a sum, and the unit left
+    out.
+
+    Raises:
+        OptionError: It means neither.
+    """
     if prediction.choices:
-        if text.casefold() not in map(str.casefold, prediction.choices):
-            choices = ", ".join(prediction.choices)
-            raise OptionError(f"prediction {prediction.id} takes one of {choices}; got {text!r}")
-        return
-    try:
-        float(text.replace(",", "").replace("_", ""))
-    except ValueError:
-        raise OptionError(f"prediction {prediction.id} takes a number; got {text!r}") from None
+        for means in (_same, _begins, _holds):
+            meant = [choice for choice in prediction.choices if means(choice, text)]
+            if len(meant) == 1:
+                return meant[0]
+        choices = ", ".join(f"`{choice}`" for choice in prediction.choices)
+        raise OptionError(f"prediction {prediction.id} takes one of {choices}; got {text!r}")
+    match = _FIGURES.fullmatch(re.sub("[,_]", "", _figures(text)))
+    with suppress(SyntaxError, ArithmeticError):
+        if match is not None:  # figures, + - * / and brackets, but no power
+            found = eval(compile(match["sum"].strip(), "<answer>", "eval"), {"__builtins__": {}})
+            return float(found), match["unit"] or ""
+    raise OptionError(f"prediction {prediction.id} takes a number, such as 12; got {text!r}")
 
 
-def _right(prediction: Prediction, value: float | str, text: str) -> bool:
-    if isinstance(value, str):
-        return text.casefold() == value.casefold()
-    number = float(text.replace(",", "").replace("_", ""))
-    return abs(number - value) <= prediction.tolerance * abs(value)
+def _words(text: str) -> list[str]:
+    """Returns an answer in small letters, without articles."""
+    return [w for w in text.casefold().split() if w not in ("a", "an", "the", "about")]
+
+
+def _figures(text: str) -> str:
+    """Returns an answer with its numbers in figures."""
+    return " ".join(_NUMBERS.get(word, word) for word in _words(text))
+
+
+def _same(choice: str, text: str) -> bool:
+    return _figures(choice) == _figures(text)
+
+
+def _begins(choice: str, text: str) -> bool:
+    return " ".join(_words(choice)).startswith(" ".join(_words(text)) or " ")
+
+
+def _holds(choice: str, text: str) -> bool:
+    return bool(_words(text)) and set(_words(text)) <= set(_words(choice))
+
+
+def _right(prediction: Prediction, truth: Truth, text: str, within: float = 0.0) -> bool:
+    meant, value = understood(prediction, text), truth.value
+    if isinstance(value, str) or isinstance(meant, str):
+        return meant == value
+    number, unit = meant
+    number *= _scale(unit or truth.unit) / _scale(truth.unit)
+    return abs(number - value) <= max(prediction.tolerance, within) * abs(value)
+
+
+def _scale(unit: str) -> int:
+    """Returns what the prefix of a unit stands for: 1,000,000 for "MB"."""
+    match = _PREFIX.match(unit.casefold())
+    return (1024 if match[2] else 1000) ** "_kmg".index(match[1]) if match else 1
 
 
 def _document(reply: Reply) -> Document:
@@ -154,11 +205,18 @@ def _document(reply: Reply) -> Document:
     if not answer:
         choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""
         heading = f"Predict: {prediction.question}{choices}"
-        how = f"Write your answer into the line below %%predict {prediction.id}."
-        folded = Fold(f"The answer is {truth}. {prediction.why}", proof)
+        how = f"Write your answer in place of the dots, or: %predict {prediction.id} your answer"
         program = replace(program, note=how)
-        return Document("predict", heading, (program, Fold("Answer", (folded,))), web)
-    verdict = "Right" if reply.right else "Not quite"
+        told = f"is {truth}. {prediction.why}"
+        folds = [
+            Fold(
+                choice, (Fold(f"Right: it {told}" if choice == truth else f"No: it {told}", proof),)
+            )
+            for choice in prediction.choices
+        ] or [Fold("Answer", (Fold(f"The answer {told}", proof),))]
+        return Document("predict", heading, (program, *folds), web)
+    near = _right(prediction, reply.truth, answer, within=_NEAR)
+    verdict = "Right" if reply.right else "Near" if near else "Not quite"
     heading = f"{verdict}: you said {answer}, it is {truth}. {prediction.why}"
     return Document("predict", heading, (program, *proof), web)
 

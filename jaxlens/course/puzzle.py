@@ -65,6 +65,8 @@ class Puzzle:
         hints: Three, each more specific: what to look at, where, the idea.
         check: Takes the names that an answer defines and yields facts.
         wrong: Likely wrong answers.
+        cheats: Answers that an example takes for right: a constant, what was kept from a call
+            before, the wanted program beside one that computes something else.
         after: A sentence or two shown with the solved puzzle: why it holds.
         backends: Platforms that the puzzle can be judged on; empty for all.
         saves: The name under which the answer joins the learner's own JAX (`course/own.py`); ""
@@ -80,6 +82,7 @@ class Puzzle:
     hints: tuple[str, str, str]
     check: Callable[..., Iterator[Fact]]
     wrong: tuple[WrongAnswer, ...] = ()
+    cheats: tuple[WrongAnswer, ...] = ()
     after: str = ""
     backends: tuple[str, ...] = ()
     saves: str = ""
@@ -193,6 +196,16 @@ def close(
         return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint, evidence)
     same = bool(np.allclose(array, right, rtol=rtol, atol=rtol, equal_nan=True))
     return Fact(name, words(right), words(array), same, hint, evidence)
+
+
+def as_program(f: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function as one program: what it does where it is given arrays counts for nothing.
+
+    A check that takes facts of the program must take the values of it too.
+    """
+    import jax
+
+    return jax.jit(lambda *xs: f(*xs))(*args)  # a new function: nothing is remembered
 
 
 def traced(f: Callable[..., Any], *args: Any) -> Fact:

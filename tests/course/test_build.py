@@ -23,7 +23,11 @@ def test_a_blank_lesson_holds_starters(tmp_path):
     texts = cells(path)
     assert texts[0].startswith("# 7. When it compiles")
     assert f"%%puzzle 7.1\n{puzzle('7.1').starter.strip()}" in texts
-    assert "%%predict 7.a\n..." in texts
+    place = texts.index("%%predict 7.a\n...")
+    assert texts[place - 1].startswith(
+        "**Prediction 7.a.** How often is `f` compiled?\n\n```python\n"
+    )
+    assert texts[texts.index("%%predict 7.b\n...") - 1].endswith("One of: `served`, `compiled`.")
 
 
 def test_a_solved_lesson_holds_solutions_and_truths(tmp_path):

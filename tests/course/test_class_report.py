@@ -8,6 +8,7 @@ import pytest
 from jaxlens.cli import main
 from jaxlens.course import class_report
 from jaxlens.course.class_report import CSV
+from jaxlens.course.judge_process import Judgement
 from jaxlens.course.library import puzzle
 
 pytestmark = pytest.mark.backend
@@ -85,7 +86,8 @@ def test_an_answer_does_not_speak_for_itself(tmp_path):
 def test_what_a_learner_wrote_is_text_to_a_terminal_and_a_spreadsheet(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(class_report, "judge_in_process", lambda _: (False, "=1+1: \x1b[31mred"))
+    verdict = Judgement(False, "=1+1: \x1b[31mred", "", "", "")
+    monkeypatch.setattr(class_report, "judge_apart", lambda _: (v for v in [verdict]))
     for name in ("=1+1", "J\u00fcrgen <b>", "two\nlines"):
         notebook(tmp_path / name / "07.ipynb", f"%%puzzle 7.3\n{ONE}")
     assert main(["course", "report", str(tmp_path)]) == 0
@@ -117,13 +119,14 @@ def test_a_file_that_is_no_notebook_is_named(tmp_path, capsys, text):
 def test_a_line_comes_as_soon_as_a_learner_is_judged(tmp_path, monkeypatch):
     judged = []
 
-    def judge(answer):
+    def judge(answers):
+        [answer] = answers
         judged.append(answer.folder)
         if answer.folder.endswith("eve"):
             raise RuntimeError("the teacher ends it here")
-        return True, "solved"
+        yield Judgement(True, "solved", "", "", "")
 
-    monkeypatch.setattr(class_report, "judge_in_process", judge)
+    monkeypatch.setattr(class_report, "judge_apart", judge)
     for name in ("ada", "eve"):
         notebook(tmp_path / name / "07.ipynb", f"%%puzzle 7.3\n{ONE}")
     lines = class_report.report(tmp_path)
@@ -134,7 +137,7 @@ def test_a_line_comes_as_soon_as_a_learner_is_judged(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_all_judging(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(class_report, "judge_in_process", None)
+    monkeypatch.setattr(class_report, "judge_apart", None)
     notebook(tmp_path / "ada" / "07.ipynb", f"%%puzzle 7.3\n{ONE}")
     (tmp_path / CSV).mkdir()
     assert main(["course", "report", str(tmp_path)]) == 2

@@ -6,7 +6,7 @@ import jax
 import pytest
 
 import jaxlens
-from jaxlens.course.predict import predictions
+from jaxlens.course.predict import Prediction, Reply, Truth, predictions
 from jaxlens.errors import OptionError
 
 pytestmark = pytest.mark.backend
@@ -35,6 +35,15 @@ def test_without_an_answer_the_text_shows_the_question_only():
     assert "The answer is" not in text
 
 
+def test_the_choices_are_there_to_click():
+    reply = jaxlens.course.predict("2.a")
+    assert "Right:" not in str(reply)
+    assert "<summary>nothing</summary>" in reply.html()
+    full = reply.text(full=True)
+    assert full.count("No: it is a tracer.") == 2
+    assert full.count("Right: it is a tracer.") == 1
+
+
 def test_an_answer_stands_beside_the_truth():
     reply = jaxlens.course.predict("7.a", 4)
     assert reply.right
@@ -43,10 +52,55 @@ def test_an_answer_stands_beside_the_truth():
 
 
 def test_what_is_no_answer_is_refused():
-    with pytest.raises(OptionError, match="takes a number"):
-        jaxlens.course.predict("7.a", "many")
+    for text in ("many", "9**9**9", "1/0", "1 2", "__import__('os')"):
+        with pytest.raises(OptionError, match="takes a number"):
+            jaxlens.course.predict("7.a", text)
+    with pytest.raises(OptionError, match="takes one of `the numbers`, `a tracer`, `nothing`; got"):
+        jaxlens.course.predict("2.a", "n")
     with pytest.raises(OptionError, match="no prediction"):
         jaxlens.course.predict("99.z")
+
+
+@pytest.mark.parametrize(
+    ("id", "answer", "right"),
+    [
+        ("1.a", "two", True),
+        ("1.a", "1+1", True),
+        ("1.a", "2 equations", True),
+        ("1.a", " (1 + 3) / 2", True),
+        ("1.a", "3", False),
+        ("2.a", "tracer", True),
+        ("2.a", "The numbers", False),
+        ("2.a", "noth", False),
+        ("5.d", "bf16", True),
+        ("11.b", "2", True),
+        ("11.b", "100", False),
+        ("13.a", "second", True),
+        ("3.c", "y", True),
+        ("15.b", "none", True),
+        ("11.c", "80 MB", False),
+    ],
+)
+def test_an_answer_may_be_said_in_many_ways(id, answer, right):
+    assert jaxlens.course.predict(id, answer).right == right
+
+
+def test_a_unit_may_have_a_prefix():
+    def of(text, value, unit):
+        made = Prediction("1.z", "?", "", lambda names: Truth(value, None, unit), "Why.")
+        return Reply(None, lambda: None, made, text).right
+
+    assert of("16 kB", 16000, "B")
+    assert of("16 KiB", 16384, "B")
+    assert of("16000", 16000, "B")
+    assert of("80 MB", 80, "MB")
+    assert of("80", 80, "MB")
+    assert of("80000 kB", 80, "MB")
+    assert not of("80 kB", 80, "MB")
+
+
+def test_an_answer_that_is_near_is_told():
+    assert str(jaxlens.course.predict("11.c", "401")).startswith("Near")
 
 
 def test_arrays_of_a_program_do_not_wait_for_the_garbage_collector():

@@ -30,7 +30,10 @@ def test_answers_are_judged_as_they_must_be(checked, lesson):
         judged = [line for line in lines if line[1:2] == [puzzle.id]]
         kinds = [line[2].partition("  ")[0] for line in judged]
         wrong = [f"wrong {number}" for number, _ in enumerate(puzzle.wrong, 1)]
-        assert kinds == ["starter", *wrong, "solution"], checked.stderr[-2000:]
+        cheats = [f"cheat {number}" for number, _ in enumerate(puzzle.cheats, 1)]
+        made = [] if puzzle.saves else ["two faces", "remembered"]
+        wanted = ["starter", *wrong, *cheats, "solution", *made]
+        assert kinds == wanted, checked.stderr[-2000:]
         assert [line for line in judged if line[0] != "ok"] == []
 
 

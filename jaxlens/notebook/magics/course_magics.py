@@ -1,13 +1,23 @@
 """`%%puzzle`, `%hint`, `%reveal`, `%%predict` and `%glossary`: the course in a notebook."""
 
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    line_magic,
+    magics_class,
+    no_var_expand,
+)
 
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.tracebacks import of_the_user
 
 if TYPE_CHECKING:
+    from jaxlens.course.judge_process import Judgement
     from jaxlens.views.view import View  # not imported by %load_ext
 
 
@@ -17,12 +27,14 @@ class CourseMagics(Magics):
 
     @cell_magic
     @no_var_expand
-    def puzzle(self, line: str, cell: str) -> "View":
+    def puzzle(self, line: str, cell: str) -> "Judgement":
         """Judge this cell as the answer to a puzzle of the course.
 
-        The cell runs once, in your namespace. Then jaxlens asks JAX and XLA about what it
-        defined, and says whether the puzzle is solved, and what it looked up. A puzzle of
-        your own JAX begins with the names that `my_jax.py` defines so far, and is added to it.
+        The cell runs in another process, with what it needs of your names. There jaxlens asks
+        JAX and XLA about what it defined, and says whether the puzzle is solved, and what it
+        looked up. What takes too long, or too much memory, is stopped. Otherwise the cell then runs
+        here, in your namespace. A puzzle of your own JAX begins with the names that `my_jax.py`
+        defines so far, and is added to it.
 
             %%puzzle 7.1
             def epochs(data, w): ...
@@ -31,33 +43,45 @@ class CourseMagics(Magics):
         A solution:   %reveal 7.1      (the puzzle then counts no more for your score)
         In Python:    jaxlens.course.check("7.1", {"epochs": epochs})
         """
-        from jaxlens import course
-        from jaxlens.course import own
+        from jaxlens.course import own, progress_file
+        from jaxlens.course.judge_process import judge_cell
         from jaxlens.course.library import puzzle
-        from jaxlens.course.namespace import bound
+        from jaxlens.course.limits import Beginning
         from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
 
         id = _one(line, "%%puzzle", "7.1")
         chosen = puzzle(id)
-        names = self.shell.user_ns
-        with of_the_user(self.shell):
-            code = cells.read_cell(self.shell, cell)
+        shell = self.shell
+        with of_the_user(shell):
+            code = cells.read_cell(shell, cell)
+            cells.check(shell, code, code.body)
             before = own.names_before(chosen)
-            names.update(before)
-            try:
-                cells.run(self.shell, code, code.body)
-            except Exception as error:
-                kind = type(error).__name__
-                print(f"Puzzle {id} is not solved. The cell raised {kind} as it ran; %hint {id}")
-                raise
-        given = before.keys() | bound(code.body)
-        outcome = course.check(id, {name: names[name] for name in given if name in names})
-        if outcome.solved and chosen.saves:
+            raw = shell.history_manager.input_hist_raw if shell.history_manager else ()
+            # This cell may be the last of them.
+            above = [text for text in raw if text.partition("\n")[2].strip() != cell.strip()]
+            number = getattr(shell.compile, "_filename_map", {}).get(code.file, 0)
+            names = shell.user_ns
+            verdict = judge_cell(id, cell, above, names, number)
+            print(verdict.printed, end="")
+            if verdict.ends:
+                names.update(before)
+                try:
+                    with redirect_stdout(Beginning(sys.stdout)):
+                        cells.run(shell, code, code.body)
+                except Exception as error:
+                    kind = type(error).__name__
+                    print(
+                        f"Puzzle {id} is not solved. The cell raised {kind} as it ran; %hint {id}"
+                    )
+                    raise
+        if verdict.solved:
+            progress_file.record("solved", id)
+        if verdict.solved and chosen.saves:
             try:
                 own.save(chosen, cell)
             except OSError as error:
                 print(f"{own.FILE} could not be written here ({error.strerror}); copy the cell")
-        return outcome
+        return verdict
 
     @line_magic
     def hint(self, line: str) -> Any:
@@ -83,21 +107,27 @@ class CourseMagics(Magics):
             raise OptionError("%glossary takes a word, as in %glossary thunk; got none")
         return api.glossary(line)
 
-    @cell_magic
+    @line_cell_magic
     @no_var_expand
-    def predict(self, line: str, cell: str) -> "View":
+    def predict(self, line: str, cell: str | None = None) -> "View":
         """Answer a question of the course, then see what the compiler says.
 
             %%predict 1.a
             6
 
-        With `...` in place of the answer the question is shown.
+        In one line:  %predict 1.a 6
+
+        With `...` in place of the answer the question is shown. A number may be a word, a sum, or
+        have a unit behind it; one of several words may be cut short.
         """
         from jaxlens import course
 
-        id = _one(line, "%%predict", "1.a")
-        lines = [text for text in cell.splitlines() if text.strip() and text.strip()[0] != "#"]
-        answer = lines[0].partition("#")[0].strip() if lines else ""
+        id, _, behind = line.partition("#")[0].strip().partition(" ")
+        if cell is not None:
+            id = _one(line, "%%predict", "1.a")
+            texts = [text for text in cell.splitlines() if text.strip() and text.strip()[0] != "#"]
+            behind = texts[0].partition("#")[0] if texts else ""
+        answer = behind.strip()
         return course.predict(id, "" if answer == "..." else answer)
 
 

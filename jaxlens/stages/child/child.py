@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -151,16 +151,27 @@ class Child:
         atexit.register(self.end)
 
     @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """Its exit code; None while it runs."""
         return self._process.poll()
 
-    def ask(self, request: Mapping[str, Any], timeout: float = math.inf) -> dict[str, Any]:
+    def ask(
+        self,
+        request: Mapping[str, Any],
+        timeout: float = math.inf,
+        watch: Callable[[], object] = lambda: None,
+    ) -> dict[str, Any]:
         """Returns the answer to a request.
 
         Args:
             request: Is pickled.
             timeout: Seconds to wait.
+            watch: Called again and again while it waits; what it raises ends the wait.
 
         Raises:
             ChildProcessError: The process ended; says how, and the last error of its log.
@@ -181,6 +192,7 @@ class Child:
                     raise ChildProcessError(f"({status}): {_last(self._log.read())}")
                 if time.monotonic() > until:
                     raise TimeoutError
+                watch()
                 time.sleep(_POLL)
             answer: dict[str, Any] = pickle.loads((folder / "answer").read_bytes())  # the child's
             return answer

@@ -13,11 +13,12 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 import jax.numpy as jnp
@@ -56,22 +57,38 @@ def _caught(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(answer: Answering = _caught) -> None:
-    """Answers the requests in the folders that stdin names, each answer whole or not at all."""
+    """Answers the requests in the folders that stdin names."""
+    for request, reply in requests(sys.stdin):
+        reply(answer(request))
+
+
+def requests(
+    folders: TextIO,
+) -> Iterator[tuple[dict[str, Any], Callable[[dict[str, Any]], None]]]:
+    """Yields each request with the function that answers it, whole or not at all.
+
+    Args:
+        folders: A line with the path of a folder for each request.
+    """
     wait = _UNASKED
     while True:
         idle = threading.Timer(wait, os._exit, (0,))
         idle.daemon = True
         idle.start()
-        line = sys.stdin.readline()
+        line = folders.readline()
         idle.cancel()
         if not line:
             return
         folder = Path(line.rstrip("\n"))
         request = pickle.loads((folder / "request").read_bytes())  # written by the parent
-        part = folder / "answer.part"
-        part.write_bytes(pickle.dumps(answer(request)))
-        part.rename(folder / "answer")  # the parent waits for a whole file
+        yield request, partial(_reply, folder)
         wait = _IDLE
+
+
+def _reply(folder: Path, answer: dict[str, Any]) -> None:
+    part = folder / "answer.part"
+    part.write_bytes(pickle.dumps(answer))
+    part.rename(folder / "answer")  # the parent waits for a whole file
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

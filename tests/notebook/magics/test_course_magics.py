@@ -72,6 +72,9 @@ def test_hints_come_one_by_one_and_then_the_solution(run):
 def test_a_prediction(run):
     assert "How often" in run("%%predict 7.a\n...").out
     assert "Right: you said 4" in run("%%predict 7.a\n4  # I think").out
+    assert "Right: you said four" in run("%predict 7.a four # I think").out
+    assert "How often" in run("%predict 7.a").out
+    assert "Right: you said 2 equations" in run("%predict 1.a 2 equations").out
 
 
 def test_a_magic_without_an_id_says_what_to_write(run):

@@ -78,6 +78,35 @@ def layer(w, b, x):
 """,
             "JAX did not do the work",
         ),
+        WrongAnswer(
+            """\
+@jax.jit
+def layer(w, b, x):
+    shape = jax.ShapeDtypeStruct((4, w.shape[1]), x.dtype)
+    return jax.pure_callback(lambda w, b, x: np.maximum(x @ w + b, 0), shape, w, b, x)
+""",
+            "calls Python back",
+        ),
+        WrongAnswer(
+            """\
+class recompiles:
+    compiles, operations, answer = 1, 0, None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        type(self).compiles = 0
+
+
+jaxlens.recompiles = recompiles
+
+
+def layer(w, b, x):
+    return jax.nn.relu(x @ w + b)
+""",
+            "replaces `jaxlens.recompiles`",
+        ),
     ),
     hints=(
         "Put `%%recompiles` above a cell that calls `layer`: it lists the programs.",

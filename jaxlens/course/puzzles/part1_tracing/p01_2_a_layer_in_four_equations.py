@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    equal,
+)
 
 
 def check(layer: Callable[..., Any]) -> Iterator[Fact]:
@@ -18,7 +27,7 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
     right = np.maximum(x @ w + b, 0)
     arrays = jnp.asarray(w), jnp.asarray(b), jnp.asarray(x)
     hint = "The layer is still the larger of `x @ w + b` and 0, element by element."
-    yield close("layer(w, b, x)", layer(*arrays), right, hint=hint)
+    yield close("layer(w, b, x)", as_program(layer, *arrays), right, hint=hint)
     proof = Proof(jaxlens.jaxpr, (layer, *arrays))
     primitives = jaxlens.receipt(layer, *arrays).primitives
     products = primitives.get("dot_general", 0)

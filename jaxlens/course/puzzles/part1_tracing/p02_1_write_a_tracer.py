@@ -1,15 +1,17 @@
 """Puzzle 2.1, of the learner's own JAX."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import jaxlens
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, edited, equal
+from jaxlens.course.puzzles.own_programs import alike, random_programs
 
 
-def check(trace: Callable[..., Any]) -> Iterator[Fact]:
+def check(trace: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
     functions: dict[str, Callable[[Any], Any]] = {
         "x * 2 + 1": lambda x: x * 2 + 1,
         "2 * x": lambda x: 2 * x,
@@ -24,6 +26,10 @@ def check(trace: Callable[..., Any]) -> Iterator[Fact]:
         recorded = [eqn.op for eqn in program.eqns]
         if not recorded:
             hint = "The list `eqns` is empty: `apply` must append to the one the tracers share."
+        elif recorded[: -len(right)] and recorded[-len(right) :] == right:
+            hint = (
+                "The equations of an earlier trace are there too: each begins with an empty list."
+            )
         yield equal(f"operations of {text}", recorded, right, hint=hint)
         names = [eqn.output for eqn in program.eqns]
         hint = "Each result needs a name of its own, or a later equation cannot say what it reads."
@@ -38,6 +44,25 @@ def check(trace: Callable[..., Any]) -> Iterator[Fact]:
         yield equal(f"names read in {text} are defined", known, True, hint=hint)
     shape = trace(lambda x: x + np.ones(3), (4, 1)).eqns[0].shape
     yield equal("shape of a sum of (4, 1) and (3,)", shape, (4, 3))
+    hint = "Each trace has equations and names of its own, and run in order they give the value."
+    cases = (
+        (program.text, partial(_traced_and_run, trace, apply, program.own), program.jax(0.4, -1.3))
+        for program in random_programs(apply)
+    )
+    yield alike("random programs, traced twice and run", cases, hint)
+
+
+def _traced_and_run(trace: Callable[..., Any], apply: Callable[..., Any], f: Any) -> Any:
+    first, second = (trace(f, (), ()) for _ in range(2))
+    if len(first.eqns) != len(second.eqns):
+        raise ValueError(f"{len(first.eqns)} equations at first, then {len(second.eqns)}")
+    values = dict(zip(second.inputs, (0.4, -1.3), strict=True))
+    for eqn in second.eqns:
+        inputs = [values[x] if isinstance(x, str) else x for x in eqn.inputs]
+        if eqn.output in values:
+            raise ValueError(f"the name {eqn.output} stands for two values")
+        values[eqn.output] = apply(eqn.op, *inputs)
+    return values[second.output]
 
 
 SOLUTION = """\
@@ -179,6 +204,16 @@ What you write here is saved to `my_jax.py` when it is right, and grows from les
             "not the tracer itself",
         ),
         WrongAnswer(edited(SOLUTION, ("    eqns.append(eqn)\n", "")), "must append"),
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                (
+                    "def trace(f, *shapes):\n    eqns = []\n",
+                    "EQNS = []\n\n\ndef trace(f, *shapes):\n    eqns = EQNS\n",
+                ),
+            ),
+            "of an earlier trace are there too",
+        ),
         WrongAnswer(
             edited(
                 SOLUTION,

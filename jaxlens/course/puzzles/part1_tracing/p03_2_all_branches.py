@@ -89,6 +89,17 @@ def limit(x):
 """,
             "Python chose one while JAX traced",
         ),
+        WrongAnswer(
+            """\
+from jax import pure_callback
+
+
+def limit(x):
+    shape = jax.ShapeDtypeStruct((), np.float32)
+    return pure_callback(lambda x: np.float32(min(max(x, 0.0), 1.0)), shape, x)
+""",
+            "calls Python back",
+        ),
     ),
     hints=(
         "The error names a value that Python needed. Is it known before the program runs?",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 _LAYERS = 50
 
@@ -21,7 +21,7 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     for w in ws:
         right = np.sin(right @ w)
     args = jnp.asarray(ws), jnp.ones(4)
-    result = network(*args)
+    result = as_program(network, *args)
     hint = (
         "Each layer takes what the one before returned, multiplies by its own matrix, then takes "
         "the sine."

@@ -7,7 +7,7 @@ from types import CodeType
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, equal
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
@@ -15,6 +15,9 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     loops = sum(_loops(code)) if code is not None else 0
     hint = "There is no loop in its bytecode: nothing in it jumps back."
     yield equal("a loop in its bytecode", bool(loops), True, hint=hint)
+    written = sum(_operations(code)) if code is not None else 0
+    hint = "Twelve operations are written out, so the loop need not do any of them."
+    yield at_most("operations in its bytecode", written, 11, hint=hint)
     receipt = jaxlens.receipt(f, 1.0)
     if set(receipt.primitives) & {"while", "scan"}:
         hint = "That loop is in the program too; a Python loop is unrolled while JAX traces."
@@ -26,10 +29,22 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
 def _loops(code: CodeType) -> Iterator[int]:
     """Yields the backward jumps of a function, and of those inside it."""
-    yield sum("JUMP_BACKWARD" in i.opname for i in dis.get_instructions(code))
+    for part in _parts(code):
+        yield sum("JUMP_BACKWARD" in i.opname for i in dis.get_instructions(part))
+
+
+def _operations(code: CodeType) -> Iterator[int]:
+    """Yields the arithmetic and the calls of a function, and of those inside it."""
+    for part in _parts(code):
+        names = [i.opname for i in dis.get_instructions(part)]
+        yield sum(name.startswith("BINARY_OP") or name == "CALL" for name in names)
+
+
+def _parts(code: CodeType) -> Iterator[CodeType]:
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _loops(constant)
+            yield from _parts(constant)
 
 
 PUZZLE = Puzzle(
@@ -58,6 +73,15 @@ def f(x):
     return x + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1
 """,
             "no loop in its bytecode",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    for _ in range(12):
+        pass
+    return x + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1
+""",
+            "the loop need not do any of them",
         ),
         WrongAnswer(
             """\

@@ -14,16 +14,20 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     parameters = list(inspect.signature(f).parameters)
     hint = "`x` alone decides: what does a tracer know?"
     yield equal("arguments of f", len(parameters), 1, hint=hint)
-    for n in (3, 5):
+    traced = set()
+    for n in (3, 5, 5, 3, 3):  # also after what came before
         x = np.ones(n, np.float32)
-        receipt = jaxlens.receipt(f, x)
+        receipt = jaxlens.receipt(lambda x: f(x), x)  # a new function: f is traced again
         equations = receipt.equations
         if set(receipt.primitives) & {"while", "scan"}:
             hint = "A loop of `lax` is one equation with a body, whatever the length."
+        elif n in traced:
+            hint = "Just now it was another program: what `f` keeps from call to call decides."
         elif n == 5 and equations == 3:
             hint = "It is the same program for both. What does a tracer know that differs?"
         else:
             hint = "Nothing but the shape of `x` differs, and a tracer knows its shape."
+        traced.add(n)
         proof = Proof(jaxlens.jaxpr, (f, x))
         yield equal(f"equations for {n} numbers", equations, n, hint=hint, evidence=proof)
 
@@ -62,6 +66,19 @@ def f(x, n):
     return x
 """,
             "`x` alone decides",
+        ),
+        WrongAnswer(
+            """\
+COUNTS = [3, 5]
+
+
+def f(x):
+    COUNTS.append(COUNTS.pop(0))
+    for _ in range(COUNTS[-1]):
+        x = x + 1
+    return x
+""",
+            "keeps from call to call",
         ),
         WrongAnswer(
             """\

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
 
 _WANTED = {"add": 1, "mul": 2, "sin": 1}
 
@@ -17,7 +17,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     x = jnp.array([0.5, -1.0, 2.0, 3.0])
     right = np.asarray(x) ** 2 + 2 * np.sin(np.asarray(x))
     hint = "Begin at the last line: `e` is `b` plus `d`. What is `b`, and what is `d`?"
-    value = f(x)
+    value = as_program(f, x)
     if isinstance(value, tuple):
         hint = "`in (e,)` only says that there is one result: return `e`, not a tuple."
     yield close("the value", value, right, hint=hint)

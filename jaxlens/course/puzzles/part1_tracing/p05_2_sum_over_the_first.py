@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
 
 
 def check(gram: Callable[..., Any]) -> Iterator[Fact]:
@@ -15,7 +15,7 @@ def check(gram: Callable[..., Any]) -> Iterator[Fact]:
     x = jnp.arange(12.0).reshape(4, 3)
     y = jnp.arange(8.0).reshape(4, 2)
     hint = "Element i, j is the sum over n of `x[n, i] * y[n, j]`."
-    yield close("the value", gram(x, y), np.asarray(x).T @ np.asarray(y), hint=hint)
+    yield close("the value", as_program(gram, x, y), np.asarray(x).T @ np.asarray(y), hint=hint)
     found = dict(sorted(jaxlens.receipt(gram, x, y).primitives.items()))
     if "transpose" in found and "dot_general" in found:
         hint = "Something is transposed on the way. Name the axes, and let the product find them."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 
 def check(score: Callable[..., Any]) -> Iterator[Fact]:
@@ -24,8 +24,8 @@ def check(score: Callable[..., Any]) -> Iterator[Fact]:
         yield Fact("arguments", "score(x, table)", took, False, hint, proof)
         return
     right = np.tanh(np.asarray(x) @ np.asarray(table))
-    found = score(x, table)
-    same = np.array_equal(found, score(x, -table))
+    found = as_program(score, x, table)
+    same = np.array_equal(found, as_program(score, x, -table))
     hint = (
         "It was called with another table, and still read the old one."
         if same

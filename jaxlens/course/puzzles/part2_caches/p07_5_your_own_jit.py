@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzles.own_programs import alike, random_programs, under
 
 
-def check(jit: Callable[..., Any]) -> Iterator[Fact]:
+def check(jit: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
     traced = []
 
     def f(x: Any) -> Any:
@@ -25,6 +26,7 @@ def check(jit: Callable[..., Any]) -> Iterator[Fact]:
     ]
     results = [jitted(x) for x in arrays]
     hints = {
+        1: "All arrays got one program: shape and dtype belong in the key.",
         5: "A value must not be part of the key, and the dict must outlive the call.",
         2: "An int32 array was served the program of a float32 one: dtype belongs in the key.",
     }
@@ -36,6 +38,25 @@ def check(jit: Callable[..., Any]) -> Iterator[Fact]:
             "The dict keeps programs, not results: `evaluate` one with the arguments of this call."
         )
         yield close(f"result for {x.dtype}[{x.size}]", y, x * 2 + 1, hint=hint)
+    times = [jit(lambda x, n=n: x * n) for n in (3, 5)]
+    hint = "Another function got the program of the first: each needs a dict of its own."
+    for n, g in zip((3, 5), times, strict=True):
+        yield close(f"x * {n} at 2, beside another lambda", g(2.0), n * 2.0, hint=hint)
+    row, number = np.ones(3, np.float32), np.float32(4)
+    shapes = []
+
+    def of_two(x: Any, y: Any) -> Any:
+        shapes.append((np.shape(x), np.shape(y)))
+        return x * 2 + y
+
+    both = jit(of_two)
+    hint = "The key needs an entry for each argument, in their order."
+    yield close("x * 2 + y", both(row, number), row * 2 + number, hint=hint)
+    yield close("the same, swapped", both(number, row), number * 2 + row, hint=hint)
+    yield equal("traces of x * 2 + y", len(shapes), 2, hint=hint)
+    hint = "A stored program is run on the arguments of this call, tracers of another jit too."
+    cases = under([("jit",), ("jit", "jit")], random_programs(apply), jit=jit)
+    yield alike("random programs under jit", cases, hint)
 
 
 SOLUTION = """\
@@ -91,6 +112,46 @@ otherwise run the stored program.
         WrongAnswer(
             edited(SOLUTION, ('(np.shape(x), getattr(x, "dtype", type(x)))', "np.shape(x)")),
             "dtype",
+        ),
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                (
+                    """\
+def jit(f):
+    programs = {}
+
+""",
+                    """\
+programs = {}
+
+
+def jit(f):
+""",
+                ),
+            ),
+            "got the program of the first",
+        ),
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                (
+                    """\
+def jit(f):
+    programs = {}
+
+""",
+                    """\
+programs = {}
+
+
+def jit(f):
+""",
+                ),
+                ("        key = tuple(", "        key = f.__name__, *("),
+                ("for x in args)\n        if", "for x in args)\n        if"),
+            ),
+            "got the program of the first",
         ),
         WrongAnswer(
             edited(

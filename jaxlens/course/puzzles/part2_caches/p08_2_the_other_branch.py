@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
 
 _SIZES = count(4)  # every check has a size of its own, which no earlier one compiled for
 
@@ -18,6 +18,10 @@ def check(net: Callable[..., Any]) -> Iterator[Fact]:
         results = [net(x, train=train) for train in (True, False, True)]
     for train, result in zip((True, False), results, strict=False):
         yield close(f"net(x, train={train})", result, np.cos(x) if train else x)
+
+    for train, right in ((True, np.cos(x + 1)), (False, x + 1)):
+        found = as_program(lambda x, train=train: net(x, train=train), x + 1)
+        yield close(f"net(x + 1, train={train}) in a program", found, right)
 
     def serve(x: Any) -> Any:
         return net(x, train=False)

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    equal,
+)
 
 
 def check(batched: Callable[..., Any]) -> Iterator[Fact]:
@@ -14,7 +23,7 @@ def check(batched: Callable[..., Any]) -> Iterator[Fact]:
     w, rows = (random.normal(size=shape).astype(np.float32) for shape in ((3, 2), (6, 3)))
     right = np.tanh(rows @ w).sum(1)
     try:
-        found = batched(w, rows)
+        found = as_program(batched, w, rows)
     except (TypeError, ValueError) as error:  # w was mapped too, or in place of the rows
         if "vmap" not in str(error) and "contracting" not in str(error):
             raise

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    equal,
+)
 
 
 def check(pairs: Callable[..., Any]) -> Iterator[Fact]:
@@ -14,7 +23,7 @@ def check(pairs: Callable[..., Any]) -> Iterator[Fact]:
     people, shops = (random.normal(size=shape).astype(np.float32) for shape in ((3, 2), (4, 2)))
     right = np.sqrt(((people[:, None] - shops[None]) ** 2).sum(-1))
     try:
-        found = pairs(people, shops)
+        found = as_program(pairs, people, shops)
     except ValueError as error:
         if "vmap" not in str(error):
             raise

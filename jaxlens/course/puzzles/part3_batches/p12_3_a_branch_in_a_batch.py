@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
 
 
 def check(batched: Callable[..., Any]) -> Iterator[Fact]:
     rows = np.linspace(-1.0, 2.0, 12, dtype=np.float32).reshape(4, 3)
     for training, right in ((True, np.sin(rows)), (False, np.cos(rows))):
         try:
-            found = batched(rows, np.bool_(training))
+            found = as_program(batched, rows, np.bool_(training))
         except ValueError as error:
             if "vmap" not in str(error):
                 raise

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, as_program, close, equal
 
 
 def check(g: Callable[..., Any]) -> Iterator[Fact]:
@@ -21,7 +21,7 @@ def check(g: Callable[..., Any]) -> Iterator[Fact]:
 
     right = 2 * np.cos(xs) - xs * np.sin(xs)
     try:
-        found = g(xs)
+        found = as_program(g, xs)
     except TypeError as error:
         if "scalar" not in str(error):
             raise

@@ -7,7 +7,16 @@ import jax
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    equal,
+)
 
 
 def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
@@ -20,7 +29,7 @@ def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
         return jnp.tanh(row @ w).sum()
 
     try:
-        found = per_example(loss, w, rows)
+        found = as_program(lambda w, rows: per_example(loss, w, rows), w, rows)
     except TypeError as error:
         if "contracting" in str(error):
             hint = "`in_axes` has an entry for each argument: None for `w`, and 0 for the rows."

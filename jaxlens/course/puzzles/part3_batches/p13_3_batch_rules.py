@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, edited
+from jaxlens.course.puzzles.own_programs import alike, fits, pairs, random_programs, under
 
 
 def check(
@@ -14,6 +15,9 @@ def check(
     grad: Callable[..., Any],
     total: Callable[..., Any],
     relu: Callable[..., Any],
+    apply: Callable[..., Any],
+    jit: Callable[..., Any],
+    jvp: Callable[..., Any],
 ) -> Iterator[Fact]:
     rows = np.arange(15.0).reshape(5, 3)
     scales = np.arange(5.0)
@@ -39,17 +43,18 @@ def check(
     right = jax.vmap(jax.grad(reference), (None, None, 0))(w, b, x)
     mine = lambda: vmap(grad(loss), (None, None, 0))(w, b, x)  # noqa: E731
     yield fits("gradient of each example", mine, right, hint)
-
-
-def fits(name: str, run: Callable[[], Any], wanted: Any, hint: str) -> Fact:
-    try:
-        return close(name, run(), wanted, rtol=1e-3, hint=hint)
-    except ValueError as error:  # shapes that NumPy cannot broadcast
-        return Fact(name, "an array", str(error).partition("\n")[0], False, hint)
+    names = {"jit": jit, "jvp": jvp, "grad": grad, "total": total, "vmap": vmap}
+    hint = "Which inputs have a batch axis is known of each equation, also of a stored program."
+    programs = random_programs(apply)
+    yield alike("random programs under vmap", under([("vmap",)], programs, **names), hint)
+    cases = under(pairs("vmap", "jit", "jvp", "grad"), programs[:2], **names)
+    yield alike("vmap in pairs with the others", cases, hint)
 
 
 SOLUTION = """\
 RUN["reshape"] = np.reshape
+JVP["reshape"] = lambda x, shape, dx, _: reshape(dx, shape)
+BACK["reshape"] = lambda ct, x, shape: (reshape(ct, np.shape(x)), None)
 
 
 def reshape(x, shape):

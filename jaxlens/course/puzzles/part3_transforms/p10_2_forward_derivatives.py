@@ -1,14 +1,20 @@
 """Puzzle 10.2, of the learner's own JAX."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzles.own_programs import alike, fits, pairs, random_programs, under
 
 
-def check(jvp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
+def check(
+    jvp: Callable[..., Any],
+    apply: Callable[..., Any],
+    jit: Callable[..., Any],
+) -> Iterator[Fact]:
     x = np.array([[0.5, -1.5], [2.0, 1.0]])
     y = np.array([[1.0, 3.0], [-2.0, 0.5]])
     dx, dy = np.array([[1.0, 4.0], [2.0, -1.0]]), np.array([[0.5, 1.0], [0.0, 2.0]])
@@ -31,6 +37,32 @@ def check(jvp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
     differences = (f(x + small * dx) - f(x - small * dx)) / (2 * small)
     hint = "Finite differences say otherwise."
     yield close("change of (w @ y) * (w @ y) + w", change, differences, rtol=1e-3, hint=hint)
+    hint = "A tangent is linear: for 1e9 dx it is 1e9 times as large. Differences are not."
+    for op in ("sin", "relu", "exp"):
+        large, once = (
+            jvp(lambda x, op=op: apply(op, x), (x,), (scale * dx,))[1] for scale in (1e9, 1.0)
+        )
+        yield close(f"tangent of {op}(x) for 1e9 dx", large / 1e9, once, rtol=1e-6, hint=hint)
+    hint = (
+        "A rule must work on tracers: `cos(x)` and `step(x)` are operations, `np.cos(x)` and "
+        "`x > 0` need numbers."
+    )
+    for text, f in {
+        "sin(x)": lambda x: apply("sin", x),
+        "relu(x)": lambda x: apply("relu", x),
+        "x * x": lambda x: x * x,
+        "x @ y": lambda x: x @ y,
+    }.items():
+
+        def tangent(x: Any, f: Any = f) -> Any:
+            return jvp(f, (x,), (dx,))[1]
+
+        yield fits(f"tangent of {text}, traced", partial(jit(tangent), x), tangent(x), hint)
+    programs = random_programs(apply)
+    cases = under([("jvp",)], programs, jvp=jvp)
+    yield alike("random programs under jvp", cases, "One rule is off, or it is not used.")
+    cases = under(pairs("jvp", "jit"), programs[:2], jvp=jvp, jit=jit)
+    yield alike("jvp and jit in pairs", cases, hint)
 
 
 SOLUTION = """\
@@ -53,6 +85,8 @@ JVP = {
     "sin": lambda x, dx: dx * cos(x),
     "exp": lambda x, dx: dx * exp(x),
     "relu": lambda x, dx: dx * step(x),
+    "cos": lambda x, dx: dx * (apply("sin", x) * -1.0),
+    "step": lambda x, dx: dx * 0.0,
 }
 
 
@@ -96,6 +130,38 @@ of **the table `JVP`** gives the tangent of a result, from the inputs and their 
         WrongAnswer(
             edited(SOLUTION, ("dx * step(x)", "dx")),
             "flat",
+        ),
+        WrongAnswer(edited(SOLUTION, ("dx * cos(x)", "dx * np.cos(x)")), "work on tracers"),
+        WrongAnswer(edited(SOLUTION, ("dx * step(x)", "dx * (x > 0)")), "work on tracers"),
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                ("dx * cos(x)", "(np.sin(x + 1e-6 * dx) + -1 * np.sin(x)) * 1e6"),
+            ),
+            "Differences are not",
+        ),
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                (
+                    """\
+    program = trace(f, *map(np.shape, primals))
+    values = dict(zip(program.inputs, primals))
+    changes = dict(zip(program.inputs, tangents))
+    for eqn in program.eqns:
+        inputs = [read(values, x) for x in eqn.inputs]
+        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
+        values[eqn.output] = apply(eqn.op, *inputs)
+        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
+    return values[program.output], changes[program.output]
+""",
+                    """\
+    moved = [x + 1e-6 * dx for x, dx in zip(primals, tangents)]
+    return f(*primals), (f(*moved) - f(*primals)) * 1e6
+""",
+                ),
+            ),
+            "Differences are not",
         ),
     ),
     hints=(

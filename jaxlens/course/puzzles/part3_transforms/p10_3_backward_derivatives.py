@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzles.own_programs import alike, pairs, random_programs, under
 
 
 def check(
@@ -14,6 +15,9 @@ def check(
     total: Callable[..., Any],
     relu: Callable[..., Any],
     trace: Callable[..., Any],
+    apply: Callable[..., Any],
+    jit: Callable[..., Any],
+    jvp: Callable[..., Any],
     BACK: Mapping[str, Callable[..., Any]],  # noqa: N803
 ) -> Iterator[Fact]:
     square, wide = np.ones((2, 2)), np.ones((2, 3))
@@ -61,6 +65,12 @@ def check(
     yield Fact("grad(loss) can be traced", "yes", *_traceable(trace, grad(loss)), hint)
     twice = grad(grad(lambda x: x * x * x))(2.0)
     yield close("second derivative of x * x * x at 2", twice, 12.0)
+    names = {"jit": jit, "jvp": jvp, "grad": grad, "total": total}
+    programs = random_programs(apply)
+    cases = under([("grad",)], programs, **names)
+    yield alike("random programs under grad", cases, "One rule is off for some of its inputs.")
+    cases = under(pairs("grad", "jit", "jvp"), programs[:2], **names)
+    yield alike("grad in pairs with jit and jvp", cases, hint)
 
 
 def _traceable(trace: Callable[..., Any], gradient: Callable[..., Any]) -> tuple[str, bool]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 _MANY, _FEW = 40, 2
 
@@ -29,7 +29,7 @@ def check(jac: Callable[..., Any]) -> Iterator[Fact]:
             return jac(f, x)
 
         hint = "A row for each result, a column for each input."
-        yield close(f"{shape} Jacobian", mine(x), right.T, rtol=1e-3, hint=hint)
+        yield close(f"{shape} Jacobian", as_program(mine, x), right.T, rtol=1e-3, hint=hint)
         hint = (
             "It goes forward once for each input, and there are many."
             if shape == "wide"

@@ -39,6 +39,12 @@ def check(jacobian: Callable[..., Any]) -> Iterator[Fact]:
     if np.shape(result) == (3, 2) and np.allclose(result, right.T, rtol=1e-3):
         hint = "It is the transpose: a row belongs to a result, a column to an input."
     fact = close("jacobian(f, x)", result, right, rtol=1e-3, hint=hint)
+    if fact.holds:
+        other = np.array([1.0, 0.5, -0.2], np.float32)
+        right = (np.cos(other)[:, None] * w).T
+        again = jacobian(f, cnp.array(other))
+        hint = "At another x it is another matrix."
+        fact = close("jacobian(f, x) at two points", again, right, rtol=1e-3, hint=hint)
     if traces(jacobian, f, x):
         proof = Proof(jaxlens.jaxpr, (core.jit(lambda x: jacobian(f, x)), x))
         fact = replace(fact, evidence=proof)

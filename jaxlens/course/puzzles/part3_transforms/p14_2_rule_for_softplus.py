@@ -1,11 +1,14 @@
 """Puzzle 14.2, of the learner's own JAX."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzles.own_programs import RandomProgram, alike, under
 
 
 def check(
@@ -13,6 +16,9 @@ def check(
     grad: Callable[..., Any],
     jvp: Callable[..., Any],
     trace: Callable[..., Any],
+    jit: Callable[..., Any],
+    vmap: Callable[..., Any],
+    total: Callable[..., Any],
     RUN: Mapping[str, Any],  # noqa: N803
     JVP: Mapping[str, Any],  # noqa: N803
     BACK: Mapping[str, Any],  # noqa: N803
@@ -47,6 +53,11 @@ def check(
     )
     for name, f in (("grad", grad(softplus)), ("jvp", lambda x: jvp(softplus, (x,), (1.0,))[1])):
         yield Fact(f"{name} of softplus can be traced", "yes", *_traceable(trace, f), hint)
+    names = {"jit": jit, "jvp": jvp, "grad": grad, "total": total, "vmap": vmap}
+    both = product(("jit", "vmap", "jvp", "grad"), repeat=2)
+    stacks = [pair for pair in both if not set(pair) <= {"jvp", "grad"}]  # sigmoid has no rules
+    programs = [RandomProgram("softplus(x)", softplus, jax.nn.softplus)]
+    yield alike("softplus under pairs of transforms", under(stacks, programs, **names), hint)
 
 
 def _traceable(trace: Callable[..., Any], f: Callable[..., Any]) -> tuple[str, bool]:

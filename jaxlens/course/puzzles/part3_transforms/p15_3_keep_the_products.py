@@ -7,7 +7,16 @@ import jax
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, edited
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    edited,
+)
 
 
 def check(network: Callable[..., Any]) -> Iterator[Fact]:
@@ -21,7 +30,7 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     random = np.random.default_rng(0)
     x = random.normal(size=(256, 16)).astype(np.float32)
     ws = list(random.normal(size=(4, 16, 16)).astype(np.float32) / 4)
-    yield close("the value", network(ws, x), plain(ws, x), rtol=1e-3)
+    yield close("the value", as_program(network, ws, x), plain(ws, x), rtol=1e-3)
     gradient = jax.grad(network)
     products = jaxlens.receipt(gradient, ws, x).primitives.get("dot_general", 0)
     usual = jaxlens.receipt(jax.grad(plain), ws, x).primitives["dot_general"]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
 
 
 def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
@@ -17,7 +17,7 @@ def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
     while len(wanted) < 40:
         wanted.append(wanted[-2] + wanted[-1])
     try:
-        first = sequence(a, b, 8)
+        first = as_program(lambda a, b: sequence(a, b, 8), a, b)
     except jax.errors.UnexpectedTracerError:
         hint = (
             "The list is Python's, and the body is traced once: what it appends is one stand-in. "
@@ -41,7 +41,7 @@ def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
     def forty(a: Any, b: Any) -> Any:
         return sequence(a, b, 40)
 
-    yield close("the first 40 from 2 and 1", forty(a, b), np.array(wanted), hint=hint)
+    yield close("the first 40 from 2 and 1", as_program(forty, a, b), np.array(wanted), hint=hint)
     short = jaxlens.receipt(lambda a, b: sequence(a, b, 8), a, b).equations
     long = jaxlens.receipt(forty, a, b).equations
     hint = "Python still runs this loop while JAX traces, and each turn leaves its equations."

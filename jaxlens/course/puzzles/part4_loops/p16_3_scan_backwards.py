@@ -7,9 +7,10 @@ import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzles.own_programs import Case, RandomProgram, alike, random_programs
 
 
-def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
+def check(scan_vjp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
     xs = np.array([0.5, 2.0, 3.0, -1.0])
 
     def f(carry: Any, x: Any) -> Any:
@@ -37,6 +38,25 @@ def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
     yield close("cotangents of xs", ct_xs, right_xs, hint=hint)
     _, pull = scan_vjp(f, 2.0, xs)
     yield close("cotangent of the carry for ct = 3", pull(3.0)[0], 3 * jax.grad(last)(2.0, xs))
+    hint = "A step is any function of the carry and of x: its own `pull` has both cotangents."
+    yield alike("random steps, backwards", _random_steps(scan_vjp, apply), hint)
+
+
+def _random_steps(scan_vjp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Case]:
+    carry, ct = np.array([0.3, -0.6], np.float32), np.array([2.0, -1.0], np.float32)
+    xs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    for step in random_programs(apply):
+
+        def last(carry: Any, xs: Any, step: RandomProgram = step) -> Any:
+            return jax.lax.scan(lambda c, x: (jax.numpy.sin(step.jax(c, x)), None), carry, xs)[0]
+
+        def own(c: Any, x: Any, step: RandomProgram = step) -> Any:
+            return apply("sin", step.own(c, x))
+
+        right = jax.jit(lambda *inputs, last=last: jax.vjp(last, *inputs)[1](ct))(carry, xs)
+        for n, name in enumerate(("carry", "xs")):
+            run = lambda n=n, own=own: scan_vjp(own, carry, xs)[1](ct)[n]  # noqa: E731
+            yield f"the cotangent of {name} with sin({step.text})", run, right[n]
 
 
 SOLUTION = """\

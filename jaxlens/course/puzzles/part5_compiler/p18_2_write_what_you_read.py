@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close
 
 _WANTED = {"exponential": 1, "reduce": 1, "divide": 1, "add": 1}
 _SHAPES = ("parameter", "constant", "broadcast", "reshape", "call", "tuple", "convert")
@@ -16,7 +16,7 @@ _SHAPES = ("parameter", "constant", "broadcast", "reshape", "call", "tuple", "co
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
     x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
     right = np.exp(x) / np.exp(x).sum(0)
-    got = f(x)
+    got = as_program(f, x)
     across = np.exp(x) / np.exp(x).sum(1, keepdims=True)
     if np.shape(got) == across.shape and np.allclose(got, across, rtol=1e-4):
         hint = "`dimensions={0}` of a reduce is the axis that is gone: which has 4 elements here?"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
@@ -13,7 +13,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     x = jnp.linspace(-2.0, 2.0, 12).reshape(3, 4)
     hint = "It must still be the sum of both numbers, for every element."
     wanted = jnp.exp(-(jnp.sin(x) ** 2)) + jnp.cos(x)
-    yield close("f(x)", f(x), wanted, hint=hint)
+    yield close("f(x)", as_program(f, x), wanted, hint=hint)
     capture = jaxlens.capture(f, jnp.ones((256, 256)))
     receipt = jaxlens.receipt(capture)
     runs = receipt.kernels + receipt.library_calls

@@ -4,7 +4,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, edited
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    edited,
+)
 
 
 def check(norm: Callable[..., Any]) -> Iterator[Fact]:
@@ -16,7 +25,7 @@ def check(norm: Callable[..., Any]) -> Iterator[Fact]:
 
     x = jnp.sin(jnp.arange(1.0, 13.0)).reshape(3, 4)
     hint = "Each row must have mean 0 and standard deviation 1."
-    yield close("norm(x)", norm(x), two_passes(x), rtol=1e-3, hint=hint)
+    yield close("norm(x)", as_program(norm, x), two_passes(x), rtol=1e-3, hint=hint)
     big = jnp.ones((512, 512))
     moved = jaxlens.receipt(two_passes, big).moved
     capture = jaxlens.capture(norm, big)

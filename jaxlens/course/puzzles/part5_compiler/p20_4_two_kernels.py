@@ -4,14 +4,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, close, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_least,
+    close,
+    equal,
+)
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
     import jax.numpy as jnp
 
     x = jnp.sin(jnp.arange(12.0)).reshape(3, 4) + 2
-    y = f(x)
+    y = as_program(f, x)
     hint = "The result has the shape of `x`."
     yield equal("the shape of f(x)", getattr(y, "shape", ()), (3, 4), hint=hint)
     hint = "Divide each row by something that makes its sum 1."

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_least, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, as_program, at_least, close
 
 _VECTOR = re.compile(r"\b(?:fadd|fmul|fsub)\b[a-z ]* <(\d+) x float>")
 
@@ -15,7 +15,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
     x = jnp.arange(4096.0) / 512
     hint = "For each element `a` of `x` the result has `a * 0.5 + 1`."
-    yield close("f(x)", f(x), x * 0.5 + 1, hint=hint)
+    yield close("f(x)", as_program(f, x), x * 0.5 + 1, hint=hint)
     capture = jaxlens.capture(f, x)
     widths = [int(n) for kernel in capture.kernels for n in _VECTOR.findall(kernel.llvm_after)]
     hint = "Its arithmetic is on single numbers: no instruction does several elements."

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 
 def check(chain: Callable[..., Any]) -> Iterator[Fact]:
@@ -14,7 +14,9 @@ def check(chain: Callable[..., Any]) -> Iterator[Fact]:
     a = (jnp.arange(float(n * n)) % 7).reshape(n, n) - 3
     b, v = a.T + (a > 1), jnp.arange(float(n)) % 5 - 1  # small whole numbers: sums are exact
     hint = "It must be the product of `A`, `B` and `v`, in this order."
-    yield close("chain(A, B, v)", chain(a, b, v) / n, a @ (b @ v) / n, rtol=1e-3, hint=hint)
+    yield close(
+        "chain(A, B, v)", as_program(chain, a, b, v) / n, a @ (b @ v) / n, rtol=1e-3, hint=hint
+    )
     capture = jaxlens.capture(chain, a, b, v)
     flops = jaxlens.receipt(capture).flops
     hint = "A matrix times a matrix comes first: 2 n³ flops. What would a vector cost?"

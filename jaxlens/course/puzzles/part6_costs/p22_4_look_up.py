@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
@@ -13,7 +13,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     table = jnp.sin(jnp.arange(16000.0)).reshape(1000, 16)
     ids = (jnp.arange(64) * 37) % 1000
     hint = "Row `k` of the result is row `ids[k]` of the table."
-    yield close("f(ids, table)", f(ids, table), table[ids], hint=hint)
+    yield close("f(ids, table)", as_program(f, ids, table), table[ids], hint=hint)
     capture = jaxlens.capture(f, ids, table)
     flops = jaxlens.receipt(capture).flops
     hint = "Every row of the table is still multiplied by 0 or 1, for every id."

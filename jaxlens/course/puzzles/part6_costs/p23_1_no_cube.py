@@ -4,7 +4,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, edited
+from jaxlens.course.puzzle import (
+    Fact,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    edited,
+)
 
 
 def check(dist: Callable[..., Any]) -> Iterator[Fact]:
@@ -15,7 +24,7 @@ def check(dist: Callable[..., Any]) -> Iterator[Fact]:
     b, w = jnp.cos(2 * a), jnp.arange(float(d)) / d
     wanted = ((a[:, None] - b) ** 2 * w).sum(-1)
     hint = "Entry (i, j) is the sum over k of w[k] * (a[i, k] - b[j, k])²."
-    yield close("dist(a, b, w)", dist(a, b, w), wanted, rtol=1e-3, hint=hint)
+    yield close("dist(a, b, w)", as_program(dist, a, b, w), wanted, rtol=1e-3, hint=hint)
     capture = jaxlens.capture(dist, a, b, w)
     found = jaxlens.receipt(capture).temporaries
     hint = "The cube of all differences is in memory: a product takes its operands from there."

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 
 def check(attend: Callable[..., Any]) -> Iterator[Fact]:
@@ -16,7 +16,7 @@ def check(attend: Callable[..., Any]) -> Iterator[Fact]:
     k, v = jnp.cos(3 * q), jnp.sin(5 * q)
     hint = "A row of the result for each query, with a softmax over **all** keys."
     wanted = jax.nn.softmax(q @ k.T) @ v
-    yield close("attend(q, k, v)", attend(q, k, v), wanted, rtol=1e-3, hint=hint)
+    yield close("attend(q, k, v)", as_program(attend, q, k, v), wanted, rtol=1e-3, hint=hint)
     capture = jaxlens.capture(attend, q, k, v)
     receipt = jaxlens.receipt(capture)
     found = receipt.temporaries or 0

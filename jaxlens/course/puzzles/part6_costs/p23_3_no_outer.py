@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
@@ -15,7 +15,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     v, w = jnp.cos(u) / n, jnp.sin(3 * u)
     wanted = u * (v @ w)
     hint = "The result has an entry for each entry of `u`: u[i] * (sum of v[j] * w[j])."
-    yield close("f(u, v, w)", f(u, v, w), wanted, rtol=1e-3, hint=hint)
+    yield close("f(u, v, w)", as_program(f, u, v, w), wanted, rtol=1e-3, hint=hint)
     capture = jaxlens.capture(f, u, v, w)
     found = jaxlens.receipt(capture).temporaries
     hint = "There is still a matrix of 600x600 in memory. Does the result need one?"

@@ -10,6 +10,7 @@ import numpy as np
 import jaxlens
 from jaxlens.course.own import run_stablehlo
 from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzles.own_programs import random_programs
 
 
 def check(
@@ -20,6 +21,7 @@ def check(
     cos: Callable[..., Any],
     exp: Callable[..., Any],
     relu: Callable[..., Any],
+    apply: Callable[..., Any],
 ) -> Iterator[Fact]:
     first = export(lambda x: sin(x) * 2 + 1, (3,))
     hint = "Bytes can be stored and sent: `.encode()` makes them of text."
@@ -37,6 +39,11 @@ def check(
     gradient = export(grad(loss), (3, 2), (2,), (4, 3))
     right = jax.grad(lambda w: (jax.nn.relu(x @ w + b) ** 2).sum())(w)
     yield compiled("the gradient of a layer", gradient, (w, b, x), right)
+    for program in random_programs(apply, 3):
+        text = f"the gradient of {program.text}"
+        gradient = export(grad(lambda x, f=program.own: total(f(x))), x.shape)
+        right = jax.jit(jax.grad(lambda x, f=program.jax: f(x).sum()))(x)
+        yield replace(compiled(text, gradient, (x,), right), evidence=None)
 
 
 def compiled(name: str, program: bytes, arrays: tuple[Any, ...], wanted: Any) -> Fact:

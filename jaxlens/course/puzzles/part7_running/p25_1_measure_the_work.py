@@ -56,6 +56,12 @@ def check(timed: Callable[..., Any]) -> Iterator[Fact]:
     actual = next((text for bound, text in bounds if share < bound), "over twenty times that")
     holds = real / 4 <= measured < real * 20
     yield Fact("what you measured", "the time until it is done", actual, holds, hint)
+    few = x[:64, :64]
+    f(few).block_until_ready()
+    shorter = min(float(timed(f, few)) for _ in range(3)) < measured / 2
+    hint = "Hardly any work took you as long: it is not the work that you waited for."
+    actual = "a part of that" if shorter else "as much"
+    yield Fact("what you measure of 64 rows", "a part of that", actual, shorter, hint)
 
 
 PUZZLE = Puzzle(
@@ -122,6 +128,19 @@ def timed(f, x):
     return time.perf_counter() - start
 """,
             "ask for the work",
+        ),
+        WrongAnswer(
+            """\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    f(x)
+    time.sleep(0.2)
+    return time.perf_counter() - start
+""",
+            "not the work that you waited for",
         ),
         WrongAnswer(
             """\

@@ -1,15 +1,21 @@
 """Puzzle 26.3, of the learner's own JAX."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzles.own_programs import alike, random_programs
 
 
 def check(
-    pmap: Callable[..., Any], psum: Callable[..., Any], sin: Callable[..., Any]
+    pmap: Callable[..., Any],
+    psum: Callable[..., Any],
+    sin: Callable[..., Any],
+    apply: Callable[..., Any],
 ) -> Iterator[Fact]:
     x = np.arange(1.0, 5.0)
     yield close("sin on every device", pmap(lambda x: sin(x) * 2)(x), np.sin(x) * 2)
@@ -20,6 +26,17 @@ def check(
     shared = pmap(lambda x: x + psum(x * 2))(rows)
     hint = "psum adds up the devices, element by element: a row of two stays a row of two."
     yield close("rows of two", shared, rows + rows.sum(0) * 2, hint=hint)
+    hint = "A sum may be summed again, and what follows it goes on, device by device."
+    rows = np.arange(12.0).reshape(6, 2) / 10
+    cases, over = [], partial(jax.lax.psum, axis_name="i")
+    for f in random_programs(apply):
+        run = partial(pmap(lambda x, f=f: psum(f.own(x, psum(x) * 0.1)) * x), rows)
+        right = jax.vmap(
+            lambda x, f=f: over(f.jax(x, over(x) * 0.1)) * x,
+            axis_name="i",
+        )
+        cases.append((f"psum of {f.text}, where y = psum(x) * 0.1", run, jax.jit(right)(rows)))
+    yield alike("random programs with psum", cases, hint)
 
 
 SOLUTION = """\

@@ -16,7 +16,8 @@ def check(safe_log: Callable[..., Any]) -> Iterator[Fact]:
     for x, wanted in ((2.0, np.log(2.0)), (0.0, 0.0), (-1.0, 0.0)):
         yield close(f"safe_log({x:g})", safe_log(x), wanted, hint=hint)
     hint = "A small x has a logarithm of its own: nothing may be added to x, and no x replaced."
-    yield close("safe_log(1e-8)", safe_log(1e-8), np.log(1e-8), hint=hint)
+    for x in (1e-8, 1e-31, 1e-37):
+        yield close(f"safe_log({x:g})", safe_log(x), np.log(x), hint=hint)
     row = np.array([2.0, 0.0, -1.0], np.float32)
     hint = "The losses of this lesson call it on an array."
     yield close("safe_log of an array", safe_log(row), [np.log(2.0), 0.0, 0.0], hint=hint)
@@ -52,6 +53,13 @@ def safe_log(x):
             """\
 def safe_log(x):
     return jnp.where(x > 0, jnp.log(x + 1e-9), 0.0)
+""",
+            "nothing may be added to x",
+        ),
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return jnp.where(x > 0, jnp.log(jnp.abs(x) + 1e-30), 0.0)
 """,
             "nothing may be added to x",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close
 
 
 def check(direction: Callable[..., Any]) -> Iterator[Fact]:
@@ -16,7 +16,7 @@ def check(direction: Callable[..., Any]) -> Iterator[Fact]:
     import jax.numpy as jnp
 
     hint = "The length of (3, 4, 0) is 5, and each number is divided by it."
-    found = direction(jnp.array([3.0, 4.0, 0.0]))
+    found = as_program(direction, jnp.array([3.0, 4.0, 0.0]))
     yield close("direction of (3, 4, 0)", found, [0.6, 0.8, 0.0], hint=hint)
     zero = jnp.zeros(3)
     hint = "0/0 was computed on the way, even if something else was returned. Guard the divisor."
@@ -31,6 +31,9 @@ def check(direction: Callable[..., Any]) -> Iterator[Fact]:
         "number like 1 go into the root instead."
     )
     yield _no_nan("gradient at (0, 0, 0)", jax.grad(first), zero, hint)
+    found = direction(jnp.array([3e-18, 4e-18, 0.0]))
+    hint = "A short vector has a direction too: nothing may be added to its length."
+    yield close("direction of (3e-18, 4e-18, 0)", found, [0.6, 0.8, 0.0], hint=hint)
 
 
 def _no_nan(name: str, f: Callable[..., Any], x: Any, hint: str) -> Fact:
@@ -66,6 +69,13 @@ def direction(x):
     return x / jnp.sqrt(safe)
 """,
     wrong=(
+        WrongAnswer(
+            """\
+def direction(x):
+    return x / jnp.sqrt(jnp.sum(x * x) + 1e-12)
+""",
+            "nothing may be added to its length",
+        ),
         WrongAnswer(
             """\
 def direction(x):
