@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture, load
     from jaxlens.capturing import capture
     from jaxlens.errors import LensError, RecompileError
+    from jaxlens.jobs.record.record import record
+    from jaxlens.jobs.record.runs import runs
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
-    from jaxlens.recorded import runs
-    from jaxlens.recording import record
     from jaxlens.viewer.side_by_side import side_by_side
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
@@ -170,8 +170,8 @@ _HOMES = (
         "LensError": "jaxlens.errors",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
-        "record": "jaxlens.recording",
-        "runs": "jaxlens.recorded",
+        "record": "jaxlens.jobs.record.record",
+        "runs": "jaxlens.jobs.record.runs",
         "load": "jaxlens.captures",
         "side_by_side": "jaxlens.viewer.side_by_side",
         "sweep": "jaxlens.jobs.sweeps.sweep",

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from jaxlens.errors import LensError, OptionError, TargetError, nearest
 
 if TYPE_CHECKING:
-    from jaxlens.recording import JobRecording
+    from jaxlens.jobs.record.record import JobRecording
 
 _PAGES = 20  # programs of a record that have a page each
 _PYTHON = os.path.dirname(runpy.__file__) + os.sep
@@ -75,7 +75,7 @@ def _record(options: argparse.Namespace) -> int:
 
     The recording goes on until the process ends: threads and `atexit` functions compile as well.
     """
-    from jaxlens.recording import record
+    from jaxlens.jobs.record.record import record
 
     if not options.module and not Path(options.script).is_file():
         name = Path(options.script).stem
@@ -165,7 +165,7 @@ def _is_above(file: str) -> bool:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from jaxlens.recorded import runs
+    from jaxlens.jobs.record.runs import runs
 
     answer = runs(options.record)
     if options.output is None:
@@ -174,7 +174,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from jaxlens.recorded import runs
+    from jaxlens.jobs.record.runs import runs
 
     return _given(runs(options.before).diff(options.after), options.output)
 
@@ -198,7 +198,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 def _opened(file: Path, options: argparse.Namespace) -> int:
     from jaxlens.api import explore
-    from jaxlens.recorded import opened
+    from jaxlens.jobs.record.runs import opened
 
     if options.shapes or options.target:
         raise OptionError(f"--in and --target go with MODULE:FUNCTION; {file} is a program")

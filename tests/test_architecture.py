@@ -23,10 +23,7 @@ FLOOR = (
     "errors interrupts report progress reading core ir options links render captures compat lines "
     "call keys stages listen taps program views capturing question answers"
 ).split()
-DOORS = (
-    "viewer jobs recording children api recorded ask pytest_plugin course notebook "
-    "commands cli __main__"
-).split()
+DOORS = ("viewer jobs children api ask pytest_plugin course notebook commands cli __main__").split()
 ORDER = [*FLOOR, "questions", *DOORS]
 # What the packages of each folder may import from outside the standard library.
 OUTSIDE = {

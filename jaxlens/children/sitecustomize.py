@@ -13,7 +13,7 @@ if __name__ == "sitecustomize":  # as Python's start imports it
     here = os.path.dirname(__file__)
     sys.path[:] = [folder for folder in sys.path if folder != here]
     with suppress(Exception):
-        from jaxlens.recording import follow
+        from jaxlens.jobs.record.record import follow
 
         follow()
     this = sys.modules.pop(__name__)

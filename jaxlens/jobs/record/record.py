@@ -3,7 +3,7 @@
 with jaxlens.record("runs/a"):          # or: jaxlens record -o runs/a train.py
     train(params, data)
 
-What it reads is imported when JAX is; `recorded.py` opens the records.
+What it reads is imported when JAX is; `runs.py` opens the records.
 """
 
 import os

@@ -8,7 +8,7 @@ runs.diff("runs/b")                     # what another run compiled
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from jaxlens import progress
@@ -26,6 +26,7 @@ from jaxlens.jobs.record.report import report
 from jaxlens.jobs.record.view import difference_document, document
 from jaxlens.reading import read_file
 from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ class JobAnswer(Answer[JobFacts]):
 
     def _pages(self, folder: Path, most: int) -> dict[str, str]:
         """Writes pages about programs; returns their addresses by the program's name."""
-        from jaxlens.api import explore
+        from jaxlens.viewer.panes import OPTIONS
+        from jaxlens.viewer.show import verb
 
         pages: dict[str, str] = {}
         for run in self:
@@ -124,7 +126,8 @@ class JobAnswer(Answer[JobFacts]):
             if len(pages) < most and name in run.job.programs and name not in pages:
                 folder.mkdir(exist_ok=True)
                 with progress.step(f"jaxlens writes the page of {run.function}"):
-                    explore(run.capture).save(folder / f"{name}.html")
+                    build = partial(verb, "explore", run.capture, OPTIONS["explore"]())
+                    View(run.capture, build).save(folder / f"{name}.html")
                 pages[name] = f"{folder.name}/{name}.html"
         return pages
 

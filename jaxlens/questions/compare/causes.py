@@ -77,14 +77,6 @@ def _heading(flags: Sequence[str]) -> str:
     return listed([*parts, f"with {count(others, 'flag')}"] if others else parts)
 
 
-def subject(causes: Sequence[Cause], edited: bool) -> str:
-    """Returns the beginning of a sentence on the change."""
-    if causes:
-        head, *rest = (cause.text for cause in causes)
-        return " and ".join([head, *(text[:1].lower() + text[1:] for text in rest)])
-    return "The other program" if edited else "Another compile"
-
-
 def _settings(before: Program, after: Program) -> Iterator[Cause]:
     yield from _flags(before.flags, after.flags)
     if text := _devices(before.target, after.target):

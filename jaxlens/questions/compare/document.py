@@ -6,7 +6,7 @@ from typing import Any
 from jaxlens.answers import execute
 from jaxlens.captures import Capture
 from jaxlens.questions.compare import view as compare_view
-from jaxlens.questions.compare.causes_report import sides
+from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.facts import facts as compare_facts
 from jaxlens.questions.compare.tables import Runs, runs, times

@@ -17,7 +17,7 @@ from jaxlens.links.match.across_edits import Pairs, edited_lines
 from jaxlens.program.figures import FIGURES, Figures
 from jaxlens.program.sentences import line_text, opcodes
 from jaxlens.program.subject import Given
-from jaxlens.questions.compare.causes_report import Cause, causes
+from jaxlens.questions.compare.causes import Cause, causes
 
 Names = tuple[str, str]
 NAMES: Names = ("before", "after")

@@ -13,7 +13,7 @@ from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.program.figures import FIGURES, Metric
 from jaxlens.program.sentences import listed
-from jaxlens.questions.compare.causes_report import subject
+from jaxlens.questions.compare.causes import Cause
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.tables import tables
 from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count, tally
@@ -64,7 +64,7 @@ def _findings(comparison: Comparison, names: Names) -> Iterator[Finding]:
     trust: Trust = "xla" if any(name in _BY_XLA for name in ranked) else "counted"
     ids = (*comparison.new, *comparison.changed.values())
     text = "; ".join(filter(None, (consequence, equations)))
-    yield Finding(f"{subject(comparison.causes, edited)}: {text}.", trust, ids)
+    yield Finding(f"{_subject(comparison.causes, edited)}: {text}.", trust, ids)
     yield from _instructions(comparison)
     reasons: dict[tuple[str, str], list[str]] = {}
     for (side, name), why in comparison.missing.items():
@@ -75,6 +75,14 @@ def _findings(comparison: Comparison, names: Names) -> Iterator[Finding]:
     for (whose, why), titles in reasons.items():
         text = f"Not compared: {listed(titles, 6)} ({whose}: {why})."
         yield Finding(text, "unknown")
+
+
+def _subject(causes: Sequence[Cause], edited: bool) -> str:
+    """Returns the beginning of the sentence on the change."""
+    if causes:
+        head, *rest = (cause.text for cause in causes)
+        return " and ".join([head, *(text[:1].lower() + text[1:] for text in rest)])
+    return "The other program" if edited else "Another compile"
 
 
 def _ranked(comparison: Comparison) -> list[str]:

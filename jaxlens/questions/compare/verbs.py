@@ -39,7 +39,7 @@ def compare(
         CaptureFileError: A file holds no capture.
     """
     from jaxlens.questions.compare import facts as facts_of
-    from jaxlens.questions.compare.causes_report import sides
+    from jaxlens.questions.compare.causes import sides
     from jaxlens.questions.compare.document import compare as document
     from jaxlens.questions.compare.report import report
     from jaxlens.questions.compare.tables import times

@@ -17,7 +17,7 @@ from jaxlens.program.figures import FIGURES
 from jaxlens.program.sentences import device
 from jaxlens.questions.compare import document as comparison
 from jaxlens.questions.compare import facts as compared
-from jaxlens.questions.compare.causes_report import sides
+from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.compare.tables import _beyond, _difference, tables
 from jaxlens.render.html.document_html import html
