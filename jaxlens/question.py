@@ -116,9 +116,8 @@ class Pane:
         key: Its step of the chain.
         title: Its label.
         help: What it shows, in a sentence.
-        report: Sentences, of which those that weigh most stand above the panes, and tables; made
-            on first use, after the compile.
-        is_told: Whether its first sentence is worth a place in the story of `%%explore`.
+        report: Sentences and tables; made on first use, after the compile.
+        is_told: Whether its sentences are worth a place above the panes.
         early: Computes what needs no machine code, while XLA generates it.
     """
 

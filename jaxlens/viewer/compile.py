@@ -105,11 +105,13 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     works, runs = counted_works(overview)
     reports = overview.reports()
     sentences = [*verdict.findings, runs, *arrays.findings]
-    above = ranked((*sentences, *(f for _, report in reports for f in report.findings)))[:MOST]
+    told = [f for question, report in reports if question.is_told() for f in report.findings]
+    above = ranked((*sentences, *told))[:MOST]
     added: dict[str, Tab] = {}
     for question, report in reports:
         # Those of its findings that neither lead nor answer its question stay in its pane.
-        inside = tuple(f for f in report.findings[_OF_PANE:] if f not in above)
+        first = _OF_PANE if question.is_told() else 0
+        inside = tuple(f for f in report.findings[first:] if f not in above)
         sentences += (f for f in report.findings if f not in inside)
         shown = tuple(report_blocks(replace(report, findings=inside)))
         added[question.key] = Tab(question.title, shown, True, question.help, question.key)
