@@ -20,5 +20,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_setup() -> None:
+    if (compiling := sys.modules.get("jaxlens.stages.session.compiling")) is not None:
+        compiling.forget()  # the program of the test before
+
+
 def pytest_runtest_teardown() -> None:
     builtins.__dict__.pop("_", None)  # doctest puts the last result there; IPython then keeps none

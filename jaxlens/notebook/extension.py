@@ -89,6 +89,8 @@ def unload(shell: Any) -> None:
     shell.events.unregister("post_run_cell", cell.cell_done)
     shell.events.unregister("post_run_cell", watch.cell_done)
     watch.stop()
+    if (compiling := sys.modules.get("jaxlens.stages.session.compiling")) is not None:
+        compiling.forget()
     progress.front_end = None
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     cells_from(None)

@@ -110,8 +110,8 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     added: dict[str, Tab] = {}
     for question, report in reports:
         # Those of its findings that neither lead nor answer its question stay in its pane.
-        first = _OF_PANE if question.is_told() else 0
-        inside = tuple(f for f in report.findings[first:] if f not in above)
+        leave = _OF_PANE if question.is_told() else 0
+        inside = tuple(f for f in report.findings[leave:] if f not in above)
         sentences += (f for f in report.findings if f not in inside)
         shown = tuple(report_blocks(replace(report, findings=inside)))
         added[question.key] = Tab(question.title, shown, True, question.help, question.key)

@@ -33,14 +33,14 @@ def listeners() -> Iterator[None]:
 class Compiles:
     """The names of the functions that JAX compiles while a block runs.
 
-    No compile of an earlier test serves, as one does that took long on a loaded machine.
+    No compile of an earlier look serves.
     """
 
     def __init__(self):
         self.names = []
 
     def __enter__(self):
-        compiling._results.clear()
+        compiling.forget()
         jax.monitoring.register_event_duration_secs_listener(self._hear)
         return self
 

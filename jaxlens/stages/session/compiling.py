@@ -23,10 +23,19 @@ from jaxlens.stages.measure.instruction_times import NO_GRAPHS
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.trace.captured_limits import OverdueError
 
-_SLOW = 2.0  # seconds of a compile from which its result serves later looks too
+_SLOW = 2.0  # seconds of a compile that is not made again while an output shows its result
 _EARLIER = "by an earlier look at the same program"
-# Results of slow compiles by `Compiling._program`, while an output that shows one is alive.
-_results: "WeakValueDictionary[object, CompileOutput]" = WeakValueDictionary()
+# Results by `Compiling._program`: the last one, and slow ones while an output that shows one is
+# alive. Those of quick compiles are not shared for as long as that: it is for the garbage collector
+# to say, and what is shown must not depend on it.
+_last: "dict[object, CompileOutput]" = {}
+_slow: "WeakValueDictionary[object, CompileOutput]" = WeakValueDictionary()
+
+
+def forget() -> None:
+    """Forgets all results, so that every program is compiled anew."""
+    _last.clear()
+    _slow.clear()
 
 
 class Compiling:
@@ -111,10 +120,10 @@ class Compiling:
 
     def _taken_over(self, passes: bool | str, profile: bool) -> bool:
         """Reuses the result of an earlier capture, if it has all that is needed."""
-        if self.made is not None or not _results:
+        if self.made is not None or not (_last or _slow):
             return False
         program = self._program()
-        done = _results.get(program) if program is not None else None
+        done = _last.get(program) or _slow.get(program) if program is not None else None
         if done is None or not done.gives(passes) or (profile and done.profile is None):
             self._lacking = done
             return False
@@ -196,10 +205,12 @@ class Compiling:
         for timing in done.times:
             note = "; ".join(filter(None, (timing.note, why_again)))
             self._times += (replace(timing, note=note),)
-        if dumps and done.times[0].seconds > _SLOW:
-            program = self._program()
-            if program is not None:
-                _results[program] = done
+        program = self._program() if dumps else None
+        if program is not None:
+            _last.clear()
+            _last[program] = done
+            if done.times[0].seconds > _SLOW:
+                _slow[program] = done
         self.made = done if dumps else self.made
         self._profile = done.profile if profile else self._profile
 

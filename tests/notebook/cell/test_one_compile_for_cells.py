@@ -1,7 +1,5 @@
 """One slow compile serves the looks of later cells, unless the function's lines have changed."""
 
-from weakref import WeakValueDictionary
-
 import pytest
 
 from jaxlens.stages.session import compiling
@@ -24,7 +22,6 @@ x = jnp.ones((4, 4))
 def slow(monkeypatch):
     """Takes each compile for a slow one."""
     monkeypatch.setattr(compiling, "_SLOW", 0.0)
-    monkeypatch.setattr(compiling, "_results", WeakValueDictionary())
 
 
 def _compiled_anew(capture):

@@ -3,7 +3,6 @@
 import os
 import re
 import threading
-from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +17,7 @@ from jaxlens.program import kernel_cost
 from jaxlens.stages.compile import dump_files, xla
 from jaxlens.stages.compile.dump_files import is_optimized, read_before
 from jaxlens.stages.session import compiling
+from tests.support.jax_events import Compiles
 
 pytestmark = [
     pytest.mark.skipif(jax.default_backend() != "cpu", reason="only a CPU writes HLO first"),
@@ -166,13 +166,24 @@ def test_an_error_of_the_compile_is_raised_where_it_is_waited_for(monkeypatch):
 def slow(monkeypatch):
     """Takes each compile for a slow one."""
     monkeypatch.setattr(compiling, "_SLOW", 0.0)
-    monkeypatch.setattr(compiling, "_results", WeakValueDictionary())
 
 
 def _looked(f, *args, needs):
     capture = jaxlens.capture(f, *args)
     capture.gather(needs)
     return capture
+
+
+def test_the_last_program_is_compiled_once_by_whatever_verb():
+    x = jnp.ones((8, 8))
+    with Compiles() as compiled:
+        for verb in (jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.memory, jaxlens.hlo):
+            assert verb(_step, x, x).text()
+    assert len(compiled.names) == 1
+    with Compiles() as compiled:
+        for shape in ((8, 8), (4, 8), (8, 8)):
+            assert jaxlens.compile(_step, jnp.ones(shape), x).text()
+    assert len(compiled.names) == 3
 
 
 @pytest.mark.usefixtures("slow")
@@ -259,7 +270,7 @@ def test_text_is_opened_while_results_of_slow_compiles_are_kept(monkeypatch):
     x = jnp.ones((4, 4))
     slow = jaxlens.capture(lambda x: _step(x, x), x)
     assert slow.kernels
-    assert compiling._results
+    assert compiling._slow
     lowered = jax.jit(lambda x: jnp.tanh(x) @ x).lower(x)
     assert "read from StableHLO text" in str(jaxlens.hlo(lowered.as_text()))
 

@@ -56,7 +56,7 @@ def unstamped(name):
     """What the same look gave before there were stamps."""
     jax.clear_caches()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling, "_results", {})  # or a slow compile of the stamped program serves
+        compiling.forget()  # or the compile of the stamped program serves
         patch.setattr(compat, "named_last", lambda: None)
         patch.setattr(stamp, "ops", lambda done, ids: ())
         taken = look(*program(name))
