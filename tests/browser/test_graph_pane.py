@@ -534,3 +534,24 @@ def test_edges_of_the_backward_pass_are_dashed_and_a_word_says_so(show):
     assert page.locator(".edge.backward").count() >= len(heads)  # drawn again
     page = show(figure(predict()))
     assert page.locator(".edge.backward").count() == 0
+
+
+def test_a_box_at_the_edge_stays_under_the_pointer_that_presses_it(show):
+    page = show(figure(layers(60)), width=420)
+    page.set_viewport_size({"width": 420, "height": 300})
+    page.wait_for_timeout(200)  # it is drawn in the next frame
+    page.locator(".graph-box[aria-expanded=false]").last.press("Enter")
+    door = page.locator(".graph-box[aria-expanded=false]").last.locator(":scope > .door")
+    view = page.locator(".jaxlens-drawing .view")
+    at = door.evaluate(
+        """e => { const view = e.closest(".view"); const edge = view.getBoundingClientRect().bottom;
+          view.scrollTop += e.getBoundingClientRect().bottom - edge - 8;
+          const { x, y, width } = e.getBoundingClientRect(); return [x + width / 2, y + 6]; }"""
+    )
+    before = view.evaluate("e => e.scrollTop")
+    assert before > 0
+    page.mouse.move(*at)
+    page.mouse.down()
+    assert view.evaluate("e => e.scrollTop") == before
+    page.mouse.up()
+    assert page.locator(".graph-box[aria-expanded=true]").count() == 2

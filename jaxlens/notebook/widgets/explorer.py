@@ -97,7 +97,8 @@ class Explorer(anywidget.AnyWidget):
         try:
             reply = self._answer(request if isinstance(request, dict) else {})
         except (Exception, KeyboardInterrupt) as why:
-            reply = {"error": f"{type(why).__name__}: {str(why).partition(chr(10))[0]}"}
+            first, *_ = str(why).split("\n")  # JAX's have more
+            reply = {"error": f"{type(why).__name__}: {first}"}
         self.send({"answer": message["ask"], **reply})
 
     def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,8 +114,8 @@ class Explorer(anywidget.AnyWidget):
                 return {"ok": self._then(name, lambda _: with_answer(self._view, name))}
             if "transform" in request:
                 name, value = map(str, request["transform"])
-                view = partial(with_transform, self._view, name, value)
-                return {"ok": self._then(f"{name} {value}", lambda _: view())}
+                made = partial(with_transform, self._view, name, value)
+                return {"ok": self._then(f"{name} {value}", lambda _: made())}
             return answer(self._view.capture, self._view.document, request)
         except LensError as why:
             return {"error": str(why)}

@@ -209,7 +209,8 @@ export class Drawing {
     const [reads, read] = [0, 1].map((side) => linked(this.data, path, /** @type {0 | 1} */ (side)).length);
     box?.setAttribute("aria-description", `reads ${reads}, read by ${read}`);
     if (box !== document.activeElement) box?.focus({ preventScroll: true });
-    box?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    // What is pressed must not move away under the pointer: its click would miss the marker
+    if (!this.view.pressed) box?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   /** The focus came to a box, by whatever way. @param {string} path */

@@ -27,7 +27,7 @@ export class View {
     // Until the reader chooses a size
     this.auto = true;
     this.w = this.h = 1;
-    this.moved = false;
+    this.moved = this.pressed = false;
     this.box.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.box.addEventListener("pointerdown", (event) => this.drag(event));
   }
@@ -125,11 +125,15 @@ export class View {
     const [x, y, left, top] = [event.clientX, event.clientY, this.box.scrollLeft, this.box.scrollTop];
     const drag = new AbortController();
     const { signal } = drag;
+    this.pressed = true;
     window.addEventListener("pointermove", (move) => {
       if (Math.hypot(move.clientX - x, move.clientY - y) > 4) this.moved = true;
       if (this.moved) this.box.scrollTo(left + x - move.clientX, top + y - move.clientY);
     }, { signal });
     for (const end of ["pointerup", "pointercancel"])
-      window.addEventListener(end, () => drag.abort(), { signal });
+      window.addEventListener(end, () => {
+        this.pressed = false;
+        drag.abort();
+      }, { signal });
   }
 }
