@@ -18,6 +18,7 @@ from jaxlens.call.arguments.inputs import leaves
 from jaxlens.call.call import Call, open_call
 from jaxlens.call.numbered_call import numbered
 from jaxlens.call.traceable import function_name
+from jaxlens.errors import first_line
 from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.keys.changes import EAGER, apart, changes, moved, nearest
@@ -51,7 +52,7 @@ class JaxKeys:
         try:
             inner = library_jits.inner_call(call)
         except (TypeError, ValueError) as error:
-            inner, self._unknown = None, f"{name} would refuse this call: {_one_line(error)}"
+            inner, self._unknown = None, f"{name} would refuse this call: {first_line(error)}"
         if inner is not None and inner.known:
             call = inner.call
         jitted = compat.jit_parts(call.function)
@@ -85,7 +86,7 @@ class JaxKeys:
         try:
             new_key = compat.trace_key(self._info, call.args, call.kwargs)
         except (TypeError, ValueError, OverflowError) as error:
-            return _unknown(f"JAX would refuse this call: {_one_line(error)}")
+            return _unknown(f"JAX would refuse this call: {first_line(error)}")
         if keys is None or new_key is None:
             return _unknown(_UNREADABLE)
         (context, rest), arrays = new_key
@@ -159,10 +160,6 @@ def _unhashable(call: Call, rest: tuple[Any, ...]) -> str:
                 "cannot be hashed; pass a tuple or another hashable value"
             )
     return ""
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def verdict_of_core(f: Any, name: str) -> Verdict:

@@ -10,7 +10,7 @@ from jaxlens.ir.compile_log import Cure
 from jaxlens.program.recompile_causes import cures, tables
 from jaxlens.questions.session.report import AfterCell, report, warnings
 from jaxlens.render.control_chars import visible
-from jaxlens.render.document import Document, Findings, TableBlock
+from jaxlens.render.document import Document, Findings
 from jaxlens.render.html.marks import prose
 from jaxlens.render.html.table import table_html
 from jaxlens.report import Finding
@@ -33,12 +33,22 @@ def cell_text(after: AfterCell, times: bool) -> str:
 
 
 def cell_html(after: AfterCell) -> str:
-    """Returns the same as HTML; a click on the line opens the cures and the tables of its calls."""
+    """Returns the same as HTML: a line that opens, if it compiled, with the warnings below it.
+
+    A click on the line opens the cures and the tables of its calls.
+    """
     findings = report(after).findings
-    if not after.compiles:
-        return _brief_html(None, findings, ())
-    blocks = tuple(map(TableBlock, tables(after.log)))
-    return _brief_html(findings[0], findings[1:], blocks, tuple(cures(after.compiles)))
+    start = int(bool(after.compiles))
+    html = "".join(
+        f'<div style="{_WARNING}"><b>Warning:</b> {prose(warning.measured)}</div>'
+        for warning in findings[start:]
+    )
+    for line in findings[:start]:
+        inside = "".join(f"<div>{prose(cure.measured)}</div>" for cure in cures(after.compiles))
+        inside += "".join(map(table_html, tables(after.log))).replace("<caption>", _CAPTION)
+        summary = f"<summary>{prose(line.measured)}{html}</summary>"
+        html = f"<details>{summary}{inside}</details>"
+    return f'<div role=note aria-label=jaxlens style="{_STYLE}">{html}</div>'
 
 
 def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Document:
@@ -53,30 +63,3 @@ def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Docum
     cures = tuple(Finding(f"Cure: {way.text} ({way.tried}).", "compared") for way in ways)
     first = (Findings((*found, *cures)),) if found else ()
     return replace(answer, blocks=(*first, *answer.blocks))
-
-
-def _brief_html(
-    line: Finding | None,
-    warnings: Sequence[Finding],
-    behind: Sequence[TableBlock],
-    cures: Sequence[Finding] = (),
-) -> str:
-    """Returns one line that opens, and warnings below it, above what it opens.
-
-    Args:
-        line: The line; None for none.
-        warnings: One sentence each.
-        behind: What a click on the line opens.
-        cures: Sentences above that, which the click opens too.
-    """
-    html = "".join(
-        f'<div style="{_WARNING}"><b>Warning:</b> {prose(warning.measured)}</div>'
-        for warning in warnings
-    )
-    if line is not None:
-        tables = "".join(table_html(block.table) for block in behind)
-        sentences = "".join(f"<div>{prose(cure.measured)}</div>" for cure in cures)
-        tables = sentences + tables.replace("<caption>", _CAPTION)
-        summary = f"<summary>{prose(line.measured)}{html}</summary>"
-        html = f"<details>{summary}{tables}</details>"
-    return f'<div role=note aria-label=jaxlens style="{_STYLE}">{html}</div>'

@@ -3,7 +3,7 @@
 import ast
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import FrameType, ModuleType
@@ -196,7 +196,7 @@ def _hashes(value: Any) -> bool:
 
 
 def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any]) -> str:
-    """Traces the call with some arguments static; returns the outcome, "" if it still fails."""
+    """Traces the call with some arguments static; returns the outcome, "" if it fails."""
     function = call.function
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -207,21 +207,11 @@ def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any
     assert opened is not None  # checked by the caller
     called.__name__ = call.name.rpartition(".")[2]
     again = compat.rejit(called, call.settings) if call.settings is not None else called
-    return _outcome(call, place, again, opened.args, opened.kwargs)
-
-
-def _outcome(
-    call: TraceableCall,
-    place: ResolvedTarget,
-    function: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> str:
-    """Runs a trial trace; returns "... traces", or "" if it raises or exceeds the time limit."""
     isolate.retire()
     try:
         with _within(_SECONDS):
-            trace(replace(prepare(function, args, kwargs), tracings=call.tracings), place)
+            trial = prepare(again, opened.args, opened.kwargs)
+            trace(replace(trial, tracings=call.tracings), place)
     except (Exception, _LateError):  # the user's function may raise anything
         return ""
     finally:
