@@ -208,6 +208,15 @@ def as_program(f: Callable[..., Any], *args: Any) -> Any:
     return jax.jit(lambda *xs: f(*xs))(*args)  # a new function: nothing is remembered
 
 
+def by_jax(name: str, value: Any) -> Fact:
+    """Returns the fact that a value is an array of JAX's: NumPy compiles nothing."""
+    import jax
+
+    hint = "NumPy did the work, beside the program."
+    kind = "JAX" if isinstance(value, jax.Array) else type(value).__name__
+    return Fact(f"what made {name}", "JAX", kind, kind == "JAX", hint)
+
+
 def traced(f: Callable[..., Any], *args: Any) -> Fact:
     """Returns the fact that JAX can trace a function; the evidence says where and why it cannot.
 

@@ -55,6 +55,8 @@ def test_each_puzzle_fits_a_screen_and_has_three_hints():
         assert len(set(puzzle.hints)) == 3, puzzle.id
         assert puzzle.lesson in BY_NUMBER
         assert puzzle.starter != puzzle.solution
+        assert len(puzzle.cheats) in (0, 3), puzzle.id
+        assert all(entry.says for entry in (*puzzle.wrong, *puzzle.cheats)), puzzle.id
 
 
 def test_lessons_need_only_earlier_ones():

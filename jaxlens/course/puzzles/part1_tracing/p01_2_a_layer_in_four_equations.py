@@ -81,6 +81,34 @@ def layer(w, b, x):
             "the larger of",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def layer(w, b, x):
+    if isinstance(x, jax.core.Tracer):
+        return x @ w
+    return np.maximum(x @ w + b, 0)
+""",
+            "The layer is still",
+        ),
+        WrongAnswer(
+            """\
+def layer(w, b, x):
+    return jnp.maximum(x @ w + b, -1e-3)
+""",
+            "The layer is still",
+        ),
+        WrongAnswer(
+            """\
+both = jax.jit(lambda w, b, x: jax.nn.relu(x @ w + b))
+
+
+def layer(w, b, x):
+    return both(w, b, x)
+""",
+            "a call of a function",
+        ),
+    ),
     hints=(
         "Run `%jaxpr layer(w, b, x)` and find the one equation inside `relu` that does the work.",
         "It is `max`, of the sum and 0. Which function of `jnp` does this for two arrays?",

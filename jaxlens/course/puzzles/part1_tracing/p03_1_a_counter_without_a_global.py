@@ -1,6 +1,8 @@
 """Puzzle 3.1."""
 
+import gc
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,6 +34,20 @@ def check(step: Callable[..., Any]) -> Iterator[Fact]:
     hint = "That happened while JAX traced; no later call of the program does it again."
     proof = Proof(jaxlens.tape, (step, 2.0, 0))
     yield equal("changed while tracing", tape.wrote, (), hint=hint, evidence=proof)
+    stand_ins: list[Any] = []
+
+    def watched(x: Any, count: Any) -> Any:
+        returned = step(x, count)
+        stand_ins.extend(weakref.ref(leaf) for leaf in jax.tree.leaves(returned))
+        return returned
+
+    jax.jit(watched)(2.0, 0)
+    gc.collect()
+    leaks = any(reference() is not None for reference in stand_ins)
+    hint = "A stand-in is kept outside of the function, where it has no meaning."
+    yield equal(
+        "what step leaves outside", "a stand-in" if leaks else "nothing", "nothing", hint=hint
+    )
 
 
 PUZZLE = Puzzle(
@@ -91,6 +107,38 @@ def step(x, count):
             """\
 def step(x, count):
     return x * count, count + 1
+""",
+            "the new count",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+calls = 0
+
+
+def step(x, count):
+    global calls
+    calls += 1
+    return x * calls, calls
+""",
+            "the new count",
+        ),
+        WrongAnswer(
+            """\
+counts = [0]
+
+
+def step(x, count):
+    counts[0] = count + 1
+    return x * counts[0], counts[0]
+""",
+            "is kept outside",
+        ),
+        WrongAnswer(
+            """\
+def step(x, count):
+    return x * (count + 1), 1
 """,
             "the new count",
         ),

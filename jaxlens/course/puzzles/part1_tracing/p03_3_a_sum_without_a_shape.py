@@ -14,7 +14,7 @@ def check(total: Callable[..., Any]) -> Iterator[Fact]:
     import jax
 
     first = np.array([-1.0, 2.0, 3.0, -4.0], np.float32)
-    arrays = (first, -first, first * 0)
+    arrays = (first, -first, first * 0, abs(first))
     right = [x[x > 0].sum() for x in arrays]
     positive = "Only the positive numbers are added; without any, the sum is 0."
     result = total(jax.numpy.asarray(first))
@@ -80,6 +80,31 @@ def total(x):
     return jnp.abs(x).sum()
 """,
             "Only the positive numbers",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def total(x):
+    if isinstance(x, jax.core.Tracer):
+        return x.sum()
+    return x[x > 0].sum()
+""",
+            "total under jit",
+        ),
+        WrongAnswer(
+            """\
+def total(x):
+    return x[jnp.array([1, 2])].sum()
+""",
+            "Only the positive",
+        ),
+        WrongAnswer(
+            """\
+def total(x):
+    return jnp.sort(x)[-2:].sum()
+""",
+            "Only the positive",
         ),
     ),
     hints=(

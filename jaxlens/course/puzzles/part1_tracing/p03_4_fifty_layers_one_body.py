@@ -105,6 +105,33 @@ def network(ws, x):
             "multiplies by its own matrix",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def network(ws, x):
+    if isinstance(x, jax.core.Tracer):
+        return jnp.sin(x @ ws[0])
+    for w in np.asarray(ws):
+        x = np.sin(x @ w)
+    return x
+""",
+            "multiplies by its own matrix",
+        ),
+        WrongAnswer(
+            """\
+def network(ws, x):
+    return lax.fori_loop(0, 50, lambda i, x: jnp.sin(x @ ws[0]), x)
+""",
+            "multiplies by its own matrix",
+        ),
+        WrongAnswer(
+            """\
+def network(ws, x):
+    return jnp.sin(x @ jnp.linalg.multi_dot(list(ws)))
+""",
+            "multiplies by its own matrix",
+        ),
+    ),
     hints=(
         "Count with `%jaxpr network(jnp.ones((50, 4, 4)), jnp.ones(4))`: what does a layer cost?",
         "What changes from layer to layer is `x` (the carry) and `w` (the element of `ws`).",

@@ -69,6 +69,31 @@ def f(x):
         WrongAnswer("def f(x):\n    return (x * x + 2 * jnp.sin(x),)\n", "not a tuple"),
         WrongAnswer("def f(x):\n    return 2 * (x * x + jnp.sin(x))\n", "Begin at the last line"),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    return x * x + 2 * jnp.sin(x) + 0.0 * x
+""",
+            "the only sum is in the last line",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return x * x + 2 * (x * (1 - x * x / 6))
+""",
+            "the value",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    if isinstance(x, jax.core.Tracer):
+        return x * x + 2 * jnp.sin(x * 1)
+    return np.square(x) + 2 * np.sin(x)
+""",
+            "Compare the two line by line",
+        ),
+    ),
     hints=(
         "Run `%jaxpr f(jnp.ones(4))` on what you have, and compare it with the wanted one.",
         "Read it backwards: `e` is a sum. Put the right-hand sides of `b` and `d` in their place.",

@@ -52,6 +52,31 @@ def gram(x, y):
         ),
         WrongAnswer('def gram(x, y):\n    return jnp.einsum("ni,nj->ji", x, y)\n', "Element i, j"),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def gram(x, y):
+    return jnp.stack([x[:, i] @ y for i in range(3)])
+""",
+            "There is more than the product",
+        ),
+        WrongAnswer(
+            """\
+def gram(x, y):
+    if isinstance(x, jax.core.Tracer):
+        return jnp.einsum("ni,nj->ij", x, x)
+    return x.T @ y
+""",
+            "the value",
+        ),
+        WrongAnswer(
+            """\
+def gram(x, y):
+    return jnp.einsum("ni,nj->ij", x, y) + 0.0
+""",
+            "There is more than the product",
+        ),
+    ),
     hints=(
         "Run `%jaxpr gram(jnp.ones((4, 3)), jnp.ones((4, 2)))`: what stands before the product?",
         "In the wanted equation axis 0 of `a` meets axis 0 of `b`. Which functions take axes?",

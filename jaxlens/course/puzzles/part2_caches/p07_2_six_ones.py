@@ -55,6 +55,26 @@ compiled.
             "ones = [1.0, 1.0, 1, 1, np.ones(3), np.ones(4)]\n", "a single number, and equal to 1"
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+ones = [1.0, 1.0, 1.0, 1, True, np.ones(1, np.float32)]
+""",
+            "argument 6",
+        ),
+        WrongAnswer(
+            """\
+ones = [1.0, 1.0, 1, 1, True, '1']
+""",
+            "argument 6",
+        ),
+        WrongAnswer(
+            """\
+ones = [1.0, 1.0, 1, 1, True, np.float32(1) + np.float32(1e-6)]
+""",
+            "argument 6",
+        ),
+    ),
     hints=(
         "Put `%%recompiles` above `f = jax.jit(lambda x: x + 1)` and a few calls of `f`.",
         "The value is never part of the key, so two equal types share a program.",

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, by_jax, close, equal
 
 _SIZES = count(8)  # every check has a size of its own, which no earlier one compiled for
 
@@ -33,6 +33,8 @@ def check(run: Callable[..., Any]) -> Iterator[Fact]:
     if again and not any("closes over" in reason for reason in again):
         hint = "Each call of `jax.jit` on a new function starts with no programs: call it once."
     yield equal("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+    for rate, result in zip((0.1, 0.2, 0.3), listed, strict=True):
+        yield by_jax(f"the result for {rate}", result)
 
 
 PUZZLE = Puzzle(
@@ -104,6 +106,39 @@ def run(x):
         WrongAnswer(
             "def run(x):\n    return [x * rate for rate in (0.1, 0.2, 0.3)]\n",
             "Nothing is jitted here",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def run(x):
+    jax.jit(lambda x: x * 2)(x)
+    return [np.asarray(x) * rate for rate in (0.1, 0.2, 0.3)]
+""",
+            "NumPy did the work",
+        ),
+        WrongAnswer(
+            """\
+@jax.jit
+def scale(x):
+    return x * 0.1
+
+
+def run(x):
+    first = np.asarray(scale(x))
+    return [first, first * 2, first * 3]
+""",
+            "NumPy did the work",
+        ),
+        WrongAnswer(
+            """\
+jax.jit = lambda f: f
+
+
+def run(x):
+    return [x * rate for rate in (0.1, 0.2, 0.3)]
+""",
+            "replaces `jax.jit`",
         ),
     ),
     hints=(

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, by_jax, close, equal
 
 _SIZES = count(3)  # every check has a size of its own, which no earlier one compiled for
 
@@ -15,21 +15,22 @@ def check(power: Callable[..., Any]) -> Iterator[Fact]:
 
     x = np.full(next(_SIZES), 2, np.float32)
     with jaxlens.recompiles() as log:
-        results = {n: power(x, n) for n in range(1, 9)}
+        results = {n: power(x, n) for n in (*range(1, 9), 11)}
     hint = "Begin with ones and multiply by `x` n times. `lax.fori_loop` calls `body(i, value)`."
-    for n in (1, 3, 8):
+    for n in (1, 3, 8, 11):
+        yield by_jax(f"x to the power of {n}", results[n])
         yield close(f"x to the power of {n}", results[n], x**n, hint=hint)
     hints = {
         0: "Nothing was jitted: keep `jax.jit`.",
-        8: "As long as Python must know `n` while it traces, each `n` is a program.",
+        9: "As long as Python must know `n` while it traces, each `n` is a program.",
     }
     if sum("new function object" in reason for reason in log.reasons) > 1:
-        hints[8] = "A function that is jitted anew in every call has an empty cache every time."
+        hints[9] = "A function that is jitted anew in every call has an empty cache every time."
     compiles = log.compiles
     if hasattr(power, "lower"):  # `jax.jit(jnp.power)` counts as a single operation
         compiles = compiles or log.operations
     hint = hints.get(compiles, "")
-    yield equal("compiles for n = 1 to 8", compiles, 1, hint=hint, evidence=lambda: log.answer)
+    yield equal("compiles for nine exponents", compiles, 1, hint=hint, evidence=lambda: log.answer)
 
 
 PUZZLE = Puzzle(
@@ -89,6 +90,41 @@ def power(x, n):
     return lax.fori_loop(0, n, lambda i, y: y * x, x)
 """,
             "x to the power of 1",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+same = jax.jit(lambda x: x)
+
+
+def power(x, n):
+    return np.asarray(same(x)) ** n
+""",
+            "NumPy did the work",
+        ),
+        WrongAnswer(
+            """\
+@jax.jit
+def powers(x):
+    return [x**n for n in range(9)]
+
+
+def power(x, n):
+    return powers(x)[n]
+""",
+            "IndexError",
+        ),
+        WrongAnswer(
+            """\
+@jax.jit
+def power(x, n):
+    y = jnp.ones_like(x)
+    for i in range(8):
+        y = jnp.where(i < n, y * x, y)
+    return y
+""",
+            "x to the power of 11",
         ),
     ),
     hints=(

@@ -31,7 +31,8 @@ def check(net: Callable[..., Any]) -> Iterator[Fact]:
     if log.compiles > 1:
         hint = "`train` is static, and yet both sides are computed: choose with Python's own `if`."
     proof = Proof(jaxlens.jaxpr, (serve, x))
-    yield equal("cosines with train=False", primitives.get("cos", 0), 0, hint=hint, evidence=proof)
+    curves = primitives.get("cos", 0) + primitives.get("sin", 0)
+    yield equal("sines and cosines with train=False", curves, 0, hint=hint, evidence=proof)
     hint = "One program for each of the two values; the third call must find the first."
     if not log.compiles:
         hint = "Nothing was jitted: keep `jax.jit`."
@@ -86,6 +87,35 @@ def net(x, train):
     return jax.jit(lambda x: jnp.cos(x))(x) if train else jax.jit(lambda x: x)(x)
 """,
             "the third call must find the first",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+@jax.jit
+def twice(x):
+    return x, jnp.cos(x)
+
+
+def net(x, train):
+    return twice(x)[bool(train)]
+""",
+            "cosines with train=False",
+        ),
+        WrongAnswer(
+            """\
+net = lambda x, train: np.cos(x) if train else x
+""",
+            "TracerArrayConversionError",
+        ),
+        WrongAnswer(
+            """\
+@jax.jit
+def net(x, train):
+    angle = jnp.where(train, x + np.pi / 2, 0.0)
+    return jnp.where(train, jnp.sin(angle), x)
+""",
+            "cosines with train=False",
         ),
     ),
     hints=(

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
 
 _SIZES = count(5)  # every check has a size of its own, which no earlier one compiled for
 
@@ -31,7 +31,9 @@ def check(f: Callable[..., Any], Options: Callable[..., Any]) -> Iterator[Fact]:
         name = f"call {place}, with Options({factor})"
         yield close(name, result, x * factor, hint=hint if other else "")
     hint = "Two objects are different unless their class defines `==` and a hash that agrees."
-    yield at_most("compiles", log.compiles, 2, hint=hint, evidence=lambda: log.answer)
+    hint = hint if log.compiles else "Nothing was jitted: keep `jax.jit`."
+    few = log.compiles in (1, 2)
+    yield Fact("compiles", "1 or 2", str(log.compiles), few, hint, lambda: log.answer)
 
 
 SOLUTION = """\
@@ -110,6 +112,60 @@ class Options:
 """
             ),
             "unless their class defines",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+from functools import cache, partial
+
+
+@cache
+class Options:
+    def __init__(self, factor):
+        self.factor = factor
+
+
+@partial(jax.jit, static_argnames="options")
+def f(x, options):
+    return x * 3
+""",
+            "Options(4)",
+        ),
+        WrongAnswer(
+            """\
+from dataclasses import dataclass
+from functools import partial
+
+
+@dataclass(frozen=True)
+class Options:
+    factor: int
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+@partial(jax.jit, static_argnames="options")
+def f(x, options):
+    return x * options.factor
+""",
+            "Options(4)",
+        ),
+        WrongAnswer(
+            """\
+class Options:
+    def __init__(self, factor):
+        self.factor = factor
+
+
+def f(x, options):
+    return x * options.factor
+""",
+            "Nothing was jitted",
         ),
     ),
     hints=(

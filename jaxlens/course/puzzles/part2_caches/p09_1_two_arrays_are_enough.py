@@ -13,7 +13,7 @@ def check(step: Callable[..., Any]) -> Iterator[Fact]:
 
     n = 128
     w = np.linspace(1, 9, n * n, dtype=np.float32).reshape(n, n)
-    g = np.full((n, n), 2, np.float32)
+    g = np.linspace(30, -20, n * n, dtype=np.float32).reshape(n, n)
     result = step(jnp.array(w), jnp.array(g))
     yield close("the new weights", result, w - 0.1 * g, rtol=2e-2)
     arrays = jnp.array(w), jnp.array(g)
@@ -86,6 +86,37 @@ def step(w, g):
     return w
 """,
             "donates none",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+from functools import partial
+
+
+@partial(jax.jit, donate_argnames="w")
+def step(w, g):
+    return w - 0.2
+""",
+            "the new weights",
+        ),
+        WrongAnswer(
+            """\
+from functools import partial
+
+
+@partial(jax.jit, donate_argnames=("w", "g"))
+def step(w, g):
+    return w
+""",
+            "the new weights",
+        ),
+        WrongAnswer(
+            """\
+def step(w, g):
+    return jnp.asarray(np.asarray(w) - 0.1 * np.asarray(g))
+""",
+            "TracerArrayConversionError",
         ),
     ),
     hints=(

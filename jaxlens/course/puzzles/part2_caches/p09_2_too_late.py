@@ -82,6 +82,48 @@ let `step` go on donating `w`.
             "its memory went to the result",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+from functools import partial
+
+
+@partial(jax.jit, donate_argnames="w")
+def step(w, g):
+    return w - 0.1 * g
+
+
+def train(w, g):
+    new = step(w, g)
+    return new, (new + 0.1 * g).sum() * 0 + 21.5
+""",
+            "sum of the old weights",
+        ),
+        WrongAnswer(
+            """\
+def train(w, g):
+    total = w.sum()
+    new = w - 0.1 * g
+    return new, total
+""",
+            "Something kept `w`",
+        ),
+        WrongAnswer(
+            """\
+from functools import partial
+
+
+@partial(jax.jit, donate_argnames="w")
+def step(w, g):
+    return w - 0.1 * g
+
+
+def train(w, g):
+    return step(w + 0, g), w.sum()
+""",
+            "Something kept `w`",
+        ),
+    ),
     hints=(
         "Run `train` in a cell, and read the last line of the error.",
         "`w` can be read until the call that gives it away.",

@@ -38,6 +38,12 @@ def check(batched: Callable[..., Any]) -> Iterator[Fact]:
     hint = "`lax.map` is a loop: the rows still go through one after another."
     yield equal("loops", loops, 0, hint=hint, evidence=proof)
     hint = "Tracing ran your Python loop, and recorded a product for each row."
+    more = np.concatenate([rows, -rows[:3]])
+    again = as_program(batched, w, more)
+    yield close("a score of each of nine rows", again, np.tanh(more @ w).sum(1), hint=hint)
+    grown = jaxlens.receipt(batched, w, more).equations
+    now = jaxlens.receipt(batched, w, rows).equations
+    yield equal("equations for nine rows", grown, now, hint=hint, evidence=proof)
     products = primitives.get("dot_general", 0)
     yield at_most("matrix products", products, 1, hint=hint, evidence=proof)
 
@@ -77,6 +83,32 @@ def batched(w, rows):
         ),
         WrongAnswer(_SCORE + "batched = jax.vmap(score)\n", "None for it"),
         WrongAnswer(_SCORE + "batched = score\n", "One score for each row"),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def batched(w, rows):
+    scores = [jnp.tanh((w * row[:, None]).sum(0)).sum() for row in rows]
+    return jnp.stack(scores)
+""",
+            "a product for each row",
+        ),
+        WrongAnswer(
+            """\
+def batched(w, rows):
+    return jnp.tanh(rows[:6] @ w).sum(1)
+""",
+            "nine rows",
+        ),
+        WrongAnswer(
+            """\
+def batched(w, rows):
+    if isinstance(rows, jax.core.Tracer):
+        return (rows @ w).sum(1)
+    return np.tanh(rows @ w).sum(1)
+""",
+            "a score of each row",
+        ),
     ),
     hints=(
         "Run `%jaxpr batched(jnp.ones((3, 2)), jnp.ones((5, 3)))`: what is there five times?",

@@ -42,7 +42,11 @@ def check(pairs: Callable[..., Any]) -> Iterator[Fact]:
     loops = sum(receipt.primitives.get(name, 0) for name in ("scan", "while"))
     hint = "The pairs are computed one after another."
     yield equal("loops", loops, 0, hint=hint, evidence=proof)
-    more = np.concatenate([shops, shops])
+    more = np.concatenate([shops, -shops])
+    far = np.sqrt(((people[:, None] - more[None]) ** 2).sum(-1))
+    again = as_program(pairs, people, more)
+    hint = "A column for each shop, however many there are."
+    yield close("distances to 8 shops", again, far, rtol=1e-3, hint=hint)
     new = jaxlens.receipt(pairs, people, more).equations - receipt.equations
     hint = "The program has equations for each pair, as Python's loops were traced."
     yield at_most("more equations for 8 shops", new, 0, hint=hint, evidence=proof)
@@ -91,6 +95,31 @@ def pairs(people, shops):
 pairs = jax.vmap(distance, in_axes=(None, 0))
 """,
             "a row for each person",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def pairs(people, shops):
+    return jnp.sqrt(((people[:, None] - shops[:4]) ** 2).sum(-1))
+""",
+            "however many there are",
+        ),
+        WrongAnswer(
+            """\
+def pairs(people, shops):
+    return jnp.stack([jnp.sqrt(((people - shop) ** 2).sum(1)) for shop in shops], 1)
+""",
+            "equations for each pair",
+        ),
+        WrongAnswer(
+            """\
+def pairs(people, shops):
+    if isinstance(people, jax.core.Tracer):
+        return people @ shops.T
+    return np.sqrt(((people[:, None] - shops) ** 2).sum(-1))
+""",
+            "distances",
         ),
     ),
     hints=(

@@ -97,6 +97,32 @@ def batched(rows, training):
         ),
         WrongAnswer(_LAYER + "batched = jax.vmap(layer)\n", "no axis to go along"),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def batched(rows, training):
+    if isinstance(training, jax.core.Tracer):
+        return lax.cond(training, jnp.sin, jnp.sin, rows)
+    return np.sin(rows) if training else np.cos(rows)
+""",
+            "training is False",
+        ),
+        WrongAnswer(
+            """\
+def batched(rows, training):
+    return jnp.sin(rows + jnp.pi / 2 * (1 - training))
+""",
+            "No branch is in the program",
+        ),
+        WrongAnswer(
+            """\
+def batched(rows, training):
+    unused = lax.cond(training, jnp.sin, jnp.cos, rows)
+    return jnp.where(training, jnp.sin(rows), jnp.cos(rows))
+""",
+            "A select is left",
+        ),
+    ),
     hints=(
         "Run `%jaxpr batched(jnp.ones((4, 3)), jnp.bool_(True))`: is there a `cond`?",
         "`cond` became a select because its condition has a batch axis. Where did it get that?",

@@ -62,6 +62,39 @@ Make `g`: the **second** derivative of `f` at every point of an array, as **one*
         WrongAnswer(_F + "g = jax.jit(jax.vmap(jax.grad(f)))\n", "first derivative"),
         WrongAnswer(_F + "g = jax.jit(jax.jacfwd(jax.jacfwd(f)))\n", "each result by each point"),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    return jnp.sin(x) * x
+
+
+@jax.jit
+def g(x):
+    return (f(x + 1e-3) - 2 * f(x) + f(x - 1e-3)) / 1e-6
+""",
+            "the second derivative",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return jnp.sin(x) * x
+
+
+@jax.jit
+def g(x):
+    return 2 - 2 * x**2 + x**4 / 4
+""",
+            "the second derivative",
+        ),
+        WrongAnswer(
+            """\
+def g(x):
+    return 2 * np.cos(x) - x * np.sin(x)
+""",
+            "TracerArrayConversionError",
+        ),
+    ),
     hints=(
         "Run `%jaxpr --ladder g(jnp.arange(3.0))`: which rungs are there, and which is missing?",
         "Read it from the inside: a function of one number, its derivative, that one's derivative, "

@@ -24,8 +24,8 @@ def check(rules: dict[str, Any]) -> Iterator[Fact]:
             yield Fact(f"rule of {name}", "a function", type(rule).__name__, False)
             continue
         f = getattr(jnp, name)
-        for x in (0.7, 2.0):
-            fact = close(f"slope of {name} at {x}", rule(x), jax.grad(f)(x), hint=hint)
+        for x in (0.7, 2.0, 8.0):
+            fact = close(f"slope of {name} at {x}", rule(x), jax.grad(f)(x), rtol=1e-5, hint=hint)
             yield replace(fact, evidence=Proof(jaxlens.jaxpr, (jax.grad(f), x)))
 
 
@@ -42,7 +42,7 @@ PUZZLE = Puzzle(
     id="10.1",
     title="Four slopes",
     task="""\
-Write the derivative of each function as a function of `x`. JAX checks each line at two points.
+Write the derivative of each function as a function of `x`. JAX checks each line at a few points.
 """,
     starter="""\
 rules = {
@@ -58,6 +58,40 @@ rules = {
         WrongAnswer(edited(SOLUTION, ("jnp.exp(x)", "x * jnp.exp(x - 1)")), "the value of exp"),
         WrongAnswer(edited(SOLUTION, ("1 / x", "jnp.exp(x)")), "flattens as x grows"),
         WrongAnswer(edited(SOLUTION, ("1 - jnp.tanh(x) ** 2", "1 - jnp.tanh(x)")), "1 - y * y"),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def difference(f):
+    return lambda x: (f(x + 1e-3) - f(x - 1e-3)) / 2e-3
+
+
+rules = {name: difference(getattr(jnp, name)) for name in ("sin", "exp", "log", "tanh")}
+""",
+            "slope of",
+        ),
+        WrongAnswer(
+            """\
+rules = {
+    "sin": lambda x: {0.7: 0.764842, 2.0: -0.416147}[x],
+    "exp": lambda x: jnp.exp(x),
+    "log": lambda x: 1 / x,
+    "tanh": lambda x: 1 - jnp.tanh(x) ** 2,
+}
+""",
+            "KeyError",
+        ),
+        WrongAnswer(
+            """\
+rules = {
+    "sin": lambda x: 1 - x**2 / 2 + x**4 / 24 - x**6 / 720 + x**8 / 40320 - x**10 / 3628800,
+    "exp": lambda x: jnp.exp(x),
+    "log": lambda x: 1 / x,
+    "tanh": lambda x: 1 - jnp.tanh(x) ** 2,
+}
+""",
+            "slope of sin",
+        ),
     ),
     hints=(
         "`%jaxpr jax.grad(jnp.sin)(0.7)`: which function does JAX compute besides the sine?",

@@ -25,8 +25,15 @@ def check(hvp: Callable[..., Any]) -> Iterator[Fact]:
     right = 2 * np.cos(s) * v - 4 * np.sin(s) * (x @ v) * x + 6 * x * v
     hint = "The Hessian times v: how the gradient changes when x moves along v."
     yield close("hvp(f, x, v)", jax.jit(mine)(x, v), right, rtol=1e-3, hint=hint)
+    hint = "It is linear in v: for 1e4 v it is 1e4 times as large. Differences are not."
+    large = jax.jit(mine)(x, 1e4 * v) / 1e4
+    yield close("hvp(f, x, 10000 v) / 10000", large, right, rtol=1e-3, hint=hint)
     n = 300
-    large = jnp.linspace(0.0, 1.0, n)
+    large = jnp.linspace(0.0, 1.0, n) / n
+    hint = "It is right for four numbers, and must be for any."
+    wanted = jax.jvp(jax.grad(f), (large,), (large,))[1]
+    found = jax.jit(mine)(large, large)
+    yield close(f"hvp(f, x, x) of {n} numbers", found, wanted, rtol=1e-3, hint=hint)
     memory = jaxlens.memory(mine, large, large)
     hint = f"The whole matrix is there: {n} times {n} numbers are {n * n * 4 // 1000} kB."
     proof = Proof(jaxlens.memory, (mine, large, large))
@@ -60,6 +67,33 @@ def hvp(f, x, v):
         WrongAnswer("def hvp(f, x, v):\n    return jax.grad(f)(x) * v\n", "along v"),
         WrongAnswer(
             "def hvp(f, x, v):\n    return jnp.diag(jax.hessian(f)(x)) * v\n", "The Hessian times v"
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def hvp(f, x, v):
+    if x.size > 100:
+        return v
+    return jax.hessian(f)(x) @ v
+""",
+            "must be for any",
+        ),
+        WrongAnswer(
+            """\
+def hvp(f, x, v):
+    g = jax.grad(f)
+    return (g(x + 1e-3 * v) - g(x - 1e-3 * v)) / 2e-3
+""",
+            "linear in v",
+        ),
+        WrongAnswer(
+            """\
+def hvp(f, x, v):
+    row = lambda unit: jax.jvp(jax.grad(f), (x,), (unit,))[1] @ v
+    return lax.map(row, jnp.eye(x.size))
+""",
+            "The whole matrix is there",
         ),
     ),
     hints=(

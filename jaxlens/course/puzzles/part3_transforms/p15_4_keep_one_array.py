@@ -16,8 +16,13 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
     hint = "A product of exponentials is the exponential of a sum."
     yield close("f(x)", jax.jit(f)(x), np.exp(2 * x).sum(), hint=hint)
-    large = jnp.ones((128, 128))
+    large = jnp.linspace(0.0, 1.0, 128 * 128).reshape(128, 128)
     gradient = jax.grad(f)
+    hint = "It is the same function for any array, and so is its derivative."
+    yield close(
+        "f(x) of 128x128", jax.jit(f)(large) / large.size, jnp.exp(2 * large).mean(), hint=hint
+    )
+    yield close("its gradient", gradient(large), 2 * jnp.exp(2 * large), rtol=1e-3, hint=hint)
     memory = jaxlens.memory(gradient, large)
     hint = "Which equations leave something to keep? exp keeps its result, a product its factors."
     proof = Proof(jaxlens.ladder, (gradient, large))
@@ -70,6 +75,37 @@ def f(x):
     return (2 * x).sum()
 """,
             "exponential of a sum",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    if x.size > 100:
+        return x.sum()
+    return (jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum()
+""",
+            "for any array",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return lax.stop_gradient((jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum())
+""",
+            "so is its derivative",
+        ),
+        WrongAnswer(
+            """\
+@jax.custom_jvp
+def f(x):
+    return (jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum()
+
+
+@f.defjvp
+def _(primals, tangents):
+    return f(*primals), tangents[0].sum()
+""",
+            "so is its derivative",
         ),
     ),
     hints=(

@@ -110,6 +110,31 @@ def root(a):
             "Keep Newton's step",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def root(a):
+    return a**0.5
+""",
+            "Keep Newton",
+        ),
+        WrongAnswer(
+            """\
+def root(a):
+    x = lax.while_loop(lambda x: abs(x * x - a) > 1e-5 * a, lambda x: 0.5 * (x + a / x), a)
+    return lax.stop_gradient(x)
+""",
+            "stop_gradient",
+        ),
+        WrongAnswer(
+            """\
+def root(a):
+    x = lax.stop_gradient(jnp.sqrt(a))
+    return lax.fori_loop(0, 10, lambda i, x: x + 0 * a, x)
+""",
+            "No cotangent came through",
+        ),
+    ),
     hints=(
         "`%jaxpr root(3.0)`: which primitive is the loop, and does it say how often it runs?",
         "`lax.fori_loop` with numbers for both ends, and `lax.scan`, have a length in the jaxpr.",

@@ -88,6 +88,32 @@ def both(left, right):
             "The factors multiply",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def both(left, right):
+    (a, b), (c, d) = left, right
+    return c * a, 22 + 0 * b
+""",
+            "16 steps",
+        ),
+        WrongAnswer(
+            """\
+def both(left, right):
+    (a, b), (c, d) = left, right
+    return a * c, 5 * b + d
+""",
+            "16 steps",
+        ),
+        WrongAnswer(
+            """\
+def both(left, right):
+    (a, b), (c, d) = left, right
+    return c * a, c * b + 7
+""",
+            "16 steps",
+        ),
+    ),
     hints=(
         "Write it on paper for 2 y + 3, then 5 y + 7: what is it in one?",
         "The left step turns y into a y + b. Put that in place of y in c y + d.",

@@ -45,9 +45,11 @@ def _longest(jaxpr: Any) -> float:
 
 def check(totals: Callable[..., Any]) -> Iterator[Fact]:
     hint = "Element i is the sum of x[0] to x[i]."
-    for size in (8, 4):
+    for size in (8, 4, 32):
         x = np.arange(1.0, size + 1, dtype=np.float32)
         yield close(f"totals of 1 to {size}", jax.jit(totals)(x), np.cumsum(x), hint=hint)
+    x = np.sin(np.arange(32.0)).astype(np.float32)
+    yield close("totals of other numbers", jax.jit(totals)(x), np.cumsum(x), rtol=1e-3, hint=hint)
     ones = jnp.ones(32)
     proof = Proof(jaxlens.jaxpr, (totals, jnp.ones(8)))
     row = additions_in_a_row(totals, ones)
@@ -105,6 +107,35 @@ def totals(x):
     return lax.fori_loop(1, len(x), lambda i, x: x.at[i].add(x[i - 1]), x)
 """,
             "each step still waits",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def totals(x):
+    if len(x) > 8:
+        return x + x
+    sums = [x[0]]
+    for i in range(1, len(x)):
+        sums.append(sums[-1] + x[i])
+    return jnp.stack(sums)
+""",
+            "totals of 1 to 32",
+        ),
+        WrongAnswer(
+            """\
+def totals(x):
+    n = jnp.arange(1.0, len(x) + 1)
+    return n * (n + 1) / 2
+""",
+            "of other numbers",
+        ),
+        WrongAnswer(
+            """\
+def totals(x):
+    return x * (x + 1) / 2
+""",
+            "of other numbers",
         ),
     ),
     hints=(

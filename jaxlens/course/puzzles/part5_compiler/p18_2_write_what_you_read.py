@@ -79,6 +79,32 @@ def f(x):
             "one exponential, read twice",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    if isinstance(x, jax.core.Tracer):
+        return jnp.exp(x) / x.sum(0)
+    return np.exp(x) / np.exp(x).sum(0)
+""",
+            "f of random numbers",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    e = jnp.exp(x)
+    return e / (e[0] + e[1] + e[2] + e[3])
+""",
+            "The value is right",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return jnp.exp(x - jnp.log(jnp.exp(x).sum(axis=0)))
+""",
+            "one exponential",
+        ),
+    ),
     hints=(
         "Run `%hlo --stage hlo f(x)` on your function, and lay the two texts side by side.",
         "A reduce with `to_apply=add` is a sum. Its `dimensions` are the axes that it sums over.",

@@ -14,7 +14,10 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     hint = "It must still be the sum of both numbers, for every element."
     wanted = jnp.exp(-(jnp.sin(x) ** 2)) + jnp.cos(x)
     yield close("f(x)", as_program(f, x), wanted, hint=hint)
-    capture = jaxlens.capture(f, jnp.ones((256, 256)))
+    large = jnp.linspace(-2.0, 2.0, 256 * 256).reshape(256, 256)
+    right = jnp.exp(-(jnp.sin(large) ** 2)) + jnp.cos(large)
+    yield close("f(x) of 256x256", as_program(f, large), right, hint=hint)
+    capture = jaxlens.capture(f, large)
     receipt = jaxlens.receipt(capture)
     runs = receipt.kernels + receipt.library_calls
     hint = "Some value is still written by one kernel and read by the next: which one?"
@@ -67,6 +70,33 @@ def f(x):
             """\
 def f(x):
     return jnp.maximum(jnp.exp(-(jnp.sin(x) ** 2)), jnp.cos(x))
+""",
+            "the sum of both numbers",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    if x.shape != (3, 4):
+        return x + 1
+    return jnp.exp(-(jnp.sin(x) ** 2)) + jnp.cos(x)
+""",
+            "f(x) of 256x256",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    if isinstance(x, jax.core.Tracer):
+        return x + 1
+    return np.exp(-(np.sin(x) ** 2)) + np.cos(x)
+""",
+            "the sum of both numbers",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return 2 - 1.5 * x**2 + x**4 / 3
 """,
             "the sum of both numbers",
         ),

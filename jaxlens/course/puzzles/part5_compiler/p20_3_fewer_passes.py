@@ -26,7 +26,8 @@ def check(norm: Callable[..., Any]) -> Iterator[Fact]:
     x = jnp.sin(jnp.arange(1.0, 13.0)).reshape(3, 4)
     hint = "Each row must have mean 0 and standard deviation 1."
     yield close("norm(x)", as_program(norm, x), two_passes(x), rtol=1e-3, hint=hint)
-    big = jnp.ones((512, 512))
+    big = jnp.sin(jnp.arange(512.0 * 512)).reshape(512, 512)
+    yield close("norm(x) of 512x512", as_program(norm, big), two_passes(big), rtol=1e-2, hint=hint)
     moved = jaxlens.receipt(two_passes, big).moved
     capture = jaxlens.capture(norm, big)
     now = jaxlens.receipt(capture).moved
@@ -76,6 +77,35 @@ def norm(x):
         ),
         WrongAnswer(
             edited(SOLUTION, ("square - mean * mean", "square")),
+            "standard deviation 1",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def norm(x):
+    if x.shape[0] > 100:
+        return x + 1
+    centred = x - x.mean(1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(1, keepdims=True))
+""",
+            "norm(x) of 512x512",
+        ),
+        WrongAnswer(
+            """\
+def norm(x):
+    part = x[:, :4]  # of each row
+    return (x - part.mean(1, keepdims=True)) / part.std(1, keepdims=True)
+""",
+            "norm(x) of 512x512",
+        ),
+        WrongAnswer(
+            """\
+def norm(x):
+    x = x.astype(jnp.bfloat16)
+    centred = x - x.mean(1, keepdims=True)
+    return (centred / jnp.sqrt((centred**2).mean(1, keepdims=True))).astype(jnp.float32)
+""",
             "standard deviation 1",
         ),
     ),

@@ -25,7 +25,10 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     yield equal("the shape of f(x)", getattr(y, "shape", ()), (3, 4), hint=hint)
     hint = "Divide each row by something that makes its sum 1."
     yield close("the sum of each row", y.sum(1), jnp.ones(3), hint=hint)
-    capture = jaxlens.capture(f, jnp.ones((256, 256)))
+    large = jnp.sin(jnp.arange(256.0 * 256)).reshape(256, 256) + 2
+    sums = as_program(f, large).sum(1)
+    yield close("the sum of each row of 256x256", sums, jnp.ones(256), rtol=1e-3, hint=hint)
+    capture = jaxlens.capture(f, large)
     receipt = jaxlens.receipt(capture)
     runs = receipt.kernels + receipt.library_calls
     hint = "Each element of the result must need all numbers of its row in `x`."
@@ -55,6 +58,33 @@ def f(x):
         ),
         WrongAnswer("def f(x):\n    return x / x.sum()\n", "the sum of each row"),
         WrongAnswer("def f(x):\n    return x / x.sum(axis=1)[0]\n", "the sum of each row"),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    if x.shape == (3, 4):
+        return jnp.full_like(x, 0.25)
+    return x / x.max(axis=1, keepdims=True)
+""",
+            "each row of 256x256",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return x / x.sum(axis=0, keepdims=True)
+""",
+            "the sum of each row",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    if isinstance(x, jax.core.Tracer):
+        return jnp.sort(x)
+    return x / x.sum(axis=1, keepdims=True)
+""",
+            "the sum of each row",
+        ),
     ),
     hints=(
         "When can a kernel write its first element? Try `%hlo --fusion` on `x / x.sum()`.",

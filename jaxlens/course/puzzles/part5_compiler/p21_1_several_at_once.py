@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, as_program, at_least, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, as_program, at_least, at_most, close
 
 _VECTOR = re.compile(r"\b(?:fadd|fmul|fsub)\b[a-z ]* <(\d+) x float>")
 
@@ -16,13 +16,17 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     x = jnp.arange(4096.0) / 512
     hint = "For each element `a` of `x` the result has `a * 0.5 + 1`."
     yield close("f(x)", as_program(f, x), x * 0.5 + 1, hint=hint)
+    yield close("f of other numbers", as_program(f, -x), 1 - x * 0.5, hint=hint)
     capture = jaxlens.capture(f, x)
     widths = [int(n) for kernel in capture.kernels for n in _VECTOR.findall(kernel.llvm_after)]
     hint = "Its arithmetic is on single numbers: no instruction does several elements."
-    if any(name in jaxlens.receipt(capture).primitives for name in ("scan", "while")):
+    primitives = jaxlens.receipt(capture).primitives
+    if any(name in primitives for name in ("scan", "while")):
         hint = "A loop of JAX's takes one element in each turn, so no turn has several to offer."
     found = max(widths, default=1)
     yield at_least("numbers that one instruction does", found, 2, hint=hint)
+    loops = sum(primitives.get(name, 0) for name in ("scan", "while"))
+    yield at_most("loops in the program", loops, 0, hint=hint)
 
 
 PUZZLE = Puzzle(
@@ -56,6 +60,31 @@ def f(x):
             "takes one element in each turn",
         ),
         WrongAnswer("def f(x):\n    return x * 1.5\n", "`a * 0.5 + 1`"),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    if isinstance(x, jax.core.Tracer):
+        return x + x
+    return np.asarray(x) * 0.5 + 1
+""",
+            "f(x)",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return lax.map(lambda a: a * 0.5 + 1, x) + 0 * (x * 0.5 + 1)[0]
+""",
+            "takes one element in each turn",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return jnp.arange(4096.0) / 1024 + 1
+""",
+            "of other numbers",
+        ),
     ),
     hints=(
         "Run `%compile --kernel` on both forms: which types do `fadd` and `fmul` have?",

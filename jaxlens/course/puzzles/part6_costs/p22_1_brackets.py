@@ -48,6 +48,31 @@ def chain(A, B, v):
         WrongAnswer("def chain(A, B, v):\n    return B @ (A @ v)\n", "in this order"),
         WrongAnswer("def chain(A, B, v):\n    return jax.jit(lambda: A @ B)() @ v\n", "2 n³"),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def chain(A, B, v):
+    if isinstance(v, jax.core.Tracer):
+        return B @ v
+    return np.asarray(A) @ np.asarray(B) @ np.asarray(v)
+""",
+            "in this order",
+        ),
+        WrongAnswer(
+            """\
+def chain(A, B, v):
+    return (A.astype(jnp.bfloat16) @ B.astype(jnp.bfloat16) @ v.astype(jnp.bfloat16)).astype(float)
+""",
+            "in this order",
+        ),
+        WrongAnswer(
+            """\
+def chain(A, B, v):
+    return B @ (A @ v)
+""",
+            "in this order",
+        ),
+    ),
     hints=(
         "Run `%compile --cost chain(A, B, v)`: which product has nearly all the flops?",
         "Python's `@` goes from left to right. XLA keeps your order.",

@@ -14,6 +14,9 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     ids = (jnp.arange(64) * 37) % 1000
     hint = "Row `k` of the result is row `ids[k]` of the table."
     yield close("f(ids, table)", as_program(f, ids, table), table[ids], hint=hint)
+    others = (jnp.arange(64) ** 2 + 5) % 1000
+    hint = "It fetched other rows than the ones that `ids` names."
+    yield close("f of other ids", as_program(f, others, -table), -table[others], hint=hint)
     capture = jaxlens.capture(f, ids, table)
     flops = jaxlens.receipt(capture).flops
     hint = "Every row of the table is still multiplied by 0 or 1, for every id."
@@ -50,6 +53,29 @@ def f(ids, table):
 def f(ids, table):
     hits = ids[:, None, None] == jnp.arange(1000)[:, None]
     return jnp.where(hits, table, 0).sum(1)
+""",
+            "for every id",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(ids, table):
+    return table[(jnp.arange(64) * 37) % 1000]
+""",
+            "other rows",
+        ),
+        WrongAnswer(
+            """\
+def f(ids, table):
+    return jnp.sin(ids[:, None] * 16.0 + jnp.arange(16))
+""",
+            "other rows",
+        ),
+        WrongAnswer(
+            """\
+def f(ids, table):
+    return lax.map(lambda i: jax.nn.one_hot(i, 1000) @ table, ids)
 """,
             "for every id",
         ),

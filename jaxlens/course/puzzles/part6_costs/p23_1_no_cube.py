@@ -78,6 +78,32 @@ def dist(a, b, w):
         ),
         WrongAnswer(edited(SOLUTION, ("(b * b * w)", "(b * b)")), "sum over k"),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def dist(a, b, w):
+    row = lambda p: ((p - b) ** 2 * w).sum(-1)
+    return lax.map(row, a)
+""",
+            "multiplied out",
+        ),
+        WrongAnswer(
+            """\
+def dist(a, b, w):
+    return (a * a * w).sum(1)[:, None] - 2 * (a * w) @ b.T
+""",
+            "the sum over k",
+        ),
+        WrongAnswer(
+            """\
+def dist(a, b, w):
+    if isinstance(a, jax.core.Tracer):
+        return a @ b.T
+    return ((np.asarray(a)[:, None] - b) ** 2 * w).sum(-1)
+""",
+            "the sum over k",
+        ),
+    ),
     hints=(
         "Run `%compile --memory dist(a, b, w)`: which line owns the peak, and what type is it?",
         "(a - b)² = a² - 2ab + b². Which of the three terms needs both points?",

@@ -12,7 +12,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
     n = 600
     u = jnp.sin(jnp.arange(float(n)))
-    v, w = jnp.cos(u) / n, jnp.sin(3 * u)
+    v, w = 1 + jnp.cos(u), jnp.arange(float(n)) / n
     wanted = u * (v @ w)
     hint = "The result has an entry for each entry of `u`: u[i] * (sum of v[j] * w[j])."
     yield close("f(u, v, w)", as_program(f, u, v, w), wanted, rtol=1e-3, hint=hint)
@@ -43,6 +43,31 @@ def f(u, v, w):
         WrongAnswer("def f(u, v, w):\n    return (u[:, None] * v) @ w\n", "Does the result need"),
         WrongAnswer("def f(u, v, w):\n    return jnp.outer(u, w) @ v\n", "Does the result need"),
         WrongAnswer("def f(u, v, w):\n    return u * v * w\n", "u[i] * (sum"),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(u, v, w):
+    return jnp.outer(u, v)[:, ::2] @ w[::2] * 2
+""",
+            "u[i] * (sum",
+        ),
+        WrongAnswer(
+            """\
+def f(u, v, w):
+    if isinstance(u, jax.core.Tracer):
+        return u
+    return np.outer(u, v) @ w
+""",
+            "u[i] * (sum",
+        ),
+        WrongAnswer(
+            """\
+def f(u, v, w):
+    return u * (v[:300] @ w[:300]) * 2
+""",
+            "u[i] * (sum",
+        ),
     ),
     hints=(
         "Run `%compile --memory f(u, v, w)`: which line makes the largest temporary?",

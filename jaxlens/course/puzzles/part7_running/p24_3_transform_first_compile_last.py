@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, by_jax, close
 
 
 def check(g: Callable[..., Any]) -> Iterator[Fact]:
@@ -24,6 +24,7 @@ def check(g: Callable[..., Any]) -> Iterator[Fact]:
     hint = "That is the value of `f`, and not its derivative."
     told = hint if np.allclose(value, x * np.sin(x), rtol=1e-3) else ""
     yield close("g(1.3)", value, np.sin(x) + x * np.cos(x), hint=told)
+    yield by_jax("g(1.3)", value)
     hint = "The derivative is right; it was compiled in the call, and not ahead of time."
     made = log.compiles + log.operations
     yield at_most("compiles in the call", made, 0, hint=hint, evidence=lambda: log.answer)
@@ -81,6 +82,36 @@ def f(x):
 g = jax.grad(jax.jit(f).lower(1.0))
 """,
             "callable",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def g(x):
+    return np.sin(x) + x * np.cos(x)
+""",
+            "NumPy did the work",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return x * np.sin(x)
+
+
+def g(x):
+    return (f(np.float64(x) + 1e-6) - f(np.float64(x) - 1e-6)) / 2e-6
+""",
+            "NumPy did the work",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return x * jnp.sin(x)
+
+
+g = jax.jit(jax.grad(f))
+""",
+            "not ahead of time",
         ),
     ),
     hints=(

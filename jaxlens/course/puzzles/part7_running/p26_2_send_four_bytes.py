@@ -82,6 +82,31 @@ def f(X, W):
             "f(X, W), wanted",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(X, W):
+    y = jnp.tanh(X[: len(X) // 8] @ W) ** 2
+    return 8 * y.sum()
+""",
+            "Sharding",
+        ),
+        WrongAnswer(
+            """\
+def f(X, W):
+    return jnp.tanh(X @ W).sum() ** 2
+""",
+            "f(X, W)",
+        ),
+        WrongAnswer(
+            """\
+def f(X, W):
+    y = np.tanh(np.asarray(X) @ np.asarray(W)) ** 2
+    return jnp.asarray(y.sum())
+""",
+            "TracerArrayConversionError",
+        ),
+    ),
     hints=(
         "Run `%compile --sharding f(X, W)`: which line makes the all-reduce, and of what size?",
         "A sum over rows crosses devices. A sum along a row does not.",

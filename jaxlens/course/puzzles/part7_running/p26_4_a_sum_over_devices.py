@@ -26,6 +26,10 @@ def check(normalise: Callable[..., Any]) -> Iterator[Fact]:
     elif np.allclose(value, x.sum() / x):
         hint = "That is the sum divided by each number."
     yield close("normalise of 1, 2, 3 ...", value, x / x.sum(), hint=hint)
+    other = np.sin(x) + 2
+    found = np.asarray(normalise(cnp.array(other)))
+    hint = "It is right for 1, 2, 3 ... only: the sum is that of the numbers that are there."
+    yield close("normalise of other numbers", found, other / other.sum(), hint=hint)
     sharding = jaxlens.sharding(normalise, argument)
     hint = "Nothing travels, so the sum was known before the devices began."
     yield at_least(
@@ -89,6 +93,35 @@ def share(x):
 normalise = core.pmap(share, axis_name="i")
 """,
             "not solved",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def share(x):
+    return x / 36.0
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+            "for 1, 2, 3 ... only",
+        ),
+        WrongAnswer(
+            """\
+def share(x):
+    return x / (36.0 + 0.0 * core.lax.psum(x, "i"))
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+            "for 1, 2, 3 ... only",
+        ),
+        WrongAnswer(
+            """\
+def normalise(x):
+    return x / x.sum()
+""",
+            "Nothing travels",
         ),
     ),
     hints=(

@@ -93,6 +93,30 @@ def safe_log(x):
             "safe_log(2)",
         ),
     ),
+    cheats=(
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return lax.stop_gradient(jnp.where(x > 0, jnp.log(x), 0.0))
+""",
+            "There it is a logarithm",
+        ),
+        WrongAnswer(
+            """\
+def safe_log(x):
+    y = jnp.where(x > 1e-9, x, 1.0)
+    return jnp.where(x > 1e-9, jnp.log(y), 0.0)
+""",
+            "no x replaced",
+        ),
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return np.log(x) if x > 0 else 0.0
+""",
+            "truth value of an array",
+        ),
+    ),
     hints=(
         "Run `%jaxpr --grad safe_log(0.0)`: which equation divides by x?",
         "Both branches of a `where` are computed, and both are differentiated, at every x.",

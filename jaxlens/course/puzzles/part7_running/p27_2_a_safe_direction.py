@@ -31,6 +31,9 @@ def check(direction: Callable[..., Any]) -> Iterator[Fact]:
         "number like 1 go into the root instead."
     )
     yield _no_nan("gradient at (0, 0, 0)", jax.grad(first), zero, hint)
+    slope = jax.grad(first)(jnp.array([3.0, 4.0, 0.0]))
+    hint = "Away from zero it has the derivative of x divided by its length."
+    yield close("gradient at (3, 4, 0)", slope, [0.128, -0.096, 0.0], hint=hint)
     found = direction(jnp.array([3e-18, 4e-18, 0.0]))
     hint = "A short vector has a direction too: nothing may be added to its length."
     yield close("direction of (3e-18, 4e-18, 0)", found, [0.6, 0.8, 0.0], hint=hint)
@@ -104,6 +107,35 @@ def direction(x):
     return x * lax.rsqrt(jnp.maximum(jnp.sum(x * x), 1e-30))
 """,
             "or nearly",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def direction(x):
+    squares = jnp.sum(x * x)
+    safe = jnp.where(squares > 0, squares, 1.0)
+    return lax.stop_gradient(x / jnp.sqrt(safe))
+""",
+            "Away from zero",
+        ),
+        WrongAnswer(
+            """\
+def direction(x):
+    squares = jnp.sum(x * x)
+    safe = jnp.where(squares > 1e-12, squares, 1.0)
+    return x / jnp.sqrt(safe)
+""",
+            "A short vector",
+        ),
+        WrongAnswer(
+            """\
+def direction(x):
+    squares = jnp.sum(x * x)
+    safe = lax.stop_gradient(jnp.where(squares > 0, squares, 1.0))
+    return x / jnp.sqrt(safe)
+""",
+            "Away from zero",
         ),
     ),
     hints=(
