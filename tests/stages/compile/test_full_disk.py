@@ -1,6 +1,7 @@
 """A full disk: the error names what was not written, and JAX's profiler is stopped."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -58,7 +59,12 @@ print(json.dumps(said))
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limit of size there")
 def test_a_full_disk_is_named_and_nothing_untrue_is_said(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        # Else Python leaves bytecode that is cut off, for every later process.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])

@@ -180,9 +180,10 @@ def test_the_last_program_is_compiled_once_by_whatever_verb():
         for verb in (jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.memory, jaxlens.hlo):
             assert verb(_step, x, x).text()
     assert len(compiled.names) == 1
+    other = jnp.ones((4, 8))
     with Compiles() as compiled:
-        for shape in ((8, 8), (4, 8), (8, 8)):
-            assert jaxlens.compile(_step, jnp.ones(shape), x).text()
+        for argument in (x, other, x):
+            assert jaxlens.compile(_step, argument, x).text()
     assert len(compiled.names) == 3
 
 
