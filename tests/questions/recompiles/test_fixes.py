@@ -127,6 +127,9 @@ def test_a_text_is_never_data():
         f(X, mode="a")
         f(X, mode="b")
     assert the_cure(log).tried == "a str is no array"
+    with jaxlens.recompiles() as log:
+        f(X, mode=None)
+    assert the_cure(log).tried == "None is no array"
 
 
 class Net:

@@ -132,7 +132,7 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     place = retrace.locate(key.statics, name)
     value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
     # The `__eq__` of `object` compares by identity.
-    by_identity = getattr(type(value), "__eq__", None) is object.__eq__
+    by_identity = getattr(type(value), "__eq__", None) is object.__eq__ and value is not None
     if cause.is_new_object or (by_identity and not isinstance(value, type)):
         return _one_object(cause, value, by_identity)
     failure = retrace.as_data(key, name)
@@ -152,17 +152,22 @@ def _static_as_data(cause: RecompileCause) -> Cure:
 
 def _one_object(cause: RecompileCause, value: Any, by_identity: bool) -> Cure:
     """Cure for a static object that is another at each call, each of which has its own program."""
-    name = cause.name
-    text = f"make {name} once, and pass that object"
+    name, tried = cause.name, cause.equal_programs()
     if by_identity and not hasattr(value, "__name__"):
         kind = type(value).__name__
-        text += f"; or give {kind} an __eq__ and a __hash__, as a frozen dataclass has them"
-    elif cause.is_new_object and cause.of_library:
+        reason = f"{kind} has Python's own __eq__, by which each object differs from all others"
+        return Cure(
+            f"give {kind} an __eq__ and a __hash__ over what it holds (a frozen dataclass has "
+            f"them), so that values of {name} that are alike share a program",
+            f"{reason}; {tried}" if tried else reason,
+        )
+    text = f"make {name} once, and pass that object"
+    if cause.is_new_object and cause.of_library:
         text = (
             f"a library calls {cause.last.function}, with another {name} each time: make one "
             "jitted function of your call into it, and call that"
         )
-    return Cure(text, cause.equal_programs())
+    return Cure(text, tried)
 
 
 # ---- avals: pad, cast, or pass one kind of number -----------------------------------------------
@@ -176,7 +181,8 @@ def _one_type(cause: RecompileCause) -> Cure:
         return _pad(cause)
     kinds = [text.removeprefix("weak ") for text in (new, old)]
     if shape != before:
-        text = f"give {names} one type at every call, {main.new} or {main.old}, from the start"
+        types = f"{main.new} or {main.old}".replace("weak ", "")
+        text = f"give {names} one type at every call, {types}, from the start"
     elif kinds[0] == kinds[1]:
         text = f"pass {names} always as an array of {kinds[0]}, or always as a Python number"
     else:
