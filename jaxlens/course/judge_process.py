@@ -115,6 +115,7 @@ def judge_cell(
         raise
     if _judge.code is not None or used(_judge.pid)[0] > _KEPT:
         forget()
+        _judge = _started()  # it imports JAX while the learner thinks
     return verdict
 
 

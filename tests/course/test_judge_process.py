@@ -1,5 +1,7 @@
 """Answers in a process of their own: each gets a verdict, and none hangs or ends this process."""
 
+import _thread
+import threading
 import time
 from dataclasses import replace
 
@@ -116,6 +118,18 @@ def test_only_the_statements_that_are_needed():
 
 def test_an_answer_leaves_nothing_for_the_next():
     assert "replaces `jax.jit`" in judged(f"jax.jit = 1\n{SOLUTION}").sentence
+    assert judged(SOLUTION).solved
+
+
+def test_an_interrupt_ends_the_process():
+    judged(SOLUTION)
+    child = judge_process._judge
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        judged("while True: pass")
+    timer.join()
+    assert child.code is not None
     assert judged(SOLUTION).solved
 
 
