@@ -10,7 +10,7 @@ from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.render.document import Block, Findings
 from jaxlens.report import Finding
-from jaxlens.viewer.cell_report import Row, document, nothing
+from jaxlens.viewer.called_programs_report import Row, document, nothing
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext

@@ -51,7 +51,7 @@ from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.magics.donating import donates
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
 from jaxlens.notebook.magics.tracebacks import add_notes, in_traced_code
-from jaxlens.viewer.cell_report import after_run, not_looked_at
+from jaxlens.viewer.called_programs_report import after_run, not_looked_at
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext

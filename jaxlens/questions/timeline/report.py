@@ -155,6 +155,7 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
 
 def _lines(facts: TimelineFacts) -> Table:
     rows = []
+    deeper = any(use.within for use in facts.lines[:_ROWS])
     for use in facts.lines[:_ROWS]:
         names = Counter(use.dispatches).elements()
         rows.append(
@@ -163,14 +164,14 @@ def _lines(facts: TimelineFacts) -> Table:
                 Cell(_short(use.line.text)),
                 Cell(", ".join(tally(names)) + " at once" * bool(use.at_once)),
                 Cell(f"{use.waits:,}" if use.waits else "", use.waits),
-                Cell(use.within),
+                *([Cell(use.within)] if deeper else []),
                 Cell(", ".join(use.waited_for)),
             )
         )
     left = len(facts.lines) - _ROWS
     return Table(
         "Lines",
-        ("line", "code", "dispatches", "waits", "in a library", "for"),
+        ("line", "code", "dispatches", "waits", *(["in a library"] if deeper else []), "for"),
         barred(rows, (3,)),
         f"{left:,} more lines are left out." if left > 0 else "",
         right=(3,),
