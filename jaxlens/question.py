@@ -157,7 +157,7 @@ class Question(Generic[F]):
         values: The kind of values that Tab offers for it.
         options: Its further options.
         kind: The name of its output; by default that of the magic.
-        panel: Its position in what Ask lists and in the README's table; 0 for none.
+        panel: Its position in what Ask lists and in the README's table; 0 for their end.
         python: Its Python call, as that table shows it.
         place: Its position among the questions of its magic, in help and in output.
         prepared: Returns the program that a magic shows with it, and may add to its keywords.

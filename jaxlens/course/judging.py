@@ -74,10 +74,9 @@ class Judge:
         code, file = python(answer.code), f"<cell {entry.id}>"
         if answer.number:
             register_cell(file, answer.number)
-        above = _names_above(answer) | before
         try:
-            with _printing(io.StringIO()):  # it is shown where the notebook runs the cell
-                names = run_source(code, file, above)
+            with _printing(io.StringIO()):  # it is shown where the notebook runs the cells
+                names = run_source(code, file, _names_above(answer) | before)
         except Exception as error:
             self._ends = not isinstance(error, RecursionError | MemoryError)
             raise

@@ -22,8 +22,10 @@ Names = dict[str, Any]
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _NUMBERS = {word: str(n) for n, word in enumerate(_WORDS)}
 _NUMBERS |= {"none": "0", "no": "0", "once": "1", "twice": "2"}
-_FIGURE = r"\(*-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\)*"
-_FIGURES = re.compile(rf"(?P<sum>{_FIGURE}(?: *[-+*/] *{_FIGURE})*) *(?P<unit>[a-z%][a-z %/]*)?")
+_FIGURE = r"\(*+-?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d++)?\)*+"
+_FIGURES = re.compile(
+    rf"(?P<sum>{_FIGURE}(?: *+[-+*/] *+{_FIGURE})*+) *+(?P<unit>[a-z%][a-z %/]*+)?"
+)
 _NEAR = 0.1  # relative difference
 _PREFIX = re.compile("([kmg])(i?)(?:b|flop)")
 

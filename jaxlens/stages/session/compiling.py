@@ -124,7 +124,8 @@ class Compiling:
             return False
         program = self._program()
         done = _last.get(program) or _slow.get(program) if program is not None else None
-        if done is None or not done.gives(passes) or (profile and done.profile is None):
+        lacks = profile and not (done and done.profile and done.profile.parts)
+        if done is None or not done.gives(passes) or lacks:
             self._lacking = done
             return False
         self.made, self._profile = done, done.profile
