@@ -1,7 +1,7 @@
 """Limits on the time, memory and output of an answer, which a learner has just written.
 
-Time and memory are those of the process that judges it, and are looked at from outside: XLA looks
-for no interrupts, and a limit of its address space is one that it does not work with.
+Time and memory are those of the process that judges it, which are checked from outside: XLA does
+not respond to interrupts, and fails under a limit on its address space.
 """
 
 import io
