@@ -1,4 +1,4 @@
-"""The graph pane in a real browser: choosing, opening, walking, neighbours, and links to it."""
+"""The graph pane in a real browser: choosing, opening, walking, and links to it."""
 
 import pytest
 
@@ -195,43 +195,6 @@ def test_what_is_pinned_elsewhere_comes_into_view(show):
     assert page.locator("svg.dim").count() == 1
 
 
-def test_neighbours_alone(show):
-    page = show(figure(layers(3), max_boxes=60))
-    everything = page.locator(".graph-box").count()
-    size = "e => e.getBoundingClientRect().height"
-    tall = page.locator(".jaxlens-figure").evaluate(size)
-    box(page, "e9").click()
-    button = page.locator(".jaxlens-drawing .tools button").first
-    button.click()
-    one = set(page.locator(".graph-box").evaluate_all("all => all.map(e => e.dataset.node)"))
-    assert one == {"e8", "e9", "e10"}
-    assert page.locator("svg.dim").count() == 0
-    assert page.locator(".jaxlens-figure").evaluate(size) < tall / 2
-    assert page.locator(".edge").count() == 2
-    box(page, "e9").focus()
-    page.keyboard.press("n")
-    two = set(page.locator(".graph-box").evaluate_all("all => all.map(e => e.dataset.node)"))
-    assert two == {"e7", "e8", "e9", "e10", "e11"}
-    assert button.text_content() == "2 steps"
-    page.keyboard.press("n")
-    assert page.locator(".graph-box").count() == everything
-    page.keyboard.press("n")
-    page.keyboard.press("Escape")
-    assert page.locator(".graph-box").count() == everything
-    assert button.text_content() == "neighbours"
-
-
-def test_neighbours_of_an_inner_box_keep_what_is_open_round_them(show):
-    page = show(figure(predict(), depth=2))
-    box(page, "e4").click()
-    page.keyboard.press("n")
-    shown = page.locator(".graph-box").evaluate_all("all => all.map(e => e.dataset.node)")
-    assert set(shown) == {"e3", "e4", "relu in d", "relu out 0"}
-    inner, outer = (box(page, node).bounding_box() for node in ("e4", "e3"))
-    assert outer["x"] < inner["x"]
-    assert inner["y"] + inner["height"] < outer["y"] + outer["height"]
-
-
 def test_a_chosen_box_shows_its_edges(show):
     page = show(figure(predict()))
     box(page, "e2").click()
@@ -310,7 +273,7 @@ def test_the_question_mark_tells_the_keys(show):
     assert not keys.is_visible()
     box(page, "e0").focus()
     page.keyboard.press("?")
-    for word in ("neighbours", "fit", "pin", "open", "Escape"):
+    for word in ("fit", "pin", "open", "Escape"):
         assert word in keys.inner_text()
     page.keyboard.press("Escape")
     assert not keys.is_visible()

@@ -77,17 +77,3 @@ def test_a_pin_becomes_the_address_and_letting_go_takes_it_away(open_page):
 def test_an_address_of_nothing_here_pins_nothing(open_page):
     for hash in ("#nowhere", "#%3Cimg%3E", "#hlo/"):
         assert pinned(open_page(hash)) is None
-
-
-def test_answer_and_open_panes_are_copied_as_markdown(open_page):
-    page = open_page()
-    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-    page.evaluate("document.querySelector('.jaxlens').dataset.versions = 'jaxlens 1, jax 2'")
-    choose(page, "source", "jaxpr", "said")
-    page.get_by_role("button", name="md", exact=True).click()
-    text = page.evaluate("window.copied")
-    assert text.startswith("**f(x)**\n\njaxlens 1, jax 2\n\n")
-    assert "**jaxpr**\n\n~~~~text\n  e0 = op0\n  e1 = op1\n" in text
-    assert "**Said**\n\n~~~~text\nTwo are one." in text
-    assert "**Your code**\n\n~~~~text\n1" in text
-    assert text.count("~~~~") == 6

@@ -9,9 +9,9 @@
 
 import { button, create } from "../viewer/elements.js";
 import { inflated } from "../viewer/packing.js";
-import { alone, FREE, scene, within } from "./stretch.js";
+import { FREE, scene, within } from "./stretch.js";
 import { boxElement, element, num, remark, wireElements } from "./paint.js";
-import { around, ClosedBoxes, homeOf, linked, NodeIndex } from "./node_index.js";
+import { ClosedBoxes, homeOf, linked, NodeIndex } from "./node_index.js";
 import { Minimap } from "./minimap.js";
 import { View } from "./view.js";
 import { PaneLinks } from "./links.js";
@@ -20,7 +20,6 @@ import { keyPressed, keyTable } from "./keyboard.js";
 /** @typedef {import("./stretch.js").Data} Data */
 /** @typedef {import("./stretch.js").Drawn} Drawn */
 
-const FARTHEST = 2;
 // Ms on a box
 const TOLD_AFTER = 600;
 const LOCKED = 'left out here: opens once the cell is run, and in the page that .save("x.html") writes';
@@ -34,7 +33,6 @@ export class Drawing {
     this.closed = new ClosedBoxes(data, host);
     this.open = new Set(data.open);
     this.chosen = "0";
-    this.steps = 0;
     /** What is pointed at. */
     this.pointed = "";
     this.explainTimer = 0;
@@ -51,7 +49,6 @@ export class Drawing {
     this.links = new PaneLinks(this, host);
     this.keys = keyTable();
     const tools = this.toolbar();
-    this.near = /** @type {HTMLElement} */ (tools.firstElementChild);
     this.note = create("div", "drawing-note", {});
     this.draw();
     host.replaceChildren(tools, this.keys, this.view.box, this.note);
@@ -64,7 +61,6 @@ export class Drawing {
   toolbar() {
     const { view } = this;
     return create("div", "tools", { role: "group", "aria-label": "Graph" },
-      button("neighbours", "Only the neighbours of the chosen box: one step, two steps, all (n)", () => this.neighbours()),
       button("fit", "Fit the whole picture (f)", () => view.fit()),
       button("−", "Zoom out (-)", () => view.scale(view.zoom / 1.25)),
       button("+", "Zoom in (+)", () => view.scale(view.zoom * 1.25)),
@@ -84,8 +80,7 @@ export class Drawing {
   }
 
   draw() {
-    let shown = scene(this.data, this.open);
-    if (this.steps) shown = alone(shown, around(this.data, this.chosen, this.steps));
+    const shown = scene(this.data, this.open);
     /** @type {Element[]} */
     const parts = [element("rect", { class: "card", width: num(shown.w), height: num(shown.h), rx: 8 })];
     this.boxes = new Map();
@@ -224,14 +219,6 @@ export class Drawing {
     this.links.dispatch("jl-pin", path);
   }
 
-  /** Neighbours of the chosen box alone: one step, two, all again. @param {number} [steps] */
-  neighbours(steps = (this.steps + 1) % (FARTHEST + 1)) {
-    this.picked = true;
-    this.keeping(this.chosen, () => (this.steps = steps));
-    this.near.textContent = ["neighbours", "1 step", "2 steps"][steps];
-    this.near.setAttribute("aria-pressed", String(steps > 0));
-  }
-
   help() {
     this.keys.hidden = !this.keys.hidden;
   }
@@ -240,7 +227,6 @@ export class Drawing {
   escape() {
     const { outer } = homeOf(this.data, this.chosen);
     if (!this.keys.hidden) this.help();
-    else if (this.steps) this.neighbours(0);
     else if (this.links.pinned) this.pin("");
     else if (outer) this.toggle(outer);
     else return false;
@@ -253,7 +239,6 @@ export class Drawing {
       this.open.add(path.slice(0, dot));
     this.markEdges(this.chosen, "on", false);
     [this.chosen, this.picked] = [path, true];
-    if (this.steps) this.neighbours(0);
     this.draw();
     const box = this.boxes.get(path);
     if (box) this.view.centre(box);

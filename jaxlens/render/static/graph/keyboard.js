@@ -76,12 +76,11 @@ const KEYS = [
   ["← →", "to the box beside it"],
   ["Enter", "open or shut the box (also: its marker, or a double click); open its lesson"],
   ["Space", "pin the box, in all panes (also: a click)"],
-  ["n", "only its neighbours: one step, two steps, all again"],
   ["h", "what its operation does"],
   ["f", "fit the whole picture"],
   ["+ −", "zoom (also: Ctrl and the wheel); 1 for actual size"],
   ["Shift and arrows", "move the picture (also: drag it)"],
-  ["Escape", "end neighbours, then the pin, then shut the box around"],
+  ["Escape", "let go of the pin, then shut the box around"],
   ["?", "these keys"],
 ];
 
@@ -105,7 +104,6 @@ export function keyPressed(drawing, event) {
     ArrowRight: () => beside(drawing, 1, 0),
     ArrowUp: () => up(drawing),
     ArrowDown: () => down(drawing),
-    n: () => drawing.neighbours(),
     f: () => drawing.view.fit(),
     "+": () => drawing.view.scale(drawing.view.zoom * 1.25),
     "=": () => drawing.view.scale(drawing.view.zoom * 1.25),

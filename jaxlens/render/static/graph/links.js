@@ -112,7 +112,7 @@ export class PaneLinks {
       if (inner) element.append(badge(drawn, inner));
       any ||= marks.lit || marks.holds;
     }
-    drawing.svg.classList.toggle("dim", !!this.pinned && any && !drawing.steps);
+    drawing.svg.classList.toggle("dim", !!this.pinned && any);
   }
 
   /** Marks the edges into boxes of the backward pass. @returns {boolean} whether there are any */

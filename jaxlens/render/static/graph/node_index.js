@@ -117,25 +117,6 @@ export function homeOf(data, path) {
   return { panel, n: steps[steps.length - 1], outer: steps.slice(0, -1).join(".") };
 }
 
-/**
- * The boxes that a box reads from or is read by, and these again, `steps` times.
- * @param {Data} data @param {string} path @param {number} steps
- */
-export function around(data, path, steps) {
-  const { panel, n, outer } = homeOf(data, path);
-  const edges = data.panels[panel][5];
-  const near = new Set([n]);
-  // Readers of readers and makers of makers: what flows through the box.
-  for (const [from, to] of [[0, 1], [1, 0]]) {
-    let edge = new Set([n]);
-    for (let step = 0; step < steps; step++) {
-      edge = new Set(edges.filter((row) => edge.has(row[from])).map((row) => row[to]));
-      for (const box of edge) near.add(box);
-    }
-  }
-  return new Set([...near].map((box) => within(outer, box)));
-}
-
 /** Boxes one edge on: `side` 1 for readers, 0 for what is read. @param {Data} data @param {string} path @param {0 | 1} side */
 export function linked(data, path, side) {
   const { panel, n, outer } = homeOf(data, path);

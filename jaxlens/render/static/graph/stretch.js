@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Where everything is when some boxes stand open: the arithmetic of `render/graph/scene.py`, line by line
- * and in the same order (a test compares the two), and the drawing of a few boxes alone.
+ * and in the same order (a test compares the two).
  *
  * @typedef {[string, string, string, number, number, string, string, number, number, number,
  *   number, number, number, string[]?, string[]?]} Box
@@ -253,88 +253,4 @@ export function scene(data, open) {
   }
   const page = /** @type {Placed} */ (frames.get(""));
   return { w: page.w, h: page.h, layers };
-}
-
-const GAP = 26;
-
-/**
- * The map of one axis that leaves the intervals as long as they are and shortens what lies
- * between them.
- * @param {number[][]} kept
- * @returns {(t: number) => number}
- */
-function shrink(kept) {
-  /** @type {number[][]} */
-  const solid = [];
-  for (const [low, high] of kept.sort((a, b) => a[0] - b[0])) {
-    const last = solid[solid.length - 1];
-    if (last && low <= last[1]) last[1] = Math.max(last[1], high);
-    else solid.push([low, high]);
-  }
-  const saved = [Math.max(0, (solid[0]?.[0] ?? 0) - 10)];
-  for (let n = 1; n < solid.length; n++)
-    saved.push(saved[n - 1] + Math.max(0, solid[n][0] - solid[n - 1][1] - GAP));
-  return (t) => {
-    const n = solid.findIndex(([, high]) => t <= high);
-    if (n < 0) return t - (saved[saved.length - 1] ?? 0);
-    const [low] = solid[n];
-    if (t >= low || !n) return t - saved[n];
-    const [before, room] = [solid[n - 1][1], low - solid[n - 1][1]];
-    return before - saved[n - 1] + (t - before) * Math.min(1, GAP / room);
-  };
-}
-
-/**
- * The boxes in `keep` alone, with what stands open round them, brought together.
- * @param {Scene} whole
- * @param {Set<string>} keep
- * @returns {Scene}
- */
-export function alone(whole, keep) {
-  const round = new Set();
-  for (const path of keep)
-    for (let dot = path.indexOf("."); dot > 0; dot = path.indexOf(".", dot + 1))
-      round.add(path.slice(0, dot));
-  const isKept = (/** @type {string} */ path) =>
-    keep.has(path) || [...keep].some((place) => path.startsWith(`${place}.`));
-  /** @type {[number[][], number[][]]} */
-  const solid = [[], []];
-  const layers = whole.layers.map(({ boxes, wires }) => ({
-    boxes: boxes.filter(({ path }) => round.has(path) || isKept(path)),
-    wires: wires.filter(({ path, edge }) => isKept(within(path, edge[0])) && isKept(within(path, edge[1]))),
-  }));
-  for (const { boxes, wires } of layers) {
-    for (const { path, x, y, w, h } of boxes) {
-      const outer = round.has(path) && !keep.has(path);
-      solid[0].push([x - w / 2, x + (outer ? Math.min(w / 2, 160 - w / 2) : w / 2)]);
-      solid[1].push([y - h / 2, y + (outer ? HEADER - h / 2 : h / 2)]);
-    }
-    for (const { edge, x, y } of wires)
-      if (edge.length > 7) {
-        const half = (edge[4] * EDGE * ADVANCE) / 2;
-        solid[0].push([x - half, x + half]);
-        solid[1].push([y - EDGE / 2, y + EDGE / 2]);
-      }
-  }
-  const [mapX, mapY] = solid.map(shrink);
-  const moved = (/** @type {Drawn} */ box) => {
-    const [left, right] = [mapX(box.x - box.w / 2), mapX(box.x + box.w / 2)];
-    const [top, bottom] = [mapY(box.y - box.h / 2), mapY(box.y + box.h / 2)];
-    const place = { x: (left + right) / 2, y: (top + bottom) / 2, w: right - left, h: bottom - top };
-    return { ...box, ...place };
-  };
-  const bent = (/** @type {Wire} */ wire) => {
-    const old = cut(wire.points, partsOf(wire.points));
-    const points = old.map((p, n) => (n % 2 ? mapY(p) : mapX(p)));
-    // The arrow keeps its size
-    for (const n of [points.length - 4, points.length - 3])
-      points[n] = points[n + 2] + old[n] - old[n + 2];
-    return { ...wire, points, x: mapX(wire.x), y: mapY(wire.y) };
-  };
-  const ends = (/** @type {number[][]} */ kept) => Math.max(0, ...kept.map(([, high]) => high));
-  return {
-    w: mapX(ends(solid[0])) + 10,
-    h: mapY(ends(solid[1])) + 10,
-    layers: layers.map(({ boxes, wires }) => ({ boxes: boxes.map(moved), wires: wires.map(bent) })),
-  };
 }

@@ -7,8 +7,8 @@
  */
 import { button, create } from "./elements.js";
 import { showSpot } from "./reveal.js";
-import { onPage, shownAt } from "./rows.js";
-import { copied, searchOf } from "./search.js";
+import { shownAt } from "./rows.js";
+import { searchOf } from "./search.js";
 
 /** @typedef {import("./panes.js").Pane} Pane */
 
@@ -23,16 +23,12 @@ const KEYS = [
   ["1 to 9", "show that pane; with Shift beside the others"],
   ["[ ]", "to the pane on the left, on the right"],
   ["/", "search in the pane; Enter and Shift+Enter go through the matches"],
-  ["c C m", "copy the row, the pane, all as Markdown"],
+  ["c C", "copy the row, the pane"],
   ["Ctrl-K", "ask a question about the program"],
   ["h", "what the words of the row mean; again: more"],
   ["?", "these keys"],
 ];
 const TYPED = "input, textarea, select, [contenteditable=true]";
-
-/** Text in which nothing acts as Markdown, as `markdown.py` escapes it. @param {string | null} text */
-const escaped = (text) => (text ?? "").replace(/[\\\x60*<>~$&]|(?<![^\W_])_|_(?![^\W_])|\](?=\()/g, "\\$&")
-  .replace(/@(?=\w)/g, "@<!-- -->");
 
 class Keys {
   /** @param {HTMLElement} root */
@@ -44,8 +40,7 @@ class Keys {
     this.help = create("div", "key-help", { role: "dialog", "aria-label": "Keys", tabindex: "-1", hidden: "" }, create("table", "", {}, create("tbody", "", {}, ...rows)));
     this.ask = button("?", "Keys", () => this.toggle());
     this.ask.setAttribute("aria-expanded", "false");
-    const markdown = button("md", "Copy answer and open panes as Markdown, for a bug report or a chat", () => this.markdown());
-    this.panes.tools.append(markdown, this.ask);
+    this.panes.tools.append(this.ask);
     this.panes.bar.after(this.help);
     window.addEventListener("keydown", (event) => this.key(event), { capture: true });
     root.addEventListener("pointerdown", (event) => {
@@ -116,7 +111,6 @@ class Keys {
       "]": () => this.aside(1),
       c: () => this.copy(false),
       C: () => this.copy(true),
-      m: () => this.markdown(),
     };
     return actions[event.key];
   }
@@ -157,16 +151,6 @@ class Keys {
   copy(whole) {
     const { pane } = this;
     if (pane) searchOf(pane).copy(whole ? null : searchOf(pane).rows.cursor);
-  }
-
-  /** What `render/text/markdown.py` writes, of the panes that are open. */
-  async markdown() {
-    const { root } = this;
-    const title = root.querySelector(".title-line")?.textContent ?? "";
-    const said = [...root.querySelectorAll(".findings > li")].filter((li) => onPage(li) && !li.closest("[data-pane]")).map((li) => `- ${escaped(li.textContent)}`);
-    const programs = this.panes.open.map((pane) => `**${pane.title}**\n\n~~~~text\n${searchOf(pane).lines.join("\n")}\n~~~~`);
-    await copied([`**${escaped(title)}**`, root.dataset.versions ?? "", said.join("\n"), ...programs].join("\n\n"));
-    searchOf(this.panes.open[0]).count.textContent = "copied";
   }
 
   /** @param {number} step */

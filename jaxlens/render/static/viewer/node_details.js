@@ -21,7 +21,7 @@ const HOW = {
   span: "known by source position",
   inferred: "inferred from neighbours",
 };
-const HINT = "Point at anything to see what it came from and what it became. Click pins it, Escape lets go, ? shows the keys.";
+const HINT = "Point at anything to see what it came from and what it became. Click pins it, Escape lets go (keys: ?).";
 
 /** @param {number} n @param {string} noun */
 const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;

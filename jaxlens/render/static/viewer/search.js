@@ -16,7 +16,7 @@ const searches = new WeakMap();
 export const searchOf = (pane) => /** @type {Search} */ (searches.get(pane));
 
 /** @param {string} text @returns {Promise<void>} */
-export async function copied(text) {
+async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

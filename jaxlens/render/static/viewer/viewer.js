@@ -52,7 +52,7 @@ function keepOpen(event) {
   if (tab) event.preventDefault();
 }
 
-const OWN_KEYS = /^(?:Arrow(?:Up|Down|Left|Right)|Home|End|Enter| |[1-9?\/jknNcCm[\]])$/;
+const OWN_KEYS = /^(?:Arrow(?:Up|Down|Left|Right)|Home|End|Enter| |[1-9?\/jknNcC[\]])$/;
 
 /**
  * Keys that the viewer has a use for do not reach the notebook's shortcuts, which in some front
