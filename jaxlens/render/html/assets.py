@@ -94,7 +94,7 @@ _INSTALLER = "viewer/install.js"
 # stand on lines of their own, and no string has "/*" or one of these operators with blanks around
 # (but ">" in selectors and "*" in `calc`, which do without blanks).
 _COMMENT = re.compile(r"/\*.*?\*/ ?", re.DOTALL)
-_OPERATOR = re.compile(r" (=>|[!=]==|&&|\|\||\?\?|[-+*/<>]=?|[=?:]) (?![-+])|(?<={) | (?=})|(?<=\)) (?={)")
+_OPERATOR = re.compile(r" (=>|[!=]==|&&|\|\||\?\?|[-+*/<>]=?|[=?:]) (?![-+])|(?<={) | (?=})")
 _RUN = "document.currentScript.live = (inflated, needs) => {\n%s};"
 _IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"([^\"]+)\";$", re.MULTILINE)
 _STYLED = """{
