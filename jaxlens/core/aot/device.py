@@ -352,12 +352,6 @@ def _handler(aval: ShapedArray, place: Place) -> Any:
         return handler(*args, committed=False)
 
 
-def cost_analysis(module: Any) -> dict[str, float]:
-    """Returns XLA's estimates for a StableHLO module as it is, before any optimisation."""
-    computation = _jax.mlir.mlir_module_to_xla_computation(str(module))
-    return dict(_jax.hlo_module_cost_analysis(get_backend(), computation.get_hlo_module()))
-
-
 class XLA(Backend):
     """Runs jaxprs by XLA, on the devices of their arguments."""
 
