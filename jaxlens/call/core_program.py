@@ -28,6 +28,7 @@ from jaxlens.ir.spans import describe
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
+_OF_JAX = ("holomorphic", "policy", "static_argnums")  # options that only its transforms have
 _MOST = 2_000  # most objects searched for a use of the core
 
 program_p: Any = compat.extend("core", "Primitive")("core_program")
@@ -176,11 +177,12 @@ def on_core(f: Any, **static: Any) -> Any:
         }
         donated = tuple(info.donate_argnums)
         return core.jit(on_core(fun, **static), **static, donate_argnums=donated)
-    inner = compat.wrapped(f)
+    inner, options = compat.wrapped(f), compat.settings(f)
     make = getattr(core, compat.transform_name(f) or "None", None)
-    if make is not None and inner is not None and not any(static.values()):
+    of_jax = any(static.values()) or any(map(options.get, _OF_JAX))
+    if make is not None and inner is not None and not of_jax:
         taken = inspect.signature(make).parameters
-        options = {k: v for k, v in compat.settings(f).items() if k in taken and k != "f"}
+        options = {k: v for k, v in options.items() if k in taken and k != "f"}
         return make(on_core(inner), **options)
     return core.from_jax(f, **static)
 

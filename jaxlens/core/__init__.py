@@ -9,7 +9,7 @@ import os as _os
 # As jax sets it: jaxlib reads it when it is loaded, and logs each client to stderr without it.
 _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
-from jaxlens.core import debug, lax, nn, numpy, random, tree, tree_util
+from jaxlens.core import debug, lax, nn, numpy, random, tree
 from jaxlens.core.aot.device import XLA as _XLA
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
@@ -18,7 +18,7 @@ from jaxlens.core.control.branches import cond, switch
 from jaxlens.core.control.folds import associative_scan
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
-from jaxlens.core.debug import debug_nans, log_compiles
+from jaxlens.core.debug import debug_nans
 from jaxlens.core.interop.from_jax import from_jax
 from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
 from jaxlens.core.kernel.interpreter import GROUND as _GROUND
@@ -36,10 +36,10 @@ from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.kernel.run import jit_p as _jit_p
 from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
+from jaxlens.core.numpy.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.parallel.mapping import shard_map
 from jaxlens.core.parallel.meshes import Mesh, PartitionSpec, make_mesh
 from jaxlens.core.parallel.pmap import pmap
-from jaxlens.core.primitives.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import call_rules as _call_rules
 from jaxlens.core.transforms.check import check_jaxpr

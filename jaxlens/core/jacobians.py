@@ -23,15 +23,12 @@ from jaxlens.core.transforms.derivatives import Argnums, check_output, jvp, of_a
 from jaxlens.core.transforms.trees import tree_map
 
 
-def jacfwd(
-    f: Callable[..., Any], argnums: Argnums = 0, holomorphic: bool = False
-) -> Callable[..., Any]:
+def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Returns the function that gives the Jacobian by forward mode: for few inputs, many outputs.
 
     Args:
         f: A function of pytrees.
         argnums: Which arguments to differentiate with respect to.
-        holomorphic: Whether `f` is a complex function with a complex derivative.
 
     Returns:
         A function of the same arguments. Each leaf of `f`'s value becomes a tree like the argument
@@ -40,28 +37,24 @@ def jacfwd(
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, chosen = of_argnums(f, argnums, args, kwargs, "jacfwd", holomorphic)
+        of_chosen, chosen = of_argnums(f, argnums, args, kwargs, "jacfwd")
 
         def column(basis: Any) -> Any:
             return jvp(of_chosen, (chosen,), (basis,))[1]
 
         columns = vmap(column, out_axes=-1)(_basis(chosen))
-        if holomorphic:
-            tree_map(lambda x: check_output("jacfwd", x, True), columns)
         return tree_map(partial(_split, chosen, -1), columns)
 
     return jacobian
 
 
-def jacrev(
-    f: Callable[..., Any], argnums: Argnums = 0, holomorphic: bool = False
-) -> Callable[..., Any]:
+def jacrev(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Returns the function that gives the Jacobian by reverse mode: for few outputs."""
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        value, pullback = vjp(*of_argnums(f, argnums, args, kwargs, "jacrev", holomorphic))
-        tree_map(lambda x: check_output("jacrev", x, holomorphic), value)
+        value, pullback = vjp(*of_argnums(f, argnums, args, kwargs, "jacrev"))
+        tree_map(partial(check_output, "jacrev"), value)
         (rows,) = vmap(pullback)(_basis(value))
         leaves, in_tree = tree_flatten(rows)
         by_input = map(partial(_split, value, 0), leaves)
@@ -73,11 +66,9 @@ def jacrev(
 jacobian = jacrev
 
 
-def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, holomorphic: bool = False
-) -> Callable[..., Any]:
+def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Returns the function that gives the second derivatives: forward mode over reverse mode."""
-    return jacfwd(jacrev(f, argnums, holomorphic), argnums, holomorphic)
+    return jacfwd(jacrev(f, argnums), argnums)
 
 
 def _basis(tree: Any) -> Any:

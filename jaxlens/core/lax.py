@@ -1,12 +1,13 @@
-"""The primitives' functions under one roof, by the names that `jax.lax` has.
+"""Functions under the names that `jax.lax` has: the core's, and JAX's where it has none.
 
-A strict layer below `numpy`: no promotion, shapes must fit. It has what the imported files define.
+A strict layer below `numpy`: no promotion, shapes must fit. The core's are what the files of its
+primitives, loops and collectives define.
 """
 
 import sys
 from typing import Any
 
-from jaxlens.core.kernel.interpreter import Primitive
+from jaxlens.core.interop.from_jax import library
 
 _PARTS = ("kernel.basics", "primitives.", "control.", "parallel.")
 _FILES = tuple(f"jaxlens.core.{part}" for part in _PARTS)
@@ -18,7 +19,4 @@ def __getattr__(name: str) -> Any:
         member = vars(module).get(name)
         if callable(member) and getattr(member, "__module__", "").startswith("jaxlens.core"):
             return member
-        primitive = vars(module).get(f"{name}_p")
-        if isinstance(primitive, Primitive):
-            return primitive.bind
-    raise AttributeError(f"jaxlens.core.lax has no {name!r}")
+    return library("lax", name)

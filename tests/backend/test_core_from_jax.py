@@ -288,10 +288,7 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str | None]] = {
         ),
         "has no conv_general_dilated with batch_group_count or preferred_element_type",
     ),
-    "debug_print": (
-        lambda x: jax.debug.print("{}", x, ordered=True),
-        r"from_jax.py:\d+ \(<lambda>\): jaxlens.core has no debug_print with ordered=True",
-    ),
+    "debug_print, left out": (lambda x: (jax.debug.print("{}", x, ordered=True), x)[1], None),
     "keys": (
         lambda x: x + jax.random.normal(jax.random.key(1, impl="rbg")),
         "has the random numbers of key<fry>, not of key<rbg>",

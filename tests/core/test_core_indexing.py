@@ -7,7 +7,8 @@ import pytest
 from jax import lax
 
 from jaxlens import core
-from jaxlens.core.primitives import dynamic_slices, indexing
+from jaxlens.core.numpy import indexing
+from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p
 from tests.support.core.alike import same_program as same
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2
@@ -52,6 +53,7 @@ STATIC = [
     (ROWS, slice(None), None),
     (slice(None), None, ROWS),
     (slice(None), ROWS, ..., ROWS),
+    True,
 ]
 # Indices with arguments of the traced function in them: what stands there is made from i.
 TRACED = [
@@ -71,7 +73,7 @@ TRACED = [
 @pytest.mark.parametrize("index", STATIC, ids=str)
 def test_known_places(index) -> None:
     same(
-        lambda x: (indexing.index(x, index), indexing.index_update(x, index, 2, "add")),
+        lambda x: (indexing.index(x, index), indexing.At(x)[index].add(2)),
         lambda x: (x[index], x.at[index].add(2)),
         X,
     )
@@ -83,7 +85,7 @@ def test_traced_places(number: int) -> None:
 
     def ours(x, i, j):
         read = [indexing.index(x, made(k)) for k in (i, j)]
-        return read, indexing.index_update(x, made(i), 2, "set")
+        return read, indexing.At(x)[made(i)].set(2)
 
     def theirs(x, i, j):
         return [x[made(k)] for k in (i, j)], x.at[made(i)].set(2)
@@ -215,7 +217,8 @@ def test_dtypes_of_what_is_written() -> None:
         same(
             lambda x, y=y: indexing.At(x)[1:].add(y), lambda x, y=y: jnp.asarray(x).at[1:].add(y), x
         )
-    found = indexing.At(np.int32([3, 4]))[0].multiply(1.5)  # JAX warns here and does the same
+    with pytest.warns(FutureWarning, match="incompatible types"):
+        found = indexing.At(np.int32([3, 4]))[0].multiply(1.5)
     assert (found.dtype, np.asarray(found).tolist()) == (np.int32, [4, 4])
 
 
@@ -226,9 +229,7 @@ def test_dynamic_slices() -> None:
             x, m.dynamic_slice(x, (0, 0, 0), (1, 2, 4)), (i, 1, i)
         ),
     ):
-        both_modes(
-            lambda x, i, f=f: f(dynamic_slices, x, i), lambda x, i, f=f: f(lax, x, i), X, ONE
-        )
+        both_modes(lambda x, i, f=f: f(core.lax, x, i), lambda x, i, f=f: f(lax, x, i), X, ONE)
 
 
 def test_take() -> None:
@@ -245,10 +246,10 @@ def test_take() -> None:
     [
         ((0, 0, 0, 0), IndexError, "Too many indices: array is 3-dimensional, but 4"),
         ((..., 0, ...), IndexError, "single ellipsis"),
-        ([0, 1], TypeError, "a list alone is no index"),
+        ([0, 1], TypeError, "Using a non-tuple sequence"),
         (1.5, TypeError, "integer or boolean type, got indexer with type float"),
         (np.float32([1]), TypeError, "got indexer with type float32"),
-        ("a", TypeError, "type str"),
+        ("a", TypeError, "string indexing; got idx='a'"),
         ({}, IndexError, "only integers, slices"),
         (np.array([True]), IndexError, r"boolean index did not match .* got \(1,\)"),
         ((ROWS, ROWS[:2]), ValueError, "Incompatible shapes for broadcasting"),
@@ -265,19 +266,17 @@ def test_errors(index, kind, words: str) -> None:
 
 
 def test_traced_errors() -> None:
-    with pytest.raises(IndexError, match=r"boolean index .* got \(\), expected \(2,\)"):
-        indexing.index(X, True)  # JAX has a meaning for it: a new axis of length 1
     with pytest.raises(NotImplementedError, match="`scatter-min` has no jvp rule"):
         core.jvp(lambda x: indexing.At(x)[ROWS].min(0.0), (X,), (X,))
     with pytest.raises(IndexError, match=r"indexing.py:\d+ .*Slice entries must be static"):
         core.make_jaxpr(lambda i: indexing.index(X, slice(i, None)))(ONE)
     with pytest.raises(core.NonConcreteBooleanIndexError, match=r"cnp\.where"):
         core.make_jaxpr(lambda mask: indexing.index(X, mask))(X > 0)
-    with pytest.raises(ValueError, match=r"shape \(5,\) cannot be broadcast to the shape \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"type=float32\[5\] and .* type=float32\[3,4\]"):
         indexing.At(X)[0].set(np.ones(5))
     with pytest.raises(TypeError, match="f32\\[2,3,4\\] needs 3 start indices"):
-        dynamic_slices.dynamic_slice_p.bind(X, ONE, slice_sizes=(1,))
+        dynamic_slice_p.bind(X, ONE, slice_sizes=(1,))
     with pytest.raises(TypeError, match="does not fit"):
-        dynamic_slices.dynamic_slice(X, (0, 0, 0), (3, 1, 1))
+        core.lax.dynamic_slice(X, (0, 0, 0), (3, 1, 1))
     with pytest.raises(TypeError, match="dtype float32"):
-        dynamic_slices.dynamic_update_slice(X, X.astype(int), (0, 0, 0))
+        core.lax.dynamic_update_slice(X, X.astype(int), (0, 0, 0))

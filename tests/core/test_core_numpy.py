@@ -160,7 +160,7 @@ def compare(found: Any, expected: Any) -> None:
 
 
 def test_every_function_is_compared() -> None:
-    assert set(cnp._FUNCTIONS) == {*CASES, *ELEMENTWISE}
+    assert set(cnp._FUNCTIONS) < {*CASES, *ELEMENTWISE}
     assert {*dir(cnp)} <= {*dir(np), "bfloat16"}
 
 
@@ -171,15 +171,15 @@ ERRORS: dict[str, tuple[type, str, Function]] = {
     "shapes of one rank": (TypeError, "incompatible shapes", lambda m: m.add(M, M.T)),
     "lengths": (TypeError, ".", lambda m: m.matmul(M, M)),
     "reshape": (TypeError, "cannot reshape", lambda m: m.array(M).reshape(5, -1)),
-    "joined, ranks": (TypeError, "number of axes", lambda m: m.concatenate([V, M])),
-    "joined, none": (ValueError, "got none", lambda m: m.concatenate([])),
-    "stacked": (ValueError, "the same shape", lambda m: m.stack([V, V[:2]])),
+    "joined, ranks": (TypeError, "numbers of dimensions", lambda m: m.concatenate([V, M])),
+    "joined, none": (ValueError, "at least one array", lambda m: m.concatenate([])),
+    "stacked": (ValueError, "the same shape|equal shape", lambda m: m.stack([V, V[:2]])),
     "negative length": (TypeError, r"no negative lengths, got \(-1,", lambda m: m.zeros((-1, 2))),
     "permutation": (TypeError, r"axes of f32\[3,4\]", lambda m: m.array(M).transpose(0, 0)),
     "negative power": (TypeError, "negative powers", lambda m: m.array(I) ** -1),
     "where": (ValueError, "Incompatible shapes", lambda m: m.where(B, M, M.T)),
     "scalar": (ValueError, "a scalar is no matrix", lambda m: m.matmul(M, 2)),
-    "full": (ValueError, "does not fit", lambda m: m.full((2, 1), V)),
+    "full": (ValueError, "Incompatible", lambda m: m.full((2, 1), V)),
     "broadcast": (ValueError, "does not fit", lambda m: m.broadcast_to(m.array(M), (4,))),
     "item": (TypeError, ".", lambda m: m.array(M).__setitem__(0, 1)),
 }
@@ -195,20 +195,29 @@ def test_errors_of_the_same_kind(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "words"),
+    ("module", "name", "args"),
     [
-        (cnp, "sort", "core.numpy has no sort; core.from_jax(jax.numpy.sort) runs JAX's"),
-        (cnp, "tril", "core.numpy has no tril; core.from_jax(jax.numpy.tril) runs JAX's"),
-        (core.nn, "gelu", "core.nn has no gelu; core.from_jax(jax.nn.gelu) runs JAX's"),
-        (core.random, "randint", "no randint; core.from_jax(jax.random.randint) runs JAX's"),
-        (cnp, "nothing_like_it", "core.numpy has no nothing_like_it"),
+        (cnp, "tril", (M,)),
+        (cnp, "quantile", (M, 0.3)),
+        (core.nn, "gelu", (M,)),
+        (core.random, "randint", (np.uint32([0, 3]), (4,), 0, 9)),
+        (core.lax, "dynamic_index_in_dim", (M, 1)),
     ],
 )
-def test_a_function_of_jax_s_that_is_not_there_is_named(module: Any, name: str, words: str) -> None:
-    with pytest.raises(AttributeError) as caught:
-        getattr(module, name)
-    assert str(caught.value).endswith(words)
-    assert not hasattr(module, name)
+def test_all_other_functions_are_jax_s(module: Any, name: str, args: tuple[Any, ...]) -> None:
+    theirs = getattr(jax.numpy if module is cnp else getattr(jax, module.__name__[13:]), name)
+    assert getattr(module, name) is getattr(module, name)
+    compare(getattr(module, name)(*args), theirs(*args))
+    called = lambda x: getattr(module, name)(x, *args[1:])  # noqa: E731
+    for eqn in core.make_jaxpr(called)(args[0]).eqns:
+        line = called.__code__.co_firstlineno
+        assert str(eqn.source_info).startswith(f"test_core_numpy.py:{line} ")
+
+
+def test_a_name_that_jax_has_not_either() -> None:
+    for module, name in ((cnp, "nothing_like_it"), (core.nn, "initializers"), (cnp, "_private")):
+        with pytest.raises(AttributeError, match=rf"has no {name}$"):
+            getattr(module, name)
 
 
 def test_signatures_are_kept() -> None:

@@ -61,7 +61,7 @@ def test_a_key_is_data():
     (key,) = scaled.cache_keys()
     assert key.function == "scaled"
     assert [aval.str_short() for aval in key.in_avals] == ["f32[3]", "f32[]"]
-    assert key.weak_types == (False, True)
+    assert [aval.weak_type for aval in key.in_avals] == [False, True]
     assert str(key.in_tree) == "PyTreeDef((({'x': *},), {'by': *}))"
     assert key.static == ((1, int, 3),)
     assert (key.device, key.axes, key.x64) == (None, (), False)
@@ -509,31 +509,11 @@ NESTED = {"b": [X, (2.0, None)], "a": (XX,)}
 ALIKE = {
     "jacobian": lambda m: m.jacobian(lambda x: x**2)(X),
     "remat": lambda m: m.grad(m.remat(lambda x: (x * x).sum()))(X),
-    "grad, holomorphic": lambda m: m.grad(lambda z: z**3, holomorphic=True)(1 + 2j),
-    "value_and_grad, holomorphic": lambda m: m.value_and_grad(lambda z: z * z, 0, False, True)(2j),
-    "jacfwd, holomorphic": lambda m: m.jacfwd(lambda z: z * z, holomorphic=True)(X * 1j),
-    "jacrev, holomorphic": lambda m: m.jacrev(lambda z: z * X, holomorphic=True)(1j),
-    "hessian, holomorphic": lambda m: m.hessian(lambda z: (z**3).sum(), holomorphic=True)(X * 1j),
     "real function of a complex number": lambda m: m.grad(lambda z: (z * z).real)(1 + 2j),
-    "tree.all": lambda m: [m.tree.all({"a": 1}), m.tree.all([1, (0,)]), m.tree.all(())],
     "tree.leaves": lambda m: m.tree.leaves(NESTED),
     "tree.map": lambda m: m.tree.map(lambda x, y: x + y, NESTED, NESTED),
-    "tree.reduce": lambda m: m.tree.reduce(lambda a, b: a - b, [1, {"a": 2, "b": 3}]),
-    "tree.reduce, start": lambda m: m.tree.reduce(lambda a, b: a + b, [1, 2], 10),
-    "tree.transpose": lambda m: m.tree.transpose(
-        m.tree.structure([0, 0]), m.tree.structure({"a": 0}), [{"a": 1}, {"a": (2, 3)}][:1] * 2
-    ),
     "tree.flatten": lambda m: m.tree.unflatten(m.tree.flatten(NESTED)[1], range(3)),
     "tree.flatten_with_path": lambda m: [leaf for _, leaf in m.tree.flatten_with_path(NESTED)[0]],
-    "tree.map_with_path": lambda m: m.tree.map_with_path(
-        lambda path, x, y: len(path) * x + y * ("'b'" in m.tree_util.keystr(path)), NESTED, NESTED
-    ),
-    "tree_util": lambda m: [
-        m.tree_util.tree_leaves(NESTED),
-        m.tree_util.tree_map(lambda x: 2 * x, NESTED),
-        m.tree_util.tree_reduce(lambda a, b: a + b, [1, 2]),
-        [m.tree_util.keystr(p) == "['a'][0]" for p, _ in m.tree_util.tree_leaves_with_path(NESTED)],
-    ],
     "make_mesh": lambda m: [m.make_mesh((1, 1), ("x", "y")).shape["y"]],
     "ShapeDtypeStruct": lambda m: [
         [*out.shape, len(out.shape), out.dtype.num]
@@ -549,9 +529,7 @@ ALIKE = {
         m.jit(lambda x, *, y: x + y, donate_argnames="y").lower(X, y=X).as_text().count("aliasing")
     ],
     "cost_analysis": lambda m: [
-        stage.cost_analysis()["flops"]
-        for lowered in [m.jit(lambda x: x @ x).lower(np.ones((3, 3), np.float32))]
-        for stage in (lowered, lowered.compile())
+        m.jit(lambda x: x @ x).lower(np.ones((3, 3), np.float32)).compile().cost_analysis()["flops"]
     ],
     "memory_analysis": lambda m: [
         m.jit(lambda x: x * 2).lower(X).compile().memory_analysis().output_size_in_bytes
@@ -565,54 +543,32 @@ def test_small_things_as_in_jax(name):
     close(core.tree_map(np.asarray, ours), jax.tree.map(np.asarray, theirs))
 
 
-def test_register_a_class_of_trees():
-    """By its methods; a dataclass by the marks on its fields."""
-
-    class Pair:
-        def __init__(self, *items):
-            self.items = items
-
-        def tree_flatten(self):
-            return self.items, "data"
-
-        @classmethod
-        def tree_unflatten(cls, data, items):
-            assert data == "data"
-            return cls(*items)
-
+def test_a_dataclass_is_a_tree_but_for_fields_that_are_marked():
     @dataclass
     class Layer:
         w: object
         name: str = field(metadata={"static": True})
 
-    for m in (core, jax):
-        m.tree_util.register_pytree_node_class(Pair)
-        m.tree_util.register_dataclass(Layer)
-        assert m.tree.map(lambda x: x * 2, Pair(1, 2)).items == (2, 4)
-        assert m.tree.map(lambda x: x * 2, Layer(1, "a")) == Layer(2, "a")
+    core.register_dataclass(Layer)
+    assert core.tree.map(lambda x: x * 2, Layer(1, "a")) == Layer(2, "a")
 
 
-HOLOMORPHIC = {
-    "real input": lambda m: m.grad(lambda z: z, holomorphic=True)(1.0),
-    "integer input": lambda m: m.grad(lambda z: z, holomorphic=True)(1),
-    "real output": lambda m: m.grad(abs, holomorphic=True)(1j),
+COMPLEX = {
     "complex output": lambda m: m.grad(lambda z: z * z)(1j),
-    "jacfwd, real input": lambda m: m.jacfwd(lambda z: z, holomorphic=True)(1.0),
     "jacfwd, complex input": lambda m: m.jacfwd(abs)(1j),
-    "jacfwd, real output": lambda m: m.jacfwd(abs, holomorphic=True)(1j),
     "jacrev, integer input": lambda m: m.jacrev(lambda z: z)(1),
     "jacrev, complex output": lambda m: m.jacrev(lambda z: z)(1j),
     "hessian, complex input": lambda m: m.hessian(lambda z: z * z)(1j),
 }
 
 
-@pytest.mark.parametrize("name", HOLOMORPHIC)
+@pytest.mark.parametrize("name", COMPLEX)
 def test_complex_derivatives_that_there_are_not(name):
     with pytest.raises(TypeError) as theirs:
-        HOLOMORPHIC[name](jax)
-    words = re.match(r"\w+ (with holomorphic=True )?requires [\w-]+", str(theirs.value)).group()
+        COMPLEX[name](jax)
+    words = re.match(r"\w+ requires [\w-]+", str(theirs.value)).group()
     with pytest.raises(TypeError, match=f"^{words}"):
-        HOLOMORPHIC[name](core)
+        COMPLEX[name](core)
 
 
 NANS = {
@@ -637,68 +593,10 @@ def test_debug_nans_names_the_operation_and_the_line(name):
         close(core.jit(lambda x: x * 2)(X), X * 2)
 
 
-def printing(m, x):
-    m.debug.print("{} {kind}: {x:.1f} {}", "v", 2, x=x, kind="f")
-    return m.numpy.sin(x) * x
-
-
-PRINTS = {
-    "eager": lambda m, f: f(1.0),
-    "jit": lambda m, f: [g(x) for g in [m.jit(f)] for x in (1.0, 2.0)],
-    "no result": lambda m, f: m.jit(lambda x: [f(x)][1:])(1.0),
-    "grad of jit": lambda m, f: m.grad(m.jit(f))(1.0),
-    "jit of grad": lambda m, f: m.jit(m.grad(f))(1.0),
-    "vmap": lambda m, f: m.vmap(f)(X),
-    "jit of vmap": lambda m, f: m.jit(m.vmap(f))(X),
-    "grad of scan": lambda m, f: m.grad(
-        lambda y: m.lax.scan(lambda c, x: (f(c * x), x), y, X + 1)[0]
-    )(1.0),
-    "grad of checkpoint": lambda m, f: m.grad(m.checkpoint(f))(1.0),
-    "cond": lambda m, f: m.lax.cond(True, f, lambda x: x, 1.0),
-    "cond, unused": lambda m, f: m.jit(lambda x: (m.lax.cond(x > 0, f, f, x), x)[1])(1.0),
-    "scan, unused": lambda m, f: m.jit(
-        lambda x: (m.lax.scan(lambda c, x: (f(x), None), x, X), x)[1]
-    )(1.0),
-    "jit, unused": lambda m, f: m.jit(lambda x: (m.jit(f)(x), x)[1])(1.0),
-}
-
-
-@pytest.mark.parametrize("name", PRINTS)
-def test_debug_print_prints_what_jax_prints(name, capsys):
-    def printed(m, f):
-        jax.block_until_ready(core.tree_map(np.asarray, PRINTS[name](m, f)))
-        jax.effects_barrier()
-        return sorted(capsys.readouterr().out.splitlines())
-
-    expected = printed(jax, partial(printing, jax))
-    assert len(expected) >= 1
-    assert printed(core, partial(printing, core)) == expected
-    if name in ("jit of grad", "vmap"):
-        assert printed(core, core.from_jax(partial(printing, jax))) == expected
-
-
-def test_an_exported_program_cannot_print():
-    with pytest.raises(ValueError, match=r"export: <lambda> calls Python: leave debug\.print out"):
-        core.export(core.jit(lambda x: core.debug.print("{}", x)))(1.0)
-
-
-def test_log_compiles(caplog):
-    f = core.jit(lambda x, n: x * n, static_argnums=1)
-    with core.log_compiles():
-        for _ in range(2):
-            f(X, 2)
-        f({"a": 1.0}["a"], 2)
-    f(X, 3)
-    assert [record.getMessage() for record in caplog.records] == [
-        "Compiling jit(<lambda>) with global shapes and types (f32[3]).",
-        "Compiling jit(<lambda>) with global shapes and types (f32[]).",
-    ]
-
-
 def test_public_names():
     assert dir(core) == core.__all__ == sorted(core.__all__)
     assert all(hasattr(core, name) for name in core.__all__)
     modules = {name for name in dir(core) if isinstance(getattr(core, name), ModuleType)}
-    assert modules == set("debug lax nn numpy random tree tree_util".split())
-    of_jax = {"jacobian", "remat", "tree", "tree_util", "make_mesh", "log_compiles", "debug_nans"}
+    assert modules == set("debug lax nn numpy random tree".split())
+    of_jax = {"jacobian", "remat", "tree", "make_mesh", "debug_nans"}
     assert of_jax <= {*dir(core)} & {*dir(jax)}

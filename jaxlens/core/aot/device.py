@@ -277,18 +277,6 @@ def devices(backend: str | None = None) -> list[Any]:
 
 # ---- programs -----------------------------------------------------------------------------------
 
-_CALL = "xla_ffi_python"  # begins the names of XLA's targets that call Python
-_called: list[Callable[..., tuple[()]]] = []  # of all programs: they call by number
-
-
-def callback(f: Callable[..., tuple[()]]) -> tuple[str, int]:
-    """Returns XLA's target and number by which a program calls a Python function."""
-    platform = {"cuda": "gpu", "rocm": "gpu"}.get(name := get_backend().platform, name)
-    if platform not in ("cpu", "gpu"):
-        raise NotImplementedError(f"a program on {platform} cannot call Python.")
-    _called.append(f)
-    return f"{_CALL}_{platform}_callback", len(_called) - 1
-
 
 class Executable:
     """A StableHLO module that XLA has compiled and put on its devices.
@@ -328,13 +316,8 @@ class Executable:
             env_options_overrides=options or {},
         )
         if isinstance(module, ir.Module):
-            text = module.operation.get_asm(enable_debug_info=True)
-            program, called = (module, [_called]) if _CALL in text else (text, [])
-        else:
-            program, called = module, []
-        self.loaded = get_backend().compile_and_load(
-            program, _jax.DeviceList(tuple(chosen)), built, *called
-        )
+            module = module.operation.get_asm(enable_debug_info=True)
+        self.loaded = get_backend().compile_and_load(module, _jax.DeviceList(tuple(chosen)), built)
         self._start = self.loaded.execute_sharded
         self.in_avals, self._in_places = in_avals, ins
         self._out_avals, self._out_places = out_avals, outs
@@ -367,12 +350,6 @@ def _handler(aval: ShapedArray, place: Place) -> Any:
         return handler(*args, committed=False, _skip_checks=True)
     except TypeError:
         return handler(*args, committed=False)
-
-
-def cost_analysis(module: Any) -> dict[str, float]:
-    """Returns XLA's estimates for a StableHLO module as it is, before any optimisation."""
-    computation = _jax.mlir.mlir_module_to_xla_computation(str(module))
-    return dict(_jax.hlo_module_cost_analysis(get_backend(), computation.get_hlo_module()))
 
 
 class XLA(Backend):

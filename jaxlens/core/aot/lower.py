@@ -135,10 +135,6 @@ def _i32(number: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
 
 
-class GuestState(ModuleState):
-    """A module that another library is writing, whose program cannot call Python functions."""
-
-
 def lower_into(
     module: ir.Module,
     closed: ClosedJaxpr,
@@ -154,4 +150,4 @@ def lower_into(
         layout: How it lies on the devices that the module is for; None for one device.
     """
     symbols = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return lower_body(GuestState(module, {"main", *symbols}, layout), closed, operands, ())
+    return lower_body(ModuleState(module, {"main", *symbols}, layout), closed, operands, ())

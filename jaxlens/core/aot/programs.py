@@ -46,11 +46,6 @@ class Key(NamedTuple):
     axes: tuple[tuple[str, int], ...]
     x64: bool
 
-    @property
-    def weak_types(self) -> tuple[bool, ...]:
-        """Which leaves have a weak type."""
-        return tuple(aval.weak_type for aval in self.in_avals)
-
 
 class CacheInfo(NamedTuple):
     """Cache hits, misses and entries."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jaxlens.core.aot.device import Array, Donated, Executable, cost_analysis
+from jaxlens.core.aot.device import Array, Donated, Executable
 from jaxlens.core.aot.lower import MeshLayout, layout, lower_program
 from jaxlens.core.kernel.interpreter import Tracer, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
@@ -118,10 +118,6 @@ class Lowered:
         """Returns the module as text; with `debug_info`, with the location of each op."""
         text: str = self.module.operation.get_asm(enable_debug_info=debug_info)
         return text
-
-    def cost_analysis(self) -> dict[str, float]:
-        """Returns XLA's estimates of operations and bytes before it optimises the program."""
-        return cost_analysis(self.module)
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
         """Compiles the module with XLA.

@@ -197,7 +197,7 @@ def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
     consts, _, rows = cut(now.jaxpr.invars, *sizes)
     steady, eqns = {*consts}, []
     for eqn in now.eqns:
-        if eqn.outvars and all(not isinstance(x, Var) or x in steady for x in eqn.invars):
+        if all(not isinstance(x, Var) or x in steady for x in eqn.invars):
             steady.update(eqn.outvars)
             eqns.append(eqn)
     moves = [isinstance(r, Var) and r not in steady for r in residuals]

@@ -9,7 +9,8 @@ that is current. What differs is in `equations.py` (jaxprs in equations, rules o
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
+from importlib import import_module
 from os import sep
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ from jax import tree_util
 from jaxlens.core.interop.equations import EQUATIONS, WHOLE
 from jaxlens.core.interop.operations import OPERATIONS, RANDOM, MissingPrimitiveError, primitives
 from jaxlens.core.interop.parameters import taken
-from jaxlens.core.interop.types import RandomKey, is_array, is_key, jax_type, type_of, words
+from jaxlens.core.interop.types import (
+    RandomKey,
+    compared,
+    is_array,
+    is_key,
+    jax_type,
+    type_of,
+    words,
+)
 from jaxlens.core.kernel.interpreter import aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
 from jaxlens.core.kernel.run import jit_p
@@ -30,9 +39,11 @@ from jaxlens.core.kernel.types import x64
 from jaxlens.core.transforms import signatures
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.sources import NameStack, SourceInfo
+from jaxlens.core.transforms.values import as_value
 
 Rules = Mapping[str, Callable[..., Any]]
 _JAX = f"{Path(jax.__file__).parent}{sep}"
+_MOST = 1024  # programs of a function
 _CORE = f"{Path(__file__).parents[1]}{sep}"
 
 
@@ -42,6 +53,7 @@ def from_jax(
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
+    of_library: bool = False,
 ) -> Callable[..., Any]:
     """Returns a function that JAX traces, and that the core transforms, compiles and runs.
 
@@ -53,6 +65,9 @@ def from_jax(
         static_argnums: Arguments that are not traced but compared, as are those that hold neither
             arrays nor numbers.
         static_argnames: The same, by name.
+        of_library: Whether it is a function of JAX's, as those of `library`: numbers are not traced
+            (an axis, a shape), the calls in it are written out, and its equations have the line
+            that calls it.
 
     Raises:
         MissingPrimitiveError: When the function is called: the core lacks one of its primitives,
@@ -60,39 +75,59 @@ def from_jax(
     """
     chosen = signatures.chosen(f, static_argnums, static_argnames, "static_arg")
     programs: dict[Any, tuple[ClosedJaxpr, Any]] = {}
+    traces = partial(is_array, numbers=not of_library)
 
     @wraps(f)
     def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
         args, kwargs, static = signatures.without_static(chosen, args, kwargs)
         leaves, in_tree = tree_util.tree_flatten((args, kwargs))
-        plain = tuple(None if is_array(leaf) else leaf for leaf in leaves)
-        arrays = [words(leaf) for leaf in leaves if is_array(leaf)]
-        types = tuple(jax_type(leaf) for leaf in leaves if is_array(leaf))
+        plain = tuple(None if traces(leaf) else compared(leaf) for leaf in leaves)
+        arrays = [words(leaf) for leaf in leaves if traces(leaf)]
+        types = tuple(jax_type(leaf) for leaf in leaves if traces(leaf))
         key = in_tree, plain, types, static, x64()
         if key not in programs:
 
             def flat(*values: Any) -> Any:
                 given = iter(values)
-                filled = [next(given) if is_array(x) else x for x in leaves]
+                filled = [next(given) if traces(x) else x for x in leaves]
                 args, kwargs = tree_util.tree_unflatten(in_tree, filled)
                 return signatures.filled(f, static)(*args, **kwargs)
 
-            programs[key] = _traced(flat, types, rules or {})
+            if len(programs) == _MOST:
+                programs.pop(next(iter(programs)))
+            programs[key] = _traced(flat, types, _Reader(rules or {}, of_library))
         closed, types_out = programs[key]
         results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
         expected, out_tree = tree_util.tree_flatten(types_out)
         pairs = zip(results, expected, strict=True)
-        values = [RandomKey(x) if is_key(t) else x for x, t in pairs]
+        values = [RandomKey(x) if is_key(t) else as_value(x) for x, t in pairs]
         return tree_util.tree_unflatten(out_tree, values)
 
     return traced_by_jax
 
 
-def _traced(f: Callable[..., Any], types: Sequence[Any], rules: Rules) -> tuple[ClosedJaxpr, Any]:
+@cache
+def library(module: str, name: str) -> Callable[..., Any]:
+    """Returns a function of a module of JAX's, such as `jax.numpy`, as one of the core's."""
+    function = getattr(import_module(f"jax.{module}"), name, None)
+    if name.startswith("_") or not callable(function) or isinstance(function, type):
+        raise AttributeError(f"core.{module} has no {name}")
+    return from_jax(function, of_library=True)
+
+
+def _traced(
+    f: Callable[..., Any], types: Sequence[Any], reader: "_Reader"
+) -> tuple[ClosedJaxpr, Any]:
     """Lets JAX trace a function of arrays; returns the core's jaxpr, and types of the result."""
     with jax.enable_x64(x64()):
-        made, types_out = jax.make_jaxpr(f, return_shape=True)(*types)
-        return _Reader(rules).closed(made.jaxpr, made.consts), types_out
+        try:
+            made, types_out = jax.make_jaxpr(f, return_shape=True)(*types)
+        except (TypeError, ValueError, IndexError) as error:
+            if reader.of_library:  # the rest of the text is about JAX's tracing
+                vars(error).pop("__notes__", None)
+                error.args = (f"{observer.line()}: {str(error).splitlines()[0]}",)
+            raise
+        return reader.closed(made.jaxpr, made.consts), types_out
 
 
 def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
@@ -121,10 +156,12 @@ class _Reader:
 
     Args:
         rules: The user's, which come first.
+        of_library: See `from_jax`.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, of_library: bool) -> None:
         self.rules = rules
+        self.of_library = of_library
         self._source = SourceInfo(())  # of the equation that is read
         self._draws: dict[Any, ClosedJaxpr] = {}
         self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
@@ -133,7 +170,7 @@ class _Reader:
         """Returns a jaxpr of JAX as one of the core's."""
         if id(jaxpr) not in self._closed:
             types = [type_of(var.aval) for var in jaxpr.invars]
-            made = trace(partial(self.results, jaxpr, consts), types)
+            made = trace(partial(self.results, jaxpr, consts), types, alone=True)
             self._closed[id(jaxpr)] = jaxpr, made
         return self._closed[id(jaxpr)][1]
 
@@ -174,6 +211,9 @@ class _Reader:
         name = eqn.primitive.name
         if name in self.rules:
             return self.rules[name](*args, **eqn.params)
+        if name == "jit" and self.of_library:
+            called = eqn.params["jaxpr"]
+            return self.results(called.jaxpr, called.consts, *args)
         if name in WHOLE:
             return WHOLE[name](self, eqn, args)
         if name in EQUATIONS:
@@ -220,7 +260,7 @@ class _Reader:
 
     def again(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Returns another function of JAX for the core, with the same rules."""
-        return from_jax(f, self.rules)
+        return from_jax(f, self.rules, of_library=self.of_library)
 
     def missing(self, says: str) -> MissingPrimitiveError:
         """Returns the error for the equation that is read, which the core cannot apply."""

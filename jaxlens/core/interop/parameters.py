@@ -16,14 +16,12 @@ _ASIDE = set(
     "accuracy precision sharding out_sharding "
     "ctx_mesh donated_invars in_layouts in_shardings inline keep_unused out_layouts out_shardings "
     "_split_transpose ft_in ft_out update_consts "
-    "has_placeholders logging_record np_printoptions partitioned "
     "impl".split()  # of keys: it is in their type, which is compared
 )
 _OF_ANY = {  # of rules that take any keyword, as those of functions of elements
     "conj": "input_dtype",
     "conv_general_dilated": "batch_group_count dimension_numbers feature_group_count lhs_dilation "
     "padding preferred_element_type rhs_dilation window_strides",
-    "debug_print": "fmt in_tree static_args",
     "gather": "fill_value indices_are_sorted slice_sizes unique_indices",
     "integer_pow": "y",
     "round": "rounding_method",

@@ -51,10 +51,15 @@ if KeyArray is not None:
     )
 
 
-def is_array(leaf: Any) -> bool:
-    """Whether JAX can trace a leaf of the arguments; another is compared."""
+def is_array(leaf: Any, numbers: bool = True) -> bool:
+    """Whether JAX traces a leaf of the arguments, `numbers` of Python too; else it is compared."""
     typed = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-    return typed or isinstance(leaf, NUMBERS)
+    return typed or (numbers and isinstance(leaf, NUMBERS))
+
+
+def compared(leaf: Any) -> Any:
+    """Returns what is compared of a leaf that is not traced: 1, 1.0 and True are three."""
+    return (type(leaf), repr(leaf)) if isinstance(leaf, NUMBERS) else leaf
 
 
 def jax_type(value: Any) -> Any:

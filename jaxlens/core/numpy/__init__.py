@@ -2,25 +2,24 @@
 
     import jaxlens.core.numpy as cnp
 
-Functions of elements are in `ufuncs.py`, making and reshaping arrays in `arrays.py`, everything
-over axes in `reductions.py`. Here their names come together, and values get their operators and
-methods: `x + y` is `add(x, y)`, `x.sum()` is `sum(x)`.
+Functions of elements are in `ufuncs.py`, making and reshaping arrays in `arrays.py`, sums over axes
+and products in `reductions.py`, `x[...]` in `indexing.py`. Here their names come together, and
+values get their operators and methods: `x + y` is `add(x, y)`, `x.sum()` is `sum(x)`.
 
-These are the functions that lessons use. All others are JAX's, traced by JAX and run by the core:
-`core.from_jax(jax.numpy.sort)(x)`.
+These are few, to show how a function becomes primitives. All others are JAX's, traced by JAX and
+run by the core: `cnp.sort(x)` is `core.from_jax(jax.numpy.sort)(x)`.
 """
 
-import sys
 from collections.abc import Iterator
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel.interpreter import Value
 from jaxlens.core.kernel.types import bfloat16 as bfloat16
-from jaxlens.core.numpy import arrays, reductions, ufuncs
-from jaxlens.core.primitives import indexing
+from jaxlens.core.numpy import arrays, indexing, reductions, ufuncs
 from jaxlens.core.transforms.values import as_value
 
 bool_, int8, int16, int32, int64 = map(np.dtype, ("bool", "int8", "int16", "int32", "int64"))
@@ -57,14 +56,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise missing("numpy", name)
-
-
-def missing(module: str, name: str) -> AttributeError:
-    """Returns the error for a name that `core.numpy`, `core.nn` or `core.random` does not have."""
-    has = hasattr(sys.modules.get(f"jax.{module}"), name)
-    hint = f"; core.from_jax(jax.{module}.{name}) runs JAX's" if has else ""
-    return AttributeError(f"core.{module} has no {name}{hint}")
+    return library("numpy", name)
 
 
 # Python's name of each operator, and NumPy's of its function.
@@ -92,7 +84,11 @@ def _operators(form: str, table: str, swap: bool = False) -> dict[str, Any]:
         return operate
 
     pairs = (pair.split("=") for pair in table.split())
-    return {form.format(name): operator(_FUNCTIONS[function]) for name, function in pairs}
+    return {form.format(name): operator(_function(function)) for name, function in pairs}
+
+
+def _function(name: str) -> Any:
+    return _FUNCTIONS[name] if name in _FUNCTIONS else library("numpy", name)
 
 
 def _length(x: Value) -> int:
@@ -115,11 +111,11 @@ def _unchangeable(x: Value, index: Any, value: Any) -> None:
 
 
 _ATTRIBUTES = {
-    **{name: _FUNCTIONS[name] for name in _METHODS.split()},
+    **{name: _function(name) for name in _METHODS.split()},
     **_operators("__{}__", f"{_OPERATORS} {_COMPARISONS}"),
     **_operators("__r{}__", _OPERATORS, swap=True),
     "__neg__": ufuncs.negative,
-    "__abs__": ufuncs.abs,
+    "__abs__": library("numpy", "abs"),
     "__invert__": ufuncs.bitwise_not,
     "__len__": _length,
     "__iter__": _rows,
@@ -127,8 +123,8 @@ _ATTRIBUTES = {
     "__setitem__": _unchangeable,
     "flatten": arrays.ravel,
     "T": property(arrays.transpose),
-    "real": property(ufuncs.real),
-    "imag": property(ufuncs.imag),
+    "real": property(library("numpy", "real")),
+    "imag": property(library("numpy", "imag")),
     "at": property(indexing.At),
 }
 for _name, _attribute in _ATTRIBUTES.items():  # so that values behave like NumPy's arrays

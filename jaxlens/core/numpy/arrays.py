@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
 from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical
 from jaxlens.core.numpy import ufuncs as uf
-from jaxlens.core.primitives import pieces, shapes
+from jaxlens.core.primitives import shapes
 from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
 
 Axis = int | Sequence[int] | None
@@ -40,7 +41,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 def array(x: Any, dtype: Any = None) -> Any:
     """Returns an array of numbers, arrays, or nested lists of them."""
     if isinstance(x, list | tuple) and any(isinstance(leaf, Value) for leaf in tree_leaves(x)):
-        return stack([array(item, dtype) for item in x])
+        return library("numpy", "array")(x, dtype)
     if isinstance(x, Value):
         return x if dtype is None else uf.astype(x, dtype)
     if current() is GROUND or np.ndim(x):
@@ -54,11 +55,6 @@ def array(x: Any, dtype: Any = None) -> Any:
 asarray = array
 
 
-def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
-    """Returns an array filled with one number."""
-    return broadcast_to(array(value) if dtype is None else uf.astype(value, dtype), shape)
-
-
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
     """Returns an array of zeros."""
     return basics.full(sizes_of(shape), 0, dtype)
@@ -67,23 +63,6 @@ def zeros(shape: Shape, dtype: Any = float32) -> Any:
 def ones(shape: Shape, dtype: Any = float32) -> Any:
     """Returns an array of ones."""
     return basics.full(sizes_of(shape), 1, dtype)
-
-
-def zeros_like(x: Any, dtype: Any = None) -> Any:
-    """Returns zeros in the shape of `x`."""
-    return _filled_like(x, 0, dtype)
-
-
-def ones_like(x: Any, dtype: Any = None) -> Any:
-    """Returns ones in the shape of `x`."""
-    return _filled_like(x, 1, dtype)
-
-
-def _filled_like(x: Any, number: int, dtype: Any) -> Any:
-    aval = aval_of(x)
-    if dtype is not None:
-        aval = ShapedArray(aval.shape, canonical(dtype))
-    return basics.filled(aval, number)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
@@ -97,22 +76,6 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     if (start, step) == (0, 1) and bounds.dtype.kind in "iu":
         return shapes.iota(kind, (len(bounds),), 0)
     return array(bounds.astype(kind))
-
-
-def linspace(start: Any, stop: Any, num: int = 50) -> Any:
-    """Returns `num` evenly spaced numbers from `start` to `stop`, both included."""
-    number = shapes.iota(float32, (num,), 0)
-    share = uf.divide(number, np.float32(max(num - 1, 1)))
-    line = uf.add(uf.multiply(start, uf.subtract(1.0, share)), uf.multiply(stop, share))
-    last = start if num == 1 else stop  # itself, also where it is infinite
-    return uf.where(uf.equal(number, num - 1), last, line)
-
-
-def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float32) -> Any:
-    """Returns a matrix with ones on the `k`-th diagonal and zeros elsewhere."""
-    shape = (n, n if m is None else m)
-    rows, columns = (shapes.iota(int32, shape, axis) for axis in (0, 1))
-    return uf.astype(uf.equal(uf.add(rows, k), columns), dtype)
 
 
 # ---- shapes -------------------------------------------------------------------------------------
@@ -148,33 +111,3 @@ def broadcast_to(x: Any, shape: Shape) -> Any:
     if broadcast_shapes(own, sizes) != sizes:
         raise ValueError(f"broadcast_to: an array of shape {own} does not fit into {sizes}.")
     return basics.broadcast_to(x, sizes)
-
-
-def squeeze(x: Any, axis: Axis = None) -> Any:
-    """Removes axes of length 1: all of them, or those in `axis`."""
-    aval = aval_of(x)
-    ones_ = [i for i, n in enumerate(aval.shape) if n == 1]
-    return shapes.squeeze(x, ones_ if axis is None else axes_of(axis, aval))
-
-
-def _joined(xs: Sequence[Any], name: str, same: bool = False) -> list[Any]:
-    """Promotes arrays to one dtype; they must have one rank, or with `same` one shape."""
-    shapes_ = [aval_of(x).shape for x in xs]
-    if len({shape if same else len(shape) for shape in shapes_}) != 1:
-        raise (ValueError if same or not xs else TypeError)(
-            f"{name}: expected arrays with the same {'shape' if same else 'number of axes'}, got "
-            f"{', '.join(map(str, shapes_)) or 'none'}."
-        )
-    return uf.alike(*xs)
-
-
-def concatenate(xs: Sequence[Any], axis: int = 0) -> Any:
-    """Joins arrays along an existing axis."""
-    arrays = _joined(xs, "concatenate")
-    return pieces.concatenate(arrays, axis_of(axis, aval_of(arrays[0]).ndim))
-
-
-def stack(xs: Sequence[Any], axis: int = 0) -> Any:
-    """Joins arrays along a new axis."""
-    arrays = _joined(xs, "stack", same=True)
-    return pieces.stack(arrays, axis_of(axis, aval_of(arrays[0]).ndim + 1))

@@ -1,4 +1,4 @@
-"""Functions over axes: sums and their like, and products of matrices.
+"""Functions over axes: the sum, and products of matrices.
 
 Axes are named as in NumPy, counted from either end, None for all; primitives count from the front.
 Products are `dot_general`, the one contraction that XLA knows: of axes that both share, axes summed
@@ -6,8 +6,6 @@ over, and the rest.
 """
 
 import builtins
-import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,24 +13,14 @@ import numpy as np
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.basics import broadcast_to
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.types import bfloat16, canonical, is_inexact
+from jaxlens.core.kernel.types import bfloat16, canonical
 from jaxlens.core.numpy import ufuncs as uf
-from jaxlens.core.numpy.arrays import Axis, axes_of, float32, ravel
-from jaxlens.core.primitives import contractions
+from jaxlens.core.numpy.arrays import Axis, axes_of, float32
 from jaxlens.core.primitives.contractions import dot_general
 from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
-from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
+from jaxlens.core.transforms.promotion import broadcast_shapes
 
 _HALF = (np.dtype("float16"), bfloat16)
-
-
-def _with_axes(reduced: Any, axes: Sequence[int], keepdims: bool) -> Any:
-    return expand_dims(reduced, axes) if keepdims and axes else reduced
-
-
-def _reduced(reduce: Callable[..., Any], x: Any, axis: Axis, keepdims: bool) -> Any:
-    axes = axes_of(axis, aval_of(x))
-    return _with_axes(reduce(x, axes), axes, keepdims)
 
 
 def _counting(dtype: np.dtype) -> np.dtype:
@@ -46,74 +34,8 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) ->
     """Sums over axes; 16-bit floats are accumulated in 32 bits."""
     axes, result = axes_of(axis, aval_of(x)), canonical(dtype or _counting(aval_of(x).dtype))
     total = basics.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
-    return _with_axes(convert_element_type(total, result), axes, keepdims)
-
-
-def _count(x: Any, axes: Sequence[int]) -> int:
-    return math.prod(aval_of(x).shape[axis] for axis in axes)
-
-
-def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Computes the arithmetic mean over axes."""
-    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
-    result = aval.dtype if is_inexact(aval.dtype) else canonical(np.float64)
-    total = sum(x, axes, keepdims, float32 if result in _HALF else result)
-    return convert_element_type(uf.divide(total, _count(x, axes)), result)
-
-
-def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Computes the variance over axes."""
-    axes = axes_of(axis, aval_of(x))
-    apart = uf.subtract(x, mean(x, axes, keepdims=True))
-    centred = uf.square(uf.abs(apart) if aval_of(apart).dtype.kind == "c" else apart)
-    return uf.divide(sum(centred, axes, keepdims), _count(x, axes) - ddof)
-
-
-def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Computes the standard deviation over axes."""
-    return uf.sqrt(var(x, axis, keepdims, ddof))
-
-
-def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns NumPy's `max` or `min`, which raises for axes without elements."""
-
-    def function(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-        if _count(x, axes_of(axis, aval_of(x))) == 0:
-            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        return _reduced(reduce, uf.typed(x, aval_of(x).dtype, False), axis, keepdims)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {name} over axes."
-    return function
-
-
-max, min = _extreme("max", contractions.reduce_max), _extreme("min", contractions.reduce_min)
-
-
-def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Tests whether any element is nonzero."""
-    return _reduced(contractions.reduce_or, uf.astype(uf.truth(x), bool), axis, keepdims)
-
-
-def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Tests whether all elements are nonzero."""
-    return _reduced(contractions.reduce_and, uf.astype(uf.truth(x), bool), axis, keepdims)
-
-
-def argmax(x: Any, axis: int | None = None) -> Any:
-    """Returns the index of the largest element, the first of equals."""
-    return contractions.argmax(*_one_axis(x, axis))
-
-
-def argmin(x: Any, axis: int | None = None) -> Any:
-    """Returns the index of the smallest element, the first of equals."""
-    return contractions.argmin(*_one_axis(x, axis))
-
-
-def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
-    if axis is None:
-        return ravel(x), 0
-    return x, axis_of(axis, aval_of(x).ndim)
+    total = convert_element_type(total, result)
+    return expand_dims(total, axes) if keepdims and axes else total
 
 
 # ---- products -----------------------------------------------------------------------------------

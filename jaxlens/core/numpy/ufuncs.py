@@ -1,7 +1,8 @@
 """Functions of elements: arguments brought together, then one primitive.
 
 A primitive is strict: its arguments have one dtype and shapes that fit. NumPy is not, so dtypes are
-promoted and ranks made equal by new axes in front; a scalar stays one, and becomes a literal.
+promoted and ranks made equal by new axes in front; a scalar stays one, and becomes a literal. What
+needs several primitives is JAX's.
 
 The meaning is NumPy's (numpy.org/doc), the dtypes are those of JAX's `jax.numpy`.
 """
@@ -59,14 +60,6 @@ def together(*xs: Any, inexact: bool = False) -> list[Any]:
     ]
 
 
-def numbers(*xs: Any) -> list[Any]:
-    """Brings arguments together; booleans become integers."""
-    arrays = together(*xs)
-    if aval_of(arrays[0]).dtype != np.bool_:
-        return arrays
-    return [typed(x, np.dtype("int32"), False) for x in arrays]
-
-
 def _unary(primitive: Primitive, inexact: bool = False) -> Callable[[Any], Any]:
     """Returns NumPy's function for a unary primitive; `inexact` turns integers into floats."""
 
@@ -97,7 +90,6 @@ def _named(function: Callable[..., Any], primitive: Primitive) -> Callable[..., 
 
 
 _float = partial(_unary, inexact=True)
-_BITS = 6  # of an exponent: any further one would overflow
 
 add, multiply = _binary(ew.add_p, of_bool=ew.or_p), _binary(ew.mul_p, of_bool=ew.and_p)
 subtract, divide = _binary(ew.sub_p), _binary(ew.div_p, inexact=True)
@@ -111,115 +103,14 @@ exp, log, log1p, sqrt = map(_float, (fn.exp_p, fn.log_p, fn.log1p_p, fn.sqrt_p))
 sin, cos, tanh = map(_float, (fn.sin_p, fn.cos_p, fn.tanh_p))
 
 
-def left_shift(x: Any, y: Any) -> Any:
-    """Shifts bits to the left."""
-    return ew.shift_left_p.bind(*numbers(x, y))
-
-
-def right_shift(x: Any, y: Any) -> Any:
-    """Shifts bits to the right; copies of the sign move in, zeros where there is none."""
-    x, y = numbers(x, y)
-    signed = aval_of(x).dtype.kind != "u"
-    return (ew.shift_right_arithmetic_p if signed else ew.shift_right_logical_p).bind(x, y)
-
-
-def abs(x: Any) -> Any:
-    """Computes the absolute value; what has no sign is its own."""
-    return x if aval_of(x).dtype.kind in "bu" else fn.abs_p.bind(x)
-
-
-def isfinite(x: Any) -> Any:
-    """Tests whether each element is neither infinite nor NaN, nor is a part of it."""
-    if aval_of(x).dtype.kind == "c":
-        return bitwise_and(isfinite(real(x)), isfinite(imag(x)))
-    if not is_inexact(aval_of(x).dtype):
-        return basics.full(aval_of(x).shape, True, bool)
-    return fn.is_finite_p.bind(x)
-
-
-def square(x: Any) -> Any:
-    """Multiplies each element with itself."""
-    return ew.square_p.bind(*numbers(x))
-
-
-def truth(x: Any) -> Any:
-    """Tests whether each element is nonzero."""
-    return x if aval_of(x).dtype == np.bool_ else not_equal(x, 0)
-
-
-def power(x: Any, y: Any) -> Any:
-    """Computes `x ** y`; a Python integer `y` becomes multiplications, and so do integers."""
-    if isinstance(y, int) and not isinstance(y, bool):
-        (base,) = numbers(x)
-        return ew.integer_pow(base, y)
-    x, y = together(*numbers(x), *numbers(y))
-    if is_inexact(aval_of(x).dtype):
-        return fn.pow_p.bind(x, y)
-    power = ew.full_like(x, 1)
-    for _ in range(_BITS):  # x, x**2, x**4 ...: those where the binary digits of y are 1
-        power = where(bitwise_and(y, 1), multiply(power, x), power)
-        x, y = multiply(x, x), right_shift(y, 1)
-    return power
-
-
-def _across(rest: Any, y: Any) -> Any:
-    """Whether a remainder, which has the sign of the dividend, lies across 0 from the divisor."""
-    apart = ew.ne_p.bind(fn.sign_p.bind(rest), fn.sign_p.bind(y))
-    return ew.and_p.bind(apart, ew.ne_p.bind(rest, ew.like(rest, 0)))
-
-
-def floor_divide(x: Any, y: Any) -> Any:
-    """Divides and rounds down."""
-    x, y = numbers(x, y)
-    if aval_of(x).dtype.kind == "u":
-        return ew.div_p.bind(x, y)
-    rest = fn.rem_p.bind(x, y)
-    if not is_inexact(aval_of(x).dtype):
-        quotient = ew.div_p.bind(x, y)
-        return where(_across(rest, y), subtract(quotient, 1), quotient)
-    quotient = divide(subtract(x, rest), y)
-    whole = fn.round(where(_across(rest, y), subtract(quotient, 1), quotient))
-    return where(equal(y, 0), divide(x, y), whole)
-
-
-def remainder(x: Any, y: Any) -> Any:
-    """Computes the remainder of `floor_divide`, which has the sign of `y`; of integers by 0, 0."""
-    x, y = numbers(x, y)
-    if not is_inexact(aval_of(x).dtype):
-        y = where(equal(y, 0), ew.full_like(y, 1), y)
-    rest = fn.rem_p.bind(x, y)
-    return where(_across(rest, y), add(rest, y), rest)
-
-
-def real(x: Any) -> Any:
-    """Returns the real part."""
-    return fn.real_p.bind(x) if aval_of(x).dtype.kind == "c" else x
-
-
-def imag(x: Any) -> Any:
-    """Returns the imaginary part."""
-    return fn.imag_p.bind(x) if aval_of(x).dtype.kind == "c" else ew.full_like(x, 0)
-
-
-def isnan(x: Any) -> Any:
-    """Tests whether each element is NaN."""
-    return not_equal(x, x)
-
-
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Selects `x` where the condition holds, `y` elsewhere."""
     x, y = together(x, y)
     shape = broadcast_shapes(*(aval_of(operand).shape for operand in (condition, x, y)))
-    chosen = truth(condition)
+    chosen = condition if aval_of(condition).dtype == np.bool_ else not_equal(condition, 0)
     if aval_of(chosen).shape:
         chosen = broadcast_to(chosen, shape)
     return basics.select_n(chosen, broadcast_to(y, shape), broadcast_to(x, shape))
-
-
-def clip(x: Any, min: Any = None, max: Any = None) -> Any:
-    """Limits elements to the range from `min` to `max`."""
-    low = x if min is None else maximum(min, x)
-    return low if max is None else minimum(max, low)
 
 
 def astype(x: Any, dtype: Any) -> Any:

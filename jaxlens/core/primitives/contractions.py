@@ -142,16 +142,6 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
 argmax_p, argmin_p = _index_of("argmax", reduce_max), _index_of("argmin", reduce_min)
 
 
-def argmax(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
-    """Returns the index of the largest element along an axis."""
-    return argmax_p.bind(x, axes=(axis,), index_dtype=np.dtype(index_dtype))
-
-
-def argmin(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
-    """Returns the index of the smallest element along an axis."""
-    return argmin_p.bind(x, axes=(axis,), index_dtype=np.dtype(index_dtype))
-
-
 # ---- dot_general --------------------------------------------------------------------------------
 
 

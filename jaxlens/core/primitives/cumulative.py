@@ -22,7 +22,7 @@ from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jvp import jvp_flat
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.contractions import over_axes, reduction
+from jaxlens.core.primitives.contractions import reduction
 from jaxlens.core.primitives.elementwise import accept, add_p, full_like, like, mul, or_p
 from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
 
@@ -108,26 +108,17 @@ def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
 
 cumsum_p, cumprod_p = _running("cumsum", hlo.add, 0), _running("cumprod", hlo.multiply, 1)
 cumsum_p.jvp = basics.linear(cumsum_p)
-cumsum_p.transpose = lambda ct, x, *, axis, reverse: [cumsum(ct, axis, not reverse)]
+cumsum_p.transpose = lambda ct, x, *, axis, reverse: [
+    cumsum_p.bind(ct, axis=axis, reverse=not reverse)
+]
 cumprod_p.jvp = _derived(
     lambda x, axis, reverse: prefixes(lambda a, b: [mul(*a, *b)], [x], [axis], reverse)[0]
 )
 
 
-def cumsum(x: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Computes cumulative sums along an axis; with `reverse`, from its end."""
-    return cumsum_p.bind(x, axis=axis, reverse=reverse)
-
-
-def cumprod(x: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Computes cumulative products along an axis; with `reverse`, from its end."""
-    return cumprod_p.bind(x, axis=axis, reverse=reverse)
-
-
 # ---- the product --------------------------------------------------------------------------------
 
 reduce_prod_p = reduction("reduce_prod", hlo.multiply, lambda _: 1, "iufc")
-reduce_prod = over_axes(reduce_prod_p)
 
 
 def _product(x: Any, axes: tuple[int, ...]) -> Any:

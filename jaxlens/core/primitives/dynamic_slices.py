@@ -11,30 +11,14 @@ The meaning of each is that of the op of the same name in the StableHLO specific
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.kernel import basics
-from jaxlens.core.kernel.basics import Axes, Linear, i64s, select_n
-from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of
+from jaxlens.core.kernel.basics import Axes, Linear, i64s
+from jaxlens.core.kernel.interpreter import Primitive
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import gathering, shapes
-from jaxlens.core.primitives.elementwise import add, lt
 from jaxlens.core.primitives.pieces import concatenate
-
-
-def wrapped(index: Any, n: int) -> Any:
-    """Returns an index into an axis of length `n`; a negative one counts from the end."""
-    aval = aval_of(index)
-    if aval.dtype.kind == "u":
-        return index
-    if n > np.iinfo(aval.dtype).max:
-        index = shapes.convert_element_type(index, np.int32)
-        aval = aval_of(index)
-    below = index < 0 if isinstance(index, np.ndarray) else lt(index, aval.dtype.type(0))
-    plain = shapes.convert_element_type(index, aval.dtype) if isinstance(index, Value) else index
-    return select_n(below, index, add(plain, aval.dtype.type(n)))
-
 
 # ---- dynamic_slice and dynamic_update_slice -----------------------------------------------------
 
@@ -124,24 +108,3 @@ dynamic_slice_p.batch = _rows(
     gathering.gather_p, gathering.GatherDimensionNumbers, 1, fill_value=None
 )
 dynamic_update_slice_p.batch = _rows(gathering.scatter_p, gathering.ScatterDimensionNumbers, 2)
-
-
-def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:
-    """Returns start indices of one dtype; negative ones count from the end."""
-    dtype = next((aval_of(i).dtype for i in starts if not isinstance(i, int)), np.dtype("int32"))
-    return [
-        dtype.type(i % n if -n <= i < 0 else i)
-        if isinstance(i, int)
-        else wrapped(shapes.convert_element_type(i, dtype), n)
-        for i, n in zip(starts, aval_of(x).shape, strict=True)
-    ]
-
-
-def dynamic_slice(x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """Slices at computed start indices, which are clamped so that the slice fits."""
-    return dynamic_slice_p.bind(x, *_starts(x, starts), slice_sizes=tuple(sizes))
-
-
-def dynamic_update_slice(x: Any, update: Any, starts: Sequence[Any]) -> Any:
-    """Replaces the slice at computed start indices, which are clamped so that it fits."""
-    return dynamic_update_slice_p.bind(x, update, *_starts(x, starts))

@@ -251,8 +251,3 @@ def _(ctx: Any, x: Any) -> Any:
     if ctx.out.dtype.kind == "u":
         return hlo.minimum(x, ctx.constant(np.ones(ctx.out.shape), ctx.out))
     return hlo.sign(x)
-
-
-def round(x: Any, rounding_method: int = 1) -> Any:
-    """Rounds to the nearest integer; ties go away from zero (0) or to even (1)."""
-    return round_p.bind(x, rounding_method=rounding_method)

@@ -140,7 +140,9 @@ def _(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) -> Any:
 @gather_p.rule("transpose")
 def _(ct: Any, x: Linear, indices: Any, **params: Any) -> list[Any]:
     del params["slice_sizes"], params["fill_value"]
-    return [scatter("add", basics.full(x.aval.shape, 0, x.aval.dtype), indices, ct, **params), None]
+    params["dimension_numbers"] = ScatterDimensionNumbers(*params["dimension_numbers"])
+    zeros = basics.full(x.aval.shape, 0, x.aval.dtype)
+    return [scatter_add_p.bind(zeros, indices, ct, **params), None]
 
 
 @gather_p.rule("batch")
@@ -258,42 +260,6 @@ scatter_sub_p = _scatter("scatter-sub", hlo.subtract, "iufc")
 scatter_mul_p = _scatter("scatter-mul", hlo.multiply, "iufc")
 scatter_min_p = _scatter("scatter-min", hlo.minimum, "biuf")
 scatter_max_p = _scatter("scatter-max", hlo.maximum, "biuf")
-_SCATTERS = (scatter_p, scatter_add_p, scatter_sub_p, scatter_mul_p, scatter_min_p, scatter_max_p)
-_BY_KIND = dict(zip(("set", "add", "sub", "mul", "min", "max"), _SCATTERS, strict=True))
-
-
-def scatter(
-    kind: str,
-    x: Any,
-    indices: Any,
-    updates: Any,
-    dimension_numbers: Any,
-    *,
-    mode: GatherScatterMode = GatherScatterMode.FILL_OR_DROP,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-) -> Any:
-    """Replaces slices of an array by updates, or combines them.
-
-    Args:
-        kind: "set", "add", "sub", "mul", "min" or "max".
-        x: The array.
-        indices: A row of numbers for each slice, along the last axis.
-        updates: The slices.
-        dimension_numbers: Which axis is which.
-        mode: What happens outside the array.
-        indices_are_sorted: A promise that XLA may use.
-        unique_indices: A promise that no two slices overlap; without it "set" keeps any of them.
-    """
-    return _BY_KIND[kind].bind(
-        x,
-        indices,
-        updates,
-        dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
-        mode=mode,
-        indices_are_sorted=indices_are_sorted,
-        unique_indices=unique_indices,
-    )
 
 
 def _read(x: Any, indices: Any, shape: Numbers, numbers: Any, **mode: Any) -> Any:

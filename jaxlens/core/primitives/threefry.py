@@ -40,7 +40,7 @@ def threefry(key: Any, low: Any, high: Any) -> tuple[Any, Any]:
             f"random: expected a key, u32[2] from random.key(seed) or random.split, got "
             f"{aval_of(key).str_short()}."
         )
-    words = [key[0], key[1]]
+    words = pieces.unstack(key)
     words.append(words[0] ^ words[1] ^ _PARITY)
     x, y = low + words[0], high + words[1]
     for turn in range(5):

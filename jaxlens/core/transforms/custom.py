@@ -29,29 +29,11 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import same_type, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, traced
-from jaxlens.core.transforms.signatures import Static, filled, unhashable, without_static
 from jaxlens.core.transforms.trees import paths, prefix_leaves
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True)
 custom_lin_p = Primitive("custom_lin", multiple_results=True)
-
-# ---- arguments that are not traced --------------------------------------------------------------
-
-
-_filled = lru_cache(maxsize=1024)(filled)  # one function each time is traced once
-
-
-def without(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: Sequence[int]
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Static]:
-    """Fixes the arguments at these positions; returns function, other args, kwargs, fixed ones."""
-    args, kwargs, static = without_static(frozenset(places), args, kwargs)
-    try:
-        return _filled(f, static) if static else f, args, kwargs, static
-    except TypeError:
-        raise unhashable(f, static, TypeError) from None
-
 
 # ---- functions with rules -----------------------------------------------------------------------
 
@@ -60,18 +42,15 @@ class WithRules:
     """A function whose derivative the user defines.
 
     Args:
-        f: The function.
-        nondiff_argnums: Which arguments are no arrays to differentiate by, such as functions. They
-            are not traced, and come before the others when a rule is called.
+        f: A function of arrays; what is none, such as a function, it takes from outside.
     """
 
     call: Primitive
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, f: Callable[..., Any]) -> None:
         update_wrapper(cast(Callable[..., Any], self), f, updated=())
         self.f = f
         self.name: str = getattr(f, "__name__", "f")
-        self.nondiff_argnums = tuple(nondiff_argnums)
         self.rules: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -87,10 +66,9 @@ class WithRules:
                 f"{self.name} has rules for its derivative, which are given positional arguments "
                 f"only: it cannot take the keyword-only {', '.join(bound.kwargs)}."
             )
-        f, args, _, static = without(self.f, bound.args, {}, self.nondiff_argnums)
-        body = traced(f, args, {})
-        leaves, in_tree = tree_flatten(args)
-        callee = Callee(self.name, static, in_tree, body.out_tree)
+        body = traced(self.f, bound.args, {})
+        leaves, in_tree = tree_flatten(bound.args)
+        callee = Callee(self.name, in_tree, body.out_tree)
         rules = {kind: _CHECKED[kind](rule, callee) for kind, rule in self.rules.items()}
         params = {"name": self.name, "call_jaxpr": body.jaxpr, "num_consts": len(body.consts)}
         results = self.call.bind(*body.consts, *leaves, **params, **rules)
@@ -105,13 +83,11 @@ class Callee(NamedTuple):
 
     Attributes:
         name: The name of the function.
-        static: Its arguments that are not traced.
-        in_tree: The containers of the others.
+        in_tree: The containers of its arguments.
         out_tree: Those of its value.
     """
 
     name: str
-    static: Static
     in_tree: TreeDef
     out_tree: TreeDef
 
@@ -143,8 +119,7 @@ def _jvp_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any
     @wraps(function)
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         both = map(callee.in_tree.unflatten, (primals, tangents))
-        first = [value for *_, value in callee.static]
-        results, tangent = callee.pair("jvp", function(*first, *both), "value, tangent")
+        results, tangent = callee.pair("jvp", function(*both), "value, tangent")
         moved = callee.leaves("jvp", "tangent", tangent)
         tangents_out = []
         for path, x, t in zip(paths(callee.out_tree), results, moved, strict=True):
@@ -169,7 +144,7 @@ def _fwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any
 
     @wraps(function)
     def fwd(primals: Sequence[Any]) -> tuple[list[Any], Any]:
-        result = filled(function, callee.static)(*callee.in_tree.unflatten(primals))
+        result = function(*callee.in_tree.unflatten(primals))
         return callee.pair("fwd", result, "value, residuals")
 
     return fwd
@@ -181,8 +156,8 @@ def _bwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any
 
     @wraps(function)
     def bwd(residuals: Any, cts: Sequence[Any]) -> list[Any]:
-        trees, first = callee.in_tree.children, [value for *_, value in callee.static]
-        result = function(*first, residuals, callee.out_tree.unflatten(cts))
+        trees = callee.in_tree.children
+        result = function(residuals, callee.out_tree.unflatten(cts))
         if not isinstance(result, tuple | list) or len(result) != len(trees):
             callee.fail(
                 "bwd",
@@ -209,7 +184,7 @@ class custom_jvp(WithRules):  # noqa: N801 - as in jax
     call = custom_jvp_call_p
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Sets the rule: `jvp(*nondiff, primals, tangents) -> (value, tangent)`."""
+        """Sets the rule: `jvp(primals, tangents) -> (value, tangent)`."""
         self.rules = {"jvp": jvp}
         return jvp
 
@@ -227,8 +202,8 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
 
         Args:
             fwd: Of the same arguments as the function: `(value, residuals)`.
-            bwd: `(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument
-                that is differentiated; None where it is zero.
+            bwd: `(residuals, cotangent)` to a tuple with a cotangent for each argument; None where
+                it is zero.
         """
         self.rules = {"fwd": fwd, "bwd": bwd}
 

@@ -139,14 +139,9 @@ def _primal(x: Any) -> Any:
     return interpreter.split(x)[0] if isinstance(interpreter, JVP) else x
 
 
-def grad(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Returns the function that gives the gradient of a scalar function; see `value_and_grad`."""
-    both = value_and_grad(f, argnums, has_aux, holomorphic)
+    both = value_and_grad(f, argnums, has_aux)
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -157,10 +152,7 @@ def grad(
 
 
 def value_and_grad(
-    f: Callable[..., Any],
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """Returns the function that gives the value and gradient of a scalar function.
 
@@ -168,7 +160,6 @@ def value_and_grad(
         f: A function of pytrees to a scalar.
         argnums: Which arguments to differentiate with respect to.
         has_aux: Whether `f` returns `(value, aux)` and aux is not differentiated.
-        holomorphic: Whether `f` is a complex function with a complex derivative.
 
     Returns:
         A function of the same arguments. The gradient is a tree like the argument, a tuple of
@@ -180,9 +171,9 @@ def value_and_grad(
 
     @wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, chosen = of_argnums(f, argnums, args, kwargs, "grad", holomorphic)
+        of_chosen, chosen = of_argnums(f, argnums, args, kwargs, "grad")
         value, pullback, *aux = vjp(of_chosen, chosen, has_aux=has_aux)
-        (ct,) = pullback(_unit_cotangent(value, holomorphic))
+        (ct,) = pullback(_unit_cotangent(value))
         return (value, *aux) if has_aux else value, ct
 
     return both
@@ -194,7 +185,6 @@ def of_argnums(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     caller: str,
-    holomorphic: bool = False,
 ) -> tuple[Callable[[Any], Any], Any]:
     """Returns `f` as a function of the arguments in `argnums`, the others fixed; and these.
 
@@ -213,29 +203,21 @@ def of_argnums(
     leaves, in_tree = tree_flatten((args, kwargs))
     for leaf, (position, name) in zip(leaves, arguments(f, in_tree), strict=True):
         if position in positions:
-            _check_input(caller, type_of(f, leaf, name), name, holomorphic)
+            _check_input(caller, type_of(f, leaf, name), name)
     chosen = tuple(args[n] for n in positions)
     return of_chosen, chosen if numbers is argnums else chosen[0]
 
 
-def _check_input(caller: str, aval: ShapedArray, name: str, holomorphic: bool) -> None:
+def _check_input(caller: str, aval: ShapedArray, name: str) -> None:
     """Raises unless an argument has a dtype that `caller` can differentiate with respect to."""
     got = f"but argument {name} is {aval.str_short()}"
-    if holomorphic and aval.dtype.kind != "c":
-        raise TypeError(
-            f"{caller} with holomorphic=True requires inputs with complex dtype, {got}: convert it "
-            f"with .astype(complex)."
-        )
     if not is_inexact(aval.dtype):
         raise TypeError(
             f"{caller} requires real- or complex-valued inputs (input dtype that is a sub-dtype "
             f"of np.inexact), {got}: convert it with .astype(float)."
         )
-    if caller == "jacfwd" and aval.dtype.kind == "c" and not holomorphic:
-        raise TypeError(
-            f"{caller} requires real-valued inputs, {got}: pass holomorphic=True if the function "
-            f"is, or use jvp and vjp."
-        )
+    if caller == "jacfwd" and aval.dtype.kind == "c":
+        raise TypeError(f"{caller} requires real-valued inputs, {got}: use jvp and vjp.")
 
 
 def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:
@@ -247,8 +229,8 @@ def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:
     return argnum % count
 
 
-def _unit_cotangent(value: Any, holomorphic: bool) -> Any:
-    """Returns the cotangent 1 of a value, which must be a scalar, real if not `holomorphic`."""
+def _unit_cotangent(value: Any) -> Any:
+    """Returns the cotangent 1 of a value, which must be a real scalar."""
     if (kind := tree_structure(value).kind) is not None:
         raise TypeError(
             f"Gradient only defined for scalar-output functions. Output was a {kind.__name__}: "
@@ -260,21 +242,16 @@ def _unit_cotangent(value: Any, holomorphic: bool) -> Any:
             f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}: "
             f"sum it, or use core.jacrev."
         )
-    check_output("grad", value, holomorphic)
+    check_output("grad", value)
     one = np.ones((), aval.dtype)[()]
     return one.item() if aval.weak_type else one
 
 
-def check_output(caller: str, value: Any, holomorphic: bool) -> None:
-    """Raises unless a value is real and has derivatives; or complex, if `holomorphic`."""
+def check_output(caller: str, value: Any) -> None:
+    """Raises unless a value is real and has derivatives."""
     aval = aval_of(value)
-    if holomorphic and aval.dtype.kind != "c":
-        raise TypeError(
-            f"{caller} with holomorphic=True requires outputs with complex dtype, but got "
-            f"{aval.dtype.name}."
-        )
-    if not holomorphic and (not is_inexact(aval.dtype) or aval.dtype.kind == "c"):
+    if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
         raise TypeError(
             f"{caller} requires real-valued outputs, got {aval.str_short()}: take its real part, "
-            f"convert it with .astype(float), or pass holomorphic=True if the function is."
+            f"convert it with .astype(float), or use jvp and vjp."
         )

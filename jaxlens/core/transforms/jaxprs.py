@@ -25,7 +25,6 @@ from jaxlens.core.kernel.jaxpr import (
     Var,
     as_function,
     hoisted,
-    subjaxprs,
 )
 from jaxlens.core.kernel.jvp import jvp_flat
 from jaxlens.core.kernel.trace import Flat, flat, trace
@@ -44,22 +43,13 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
     Args:
         eqns: Equations in order.
         needed: Variables. Those that they depend on are added.
-
-    An equation that has an effect, such as printing, is always needed.
     """
     live = []
     for eqn in reversed(eqns):
-        if not needed.isdisjoint(eqn.outvars) or has_effects(eqn):
+        if not needed.isdisjoint(eqn.outvars):
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             live.append(eqn)
     return live[::-1]
-
-
-def has_effects(eqn: JaxprEqn) -> bool:
-    """Whether an equation, or one in its body, does more than compute results, as printing does."""
-    return not eqn.outvars or any(
-        has_effects(e) for body in subjaxprs(eqn.params) for e in body.eqns
-    )
 
 
 def memoized(transform: Callable[..., Any]) -> Callable[..., Any]:

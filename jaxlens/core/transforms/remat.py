@@ -10,7 +10,7 @@ After "Algorithm 799: revolve" (Griewank and Walther, 2000) and "Control autodif
 (docs.jax.dev).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
@@ -23,34 +23,25 @@ from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.transforms.calls import call_rules, first_results, record_rest, transformed
-from jaxlens.core.transforms.custom import without
 from jaxlens.core.transforms.flags import Flags, split
 from jaxlens.core.transforms.jaxprs import memoized, partial_jaxpr, traced, transpose_jaxpr, used
 
 remat_p = Primitive("remat2", multiple_results=True)
 
 
-def checkpoint(
-    f: Callable[..., Any] | None = None,
-    *,
-    prevent_cse: bool = True,
-    static_argnums: int | Sequence[int] = (),
-) -> Any:
+def checkpoint(f: Callable[..., Any] | None = None, *, prevent_cse: bool = True) -> Any:
     """A function whose derivative keeps its arguments only, and computes the rest again.
 
     Args:
         f: The function. Left out in a decorator with options.
         prevent_cse: Whether to hide from XLA that it computes the same twice; a scan needs it not.
-        static_argnums: Arguments that are not traced.
     """
     if f is None:
-        return partial(checkpoint, prevent_cse=prevent_cse, static_argnums=static_argnums)
-    places = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+        return partial(checkpoint, prevent_cse=prevent_cse)
 
     @wraps(f)
     def remat(*args: Any, **kwargs: Any) -> Any:
-        filled, args, kwargs, _ = without(f, args, kwargs, places)
-        body = traced(filled, args, kwargs)
+        body = traced(f, args, kwargs)
         leaves = tree_flatten((args, kwargs))[0]
         params = {"differentiated": False, "prevent_cse": prevent_cse}
         results = remat_p.bind(*body.consts, *leaves, jaxpr=body.jaxpr, **params)

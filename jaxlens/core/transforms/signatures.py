@@ -179,9 +179,7 @@ def filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
     return of_traced
 
 
-def unhashable(
-    f: Callable[..., Any], static: Static, error: type[Exception] = ValueError
-) -> Exception:
+def unhashable(f: Callable[..., Any], static: Static) -> Exception:
     """Returns the error for a static value that cannot be hashed."""
     for where, kind, value in static:
         try:
@@ -189,7 +187,7 @@ def unhashable(
         except TypeError:
             names = parameters(f)[0]
             name = names[where] if isinstance(where, int) and where < len(names) else where
-            return error(
+            return ValueError(
                 f"Non-hashable static arguments are used: argument {name} of {name_of(f)} is of "
                 f"type {kind.__name__}. Give a value that hashes, such as a tuple for a list, or "
                 f"trace the argument."

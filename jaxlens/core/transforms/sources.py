@@ -167,7 +167,9 @@ class UserProgram(UserCode):
         """Returns the user's current position: the frames in no file of this package."""
         remaining, scopes, source = _around.get()
         if source is not None:
-            return SourceInfo(source.calls, NameStack(scopes + source.name_stack))
+            scopes = NameStack(scopes + source.name_stack)
+            if source.calls:  # else it is of JAX's library, and of the line that calls that
+                return SourceInfo(source.calls, scopes)
         calls: list[Call] = []
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and len(calls) < _MAX_FRAMES:
