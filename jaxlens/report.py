@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 _AMOUNT = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
@@ -194,6 +195,71 @@ def barred(
     return whole
 
 
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """A column of numbers, for `table`.
+
+    Attributes:
+        heading: Its heading.
+        write: Returns a number as text, such as `amount`; None writes a count.
+        bar: The scale of the bars behind the numbers, which columns of one name share; "" for none.
+        none: What stands where a number is missing.
+    """
+
+    heading: str
+    write: Callable[[float], str] | None = None
+    bar: str = ""
+    none: str = "unknown"
+
+    def cell(self, value: object) -> Cell:
+        """Returns the cell of a number."""
+        if isinstance(value, Cell):
+            return value
+        if isinstance(value, int | float):
+            return Cell(self.write(value) if self.write else f"{value:,}", value)
+        return Cell(self.none if value is None else str(value))
+
+
+def table(
+    title: str,
+    columns: Sequence[str | NumberColumn],
+    rows: Iterable[Sequence[object]],
+    note: str = "",
+    *,
+    most: int | None = None,
+    rest: str = " are left out",
+    volatile: bool = False,
+    stage: str = "",
+) -> Table:
+    """Returns a table of rows of values; a value is a number, text or a `Cell`.
+
+    Args:
+        title: What the table is about.
+        columns: The headings, those of numbers as a `NumberColumn`.
+        rows: A value per column.
+        note: See `Table`, as for `volatile` and `stage`.
+        most: How many rows are shown; None for all.
+        rest: What the note says of the rows that are not shown: "12 more are left out."
+        volatile: See `Table`.
+        stage: See `Table`.
+    """
+    unread = iter(rows)
+    writers = [NumberColumn(c, str, none="") if isinstance(c, str) else c for c in columns]
+    shown = tuple(
+        tuple(writer.cell(value) for writer, value in zip(writers, row, strict=True))
+        for row in islice(unread, most)
+    )
+    if left := sum(1 for _ in unread):
+        note = f"{note} {left:,} more{rest}.".lstrip()
+    scales: dict[str, list[int]] = {}
+    for n, writer in enumerate(writers):
+        if writer.bar:
+            scales.setdefault(writer.bar, []).append(n)
+    headings = tuple(writer.heading for writer in writers)
+    right = tuple(n for n, column in enumerate(columns) if not isinstance(column, str))
+    return Table(title, headings, barred(shown, *scales.values()), note, volatile, right, stage)
+
+
 def number(cell: Cell) -> float | None:
     """Returns the number that a cell stands for; None for text."""
     return cell.value if isinstance(cell.value, int | float) else None
@@ -229,6 +295,11 @@ def share(part: float, whole: float | None) -> str:
     """Formats a part of a whole in percent: `12%`, `< 1%`."""
     percent = f"{part / whole:.0%}" if whole else "0%"
     return "< 1%" if part > 0 and percent == "0%" else percent
+
+
+def percent(part: float) -> str:
+    """Formats a share of 1 in percent, as `share` does."""
+    return share(part, 1)
 
 
 def tally(names: Iterable[str]) -> list[str]:

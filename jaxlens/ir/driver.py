@@ -22,12 +22,8 @@ from jaxlens.ir.needs import Needs
 
 Extra = Literal["passes", "profile", "tape", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
-Loop = tuple[int, int, int]
-"""An unrolled loop: first equation, equations of a repetition, repetitions."""
 REMAT = frozenset({"checkpoint", "remat", "remat2"})
 """The primitive of `jax.checkpoint` in versions of JAX."""
-UNCHECKPOINTED = "nothing (those there removed)"
-"""The name of the attempt without `jax.checkpoint`, where the program has it."""
 Variant = tuple[Program, "Driver"]
 """Another program made from the same call, with where its facts come from."""
 RUNNING = "program that could run with arguments"

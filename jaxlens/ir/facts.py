@@ -222,45 +222,6 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialSide:
-    """One of two programs that were compared.
-
-    Attributes:
-        equations: Every call written out, a loop's body once.
-        characters: Length of its StableHLO as text, large constants elided.
-        trace: Seconds of tracing.
-        lower: Seconds of lowering.
-        compile: Seconds of compiling, without dumps.
-        instructions: Of XLA's optimised program, bodies of fusions and loops counted once each.
-    """
-
-    equations: int
-    characters: int
-    trace: float
-    lower: float
-    compile: float
-    instructions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A program as it is written, and with its unrolled loops as scans: both were made.
-
-    Attributes:
-        region: The body of the jaxpr that was tried; "main" is the whole program.
-        written: As it is.
-        rolled: With scans.
-        error: Largest difference of the results on random inputs, as a share of the largest
-            number in them; None where nothing was run.
-    """
-
-    region: str
-    written: TrialSide
-    rolled: TrialSide
-    error: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes as XLA's buffer assignment gives them; None where the backend does not say."""
 

@@ -306,7 +306,6 @@ def tried(out: Out, take: Callable[[], Any]) -> None:
     for name, (verb, options) in TRIED.items():
         out.view(name, lambda: getattr(jaxlens, verb)(take(), **options))
     out.view("ask-memory-checkpoint", lambda: jaxlens.memory(take(), checkpoint=True), "t")
-    out.view("ask-times-scan", lambda: jaxlens.times(take(), scan=True), "t")
     out.view("ask-without", lambda: jaxlens.compare(c := take(), jaxlens.without(c, "fusion")), "t")
 
 

@@ -90,7 +90,7 @@ def live(buffers: Buffers, space: int = 0) -> Live | None:
     values, unplaced = _live_values(buffers, end, space)
     always = sum(value.buffer.size for value in values if value.kind in ("parameter", "constant"))
     moving = [value for value in values if value.kind not in ("parameter", "constant")]
-    most, position = max(_in_use(moving), key=lambda use: (use[0], -use[1]), default=(0, 0))
+    most, position = max(in_use(moving), key=lambda use: (use[0], -use[1]), default=(0, 0))
     at: dict[tuple[int, int], LiveValue] = {}
     for value in sorted(values, key=lambda value: value.buffer.size):
         if value.start <= position <= value.end:
@@ -135,7 +135,7 @@ def _live_values(buffers: Buffers, end: int, space: int) -> tuple[list[LiveValue
     return values, unplaced
 
 
-def _in_use(values: Iterable[LiveValue]) -> Iterator[tuple[int, int]]:
+def in_use(values: Iterable[LiveValue]) -> Iterator[tuple[int, int]]:
     """Bytes in use, and the position, at each end of a live range.
 
     Several values can be at one place at a time, which counts as the largest of them.

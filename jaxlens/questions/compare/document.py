@@ -9,7 +9,7 @@ from jaxlens.questions.compare import view as compare_view
 from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.facts import facts as compare_facts
-from jaxlens.questions.compare.tables import Runs, runs, times
+from jaxlens.questions.compare.tables import Runs, runs
 from jaxlens.render.document import Document, TableBlock
 from jaxlens.views.header import header_line, where
 from jaxlens.views.jitted_calls import as_written
@@ -26,7 +26,7 @@ def changed(name: str, before: Capture, after: Capture, options: Any) -> Documen
         return replace(shown, blocks=(*run_blocks(run), *shown.blocks))
     called = sides(before.program, after.program)
     facts = compare_facts(before, after, compiled=False)
-    blocks = compare_view.blocks(facts, called, (), options.full)
+    blocks = compare_view.blocks(facts, called, options.full)
     return Document(name, header_line(after.program, as_written(after)), tuple(blocks))
 
 
@@ -52,8 +52,7 @@ def compare(
     facts = facts or compare_facts(before, after)
     called = sides(before.program, after.program, names)
     measured = [TableBlock(runs(run, called), asked=True)] if run else []
-    seconds = times(before, after, called) if facts.instructions is not None else []
-    answer, *rest = compare_view.blocks(facts, called, seconds, full)
+    answer, *rest = compare_view.blocks(facts, called, full)
     written = as_written(after)
     first = header_line(after.program, written)
     other = header_line(before.program, as_written(before))

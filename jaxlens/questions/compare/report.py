@@ -16,7 +16,7 @@ from jaxlens.program.sentences import listed
 from jaxlens.questions.compare.causes import Cause
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.tables import tables
-from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count, tally
+from jaxlens.report import Finding, Overlay, Report, Trust, amount, count, tally
 
 _LINES = 3  # lines named in a sentence
 _FEW = 5  # kinds of instructions named in a sentence
@@ -36,17 +36,16 @@ _BY_XLA = ("temporaries", "peak", "on_chip")
 _WORTH = 0.01  # log2 of the ratio from which a figure is in the sentence (0.7%)
 
 
-def report(comparison: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:
+def report(comparison: Comparison, names: Names = NAMES) -> Report:
     """Reports a comparison in sentences and tables.
 
     Args:
         comparison: The alignment of two captures.
         names: Names of the two in headings.
-        seconds: More tables, of measurements; those without rows are left out.
     """
     new = dict.fromkeys(comparison.new, 1.0) | dict.fromkeys(comparison.changed.values(), 0.5)
     overlay = Overlay("new (1) or changed (0.5)", "jaxpr", new)
-    full = tuple(table for table in (*tables(comparison, names), *seconds) if table.rows)
+    full = tuple(table for table in tables(comparison, names) if table.rows)
     return Report("What changed", tuple(_findings(comparison, names)), full, (overlay,))
 
 

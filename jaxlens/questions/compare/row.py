@@ -32,7 +32,6 @@ AGAINST: Question[Any] = Question(
     "against",
     About(
         "What changed since then?",
-        measured="seconds of each step, once each",
         xla="memory and bytes accessed of both programs",
         counted="which equations and instructions are the same: by what they compute, then by the "
         "text of their line; flops of the equations",

@@ -1,12 +1,10 @@
-"""Tables of what changed between two captures: figures, primitives, lines, fusions, seconds."""
+"""Tables of what changed between two captures: figures, primitives, lines, fusions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Protocol
 
-from jaxlens.captures import Capture
-from jaxlens.errors import LensError
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.program.figures import FIGURES, Metric
@@ -144,27 +142,6 @@ def _beyond(nodes: Sequence[Node], others: Sequence[Node]) -> Iterator[Node]:
         left[node.opcode] -= 1
         if left[node.opcode] < 0:
             yield node
-
-
-def times(before: Capture, after: Capture, names: Names) -> list[Table]:
-    """Returns a table of the seconds of each step; [] if one of the two was not timed."""
-    try:
-        steps = [{t.step: t.seconds for t in capture.times} for capture in (before, after)]
-    except LensError:
-        return []
-    both = [step for step in steps[0] if step in steps[1]]
-    rows = tuple(
-        (
-            Cell(step),
-            *(Cell(duration(side[step]), side[step]) for side in steps),
-            Cell(f"x {steps[1][step] / steps[0][step]:.2f}" if steps[0][step] else ""),
-        )
-        for step in both
-    )
-    note = "Wall clock, measured once each: differences of a third mean nothing."
-    columns = ("step", *names, "ratio")
-    shown = barred(rows, (1, 2))
-    return [Table("Time per stage", columns, shown, note, volatile=True, right=(1, 2, 3))]
 
 
 class Runs(Protocol):

@@ -8,7 +8,6 @@ from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, captured
 from jaxlens.questions.compare.facts import Comparison
 from jaxlens.questions.compare.receipt import Receipt as Receipt
-from jaxlens.report import Report
 from jaxlens.views.answer import Answer
 
 __all__ = ["compare", "receipt", "without"]
@@ -42,17 +41,14 @@ def compare(
     from jaxlens.questions.compare.causes import sides
     from jaxlens.questions.compare.document import compare as document
     from jaxlens.questions.compare.report import report
-    from jaxlens.questions.compare.tables import times
 
     was, now = as_capture(before), as_capture(after)
     called = sides(was.program, now.program, names)
     facts = cache(lambda: facts_of.facts(was, now, compiled=compiled))
 
-    def reported() -> Report:
-        comparison = facts()  # which compiles: the times are known after it
-        return report(comparison, called, times(was, now, called) if compiled else ())
-
-    return Answer(now, lambda: document(was, now, called, facts()), reported, facts)
+    return Answer(
+        now, lambda: document(was, now, called, facts()), lambda: report(facts(), called), facts
+    )
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

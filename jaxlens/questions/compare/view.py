@@ -12,7 +12,7 @@ from jaxlens.questions.compare import changes
 from jaxlens.questions.compare import report as compare
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
-from jaxlens.report import Table, count
+from jaxlens.report import count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.rows import changed_attributes
@@ -29,15 +29,12 @@ def linked(comparison: Comparison) -> Sequence[str]:
     return ("jaxpr", "optimized") if comparison.instructions is not None else ("jaxpr",)
 
 
-def blocks(
-    comparison: Comparison, names: Names, seconds: Sequence[Table] = (), full: bool = False
-) -> list[Block]:
+def blocks(comparison: Comparison, names: Names, full: bool = False) -> list[Block]:
     """Returns findings, tables, and the diffs of the jaxprs and of the optimised programs.
 
     Args:
         comparison: The comparison of two programs.
         names: Their titles.
-        seconds: Tables of measured times.
         full: Whether to leave nothing out.
     """
     shown = equations(comparison.equations, names, full)
@@ -48,10 +45,10 @@ def blocks(
         if comparison.equations.equal:  # what differs is shown first
             tabs.reverse()
     if not comparison.equations.equal:
-        help = "Both jaxprs as one graph: + new, − gone, ~ changed."
+        help = "The jaxpr after, with what is new (+) and changed (~)."
         graph = changes.pane(comparison.equations)
         tabs.append(Tab("Graph", (graph,), help=help, key="graph"))
-    return [*report_blocks(compare.report(comparison, names, seconds)), Tabs(tuple(tabs))]
+    return [*report_blocks(compare.report(comparison, names)), Tabs(tuple(tabs))]
 
 
 def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:

@@ -4,7 +4,7 @@ A kernel that fuses several modules counts for that of its result.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,10 +16,12 @@ from jaxlens.links.name_stack import EquationModules, module_path, module_text, 
 from jaxlens.program.counted import EquationSums, known_trips
 from jaxlens.program.kernel_cost import KernelCost
 from jaxlens.program.lines import shared_frames
-from jaxlens.report import Cell, Table, amount, barred, duration, share
+from jaxlens.program.sentences import listed
+from jaxlens.report import Cell, Finding, Table, amount, barred, duration, share
 
 Path = tuple[str, ...]
 _NONE = "(in no module)"  # such as the loss and the optimiser
+_NEARLY_ALL = 0.9  # share of one module above which those within it are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,20 @@ def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:
                 for (inner, back), flops in found[name].items():
                     tree[nested_path(path, inner), backward or back] += times * flops
     return found[module.entry]
+
+
+def shares(modules: Sequence[ModuleCost]) -> Iterator[Finding]:
+    """Yields the shares of the flops of the first modules that have not nearly all of them."""
+    inner = [m for m in modules if len(m.path) == 1]
+    whole = sum(m.flops for m in inner)
+    while inner and whole:
+        inner.sort(key=lambda m: -m.flops)
+        most = inner[0]
+        if most.flops <= _NEARLY_ALL * whole:
+            parts = [f"{module_text(m.path)} {share(m.flops, whole)}" for m in inner if m.flops]
+            yield Finding(f"Flops by module: {listed(parts)}.")
+            return
+        inner, whole = [m for m in modules if m.path[:-1] == most.path], most.flops
 
 
 def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:

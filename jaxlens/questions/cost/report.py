@@ -10,7 +10,6 @@ from jaxlens.ir.jaxpr.equation_flops import is_complex
 from jaxlens.program.counted import Cost, Counted
 from jaxlens.program.sentences import Quoter, bracketed, listed, passes, quoter
 from jaxlens.program.subject import Subject
-from jaxlens.questions.cost import line_split
 from jaxlens.report import (
     Cell,
     Finding,
@@ -48,10 +47,10 @@ def report(counted: Counted) -> Report:
     spans = {str(node.owner): node.owner for node in subject.jaxpr.module.nodes() if node.owner}
     quote = quoter(subject)
     sum_, *inexact = _counted(cost)
-    findings = (*_answer(cost, subject, spans, quote), sum_, *of_xla, *inexact)
+    findings = (*_answer(cost, spans, quote), sum_, *of_xla, *inexact)
     if _has_flops(xla):
         alone = counted.devices == 1
-        findings += tuple(_gap(cost, xla["flops"], subject)) if alone else _PER_DEVICE
+        findings += tuple(_gap(cost, subject)) if alone else _PER_DEVICE
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
     return Report("Cost", findings, (_figures(cost, xla), _lines(cost, spans, quote)), (overlay,))
 
@@ -76,19 +75,14 @@ def _has_flops(xla: Mapping[str, float]) -> bool:
     return xla.get("flops", -1.0) >= 0
 
 
-def _answer(
-    cost: Cost, subject: Subject, spans: Mapping[str, Span], quote: Quoter
-) -> Iterator[Finding]:
-    """Yields the finding on the line with the most flops, split up if it has nearly all."""
+def _answer(cost: Cost, spans: Mapping[str, Span], quote: Quoter) -> Iterator[Finding]:
+    """Yields the finding on the line with the most flops."""
     line = min(cost.by_line, key=lambda line: (-cost.by_line[line], line), default="")
     if line and cost.by_line[line]:
         share = cost.by_line[line] / cost.counted
         span = spans.get(line)
         text = f"{line}{bracketed(span, quote(span))} does {_percent(share)} of "
         text += amount(cost.counted, "flop")
-        if share > line_split.NEARLY_ALL:
-            inside = line_split.sentence(line_split.parts(subject.jaxpr.module, cost.by_node))
-            text += f" ({inside})" if inside else ""
         if _MANY * cost.functions >= cost.counted:
             text += f", besides {_transcendentals(cost)} (exp, sin and the like)"
         text += passes(cost.open)
@@ -144,11 +138,10 @@ def _transcendentals(cost: Cost) -> str:
     return f"{amount(cost.functions, '').strip()} transcendentals"
 
 
-def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:
+def _gap(cost: Cost, subject: Subject) -> Iterator[Finding]:
     """Yields the findings on why XLA's flops differ from the count."""
-    loops = cost.once != cost.counted
     counted = [loop for loop in cost.loops if loop.trips is not None and loop.flops]
-    if counted and loops:
+    if counted and cost.once != cost.counted:
         alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
         trips = [f"{n} loops of {text}" if n > 1 else text for text, n in alike.items()]
         yield Finding(
@@ -164,29 +157,6 @@ def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:
             "The count is of operations on real numbers, 8 for the multiply-add of a complex dot; "
             "XLA counts 2 for it, and 8 n log2 n for an FFT. So the two are not compared."
         )
-        return
-    if not cost.once:
-        if xla_flops:
-            why = "what has no rule here" if cost.unknown else "loop counters or what passes added"
-            flops = amount(xla_flops, "flop")
-            text = f"XLA's {flops} are in none of the counted equations: {why}."
-            yield Finding(text, "unknown" if cost.unknown else "counted")
-        return
-    # What remains with each loop body counted once.
-    share = (xla_flops - cost.once) / cost.once
-    if abs(share) < 0.005:
-        start = "Apart from that the" if loops or calls else "The"
-        end = ", as far as there are rules" if cost.unknown else ""
-        if loops or calls or end:  # else both figures stand there
-            yield Finding(f"{start} two agree{end}.")
-    elif share > 0 or not calls:  # custom calls may account for all of a lower figure
-        start = "With loops counted once the" if loops else "The"
-        why = "less: lowering or passes removed, merged or simplified the rest"
-        if share > 0:
-            why = "more: values computed again inside fusions, loop counters or what passes added"
-        if share > 0 and cost.unknown:
-            why = "more: what has no rule here, values computed again, or what passes added"
-        yield Finding(f"{start} optimised program does {_percent(abs(share))} {why}.")
 
 
 def _percent(share: float) -> str:

@@ -21,7 +21,7 @@ from jaxlens.program.kernels import Work, works
 from jaxlens.program.published_limits import published
 from jaxlens.program.sentences import listed, passes
 from jaxlens.program.subject import Forwarding, Given
-from jaxlens.questions.cost.modules import ModuleCost, module_costs
+from jaxlens.questions.cost.modules import ModuleCost, module_costs, shares
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.sharding.facts import Sharding, exchanges
 from jaxlens.questions.sharding.report import between
@@ -203,7 +203,7 @@ def report(facts: CostFacts) -> Report:
     first, *rest = equations.findings
     return Report(
         "Cost",
-        (first, *kernels.findings, *rest),
+        (first, *shares(facts.modules), *kernels.findings, *rest),
         (*equations.tables, *kernels.tables),
         (*equations.overlays, *kernels.overlays),
     )

@@ -48,7 +48,6 @@ class Fused:
         saved: Bytes that one run neither writes nor reads because of the fusion; see the module.
         times: Number of runs, trips of enclosing loops included; see `Fusions.open`.
         repeated: Number of fused instructions that are also computed elsewhere.
-        places: The source line of each operation; "" for one that no line owns.
     """
 
     id: str
@@ -58,7 +57,6 @@ class Fused:
     saved: int
     times: int = 1
     repeated: int = 0
-    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,6 @@ def _fused(node: Node, times: int, traffic: Traffic, change: ProgramChange) -> F
         max(alone - traffic.alone(node), 0) if len(operations) > 1 else 0,
         times,
         sum(1 for inner in operations if inner.id in repeated),
-        tuple(str(inner.owner or "") for inner in operations),
     )
 
 

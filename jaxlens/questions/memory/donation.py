@@ -14,7 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.hlo.instructions import numbers
 from jaxlens.program.sentences import listed
-from jaxlens.report import Cell, Finding, Table, amount, cells, count, explains, saves
+from jaxlens.report import Finding, NumberColumn, Table, amount, count, explains, saves, table
 
 _ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
 _ROWS = 12
@@ -191,23 +191,17 @@ def _weight(donations: Sequence[Donation], whole: int | None) -> float:
     return (saves if size >= _MUCH else explains)(size, whole)
 
 
-def table(donations: Sequence[Donation]) -> Table:
+def donation_table(donations: Sequence[Donation]) -> Table:
     """Returns a table with a row per input, largest first."""
-    ranked = sorted(donations, key=lambda donation: -(donation.bytes or 0))
-    top = max((donation.bytes or 0 for donation in ranked), default=0) or 1
-    rows = []
-    for donation in ranked[:_ROWS]:
-        memory = f"{'holds' if donation.donated else 'could hold'} {donation.result}"
-        if donation.why:
-            memory = f"is not used again: {donation.why}"
-        rows.append(
-            (
-                *cells(donation.name, donation.type),
-                Cell(amount(donation.bytes), donation.bytes, bar=(donation.bytes or 0) / top),
-                *cells("yes" if donation.donated else "no", memory),
-            )
-        )
-    left = len(ranked) - len(rows)
-    note = f"{left:,} more: .donations has all." if left else ""
-    columns = ("input", "type", "bytes", "donated", "its memory")
-    return Table("Donation", columns, tuple(rows), note, right=(2,))
+
+    def memory(one: Donation) -> str:
+        if one.why:
+            return f"is not used again: {one.why}"
+        return f"{'holds' if one.donated else 'could hold'} {one.result}"
+
+    rows = (
+        (one.name, one.type, one.bytes, "yes" if one.donated else "no", memory(one))
+        for one in sorted(donations, key=lambda one: -(one.bytes or 0))
+    )
+    columns = ("input", "type", NumberColumn("bytes", amount, "bytes"), "donated", "its memory")
+    return table("Donation", columns, rows, most=_ROWS, rest=": .donations has all")

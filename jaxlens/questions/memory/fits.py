@@ -1,4 +1,4 @@
-"""Whether a program fits a device, and what would make it fit: each tried by a compile.
+"""Whether a program fits a device, and what would make it fit.
 
 A program is compared by what it reserves from start to end. What else is on the device (other
 arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
@@ -14,12 +14,11 @@ from jaxlens.ir.facts import Target
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
-from jaxlens.questions.memory.donation import donatable, donations, option
+from jaxlens.questions.memory.donation import donatable, option
 from jaxlens.questions.memory.peak import MemoryUse, memory_use
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
+from jaxlens.report import Cell, Finding, NumberColumn, Report, amount, share, table
 
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
-_ROUNDED = 0.02  # by which an allocation may be rounded up
 _LESS = 0.99  # share of the bytes below which an action counts
 
 
@@ -63,9 +62,13 @@ class FitFacts:
         """Whether it was compiled for another device than that of the limit."""
         return bool(self.capacity.source) and not self.capacity.is_of(self.target.kind)
 
-    def near(self, takes: int | None) -> bool:
-        """Whether a size is too near to the limit to say."""
-        return within(takes or 0, self.capacity.usable) is None
+    def says(self, action: Tried) -> str:
+        """Returns whether the program fits with an action, as a clause without its subject."""
+        fits = False if action.why else self.would_fit(action.takes, action.peak)
+        if fits is None or (fits and self.refused and action.peak is None):
+            is_near = within(action.takes or 0, self.capacity.usable) is None
+            return "is too near to say" if is_near else "may fit"
+        return "fits" if fits else "does not fit"
 
 
 def within(takes: int, limit: float) -> bool | None:
@@ -89,7 +92,7 @@ def facts(capture: Capture, fits: str) -> FitFacts:
     fit = FitFacts(limit, takes, use, capture.program.target, (), refused)
     if fit.fits:
         return fit
-    actions = [*_donating(capture, not use), *_checkpointing(capture)]
+    actions = [*_donating(capture, takes), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
     return replace(fit, actions=tuple(actions))
 
@@ -113,25 +116,14 @@ def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
     return use, takes, ""
 
 
-def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
-    """Yields the donation of all inputs whose memory a result could use."""
-    possible = donatable(capture) if is_refused else donations(capture)
-    possible = tuple(one for one in possible if not one.donated and one.result)
-    if not possible or not capture.program.jit:
-        return
-    roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
-    jit = capture.program.jit
-    name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
-    try:
-        live = capture.driver.live("program that could be compiled with donated inputs")
-        from jaxlens.questions.memory.measure.donate import donating
-
-        made = donating(live, [one.name for one in possible])
-        use, takes, refused = _sized(made)
-    except UnavailableError as why:
-        yield Tried(name, code, why=str(why))
-        return
-    yield Tried(name, code, use.peak if use else None, why=refused, takes=takes)
+def _donating(capture: Capture, takes: int | None) -> Iterator[Tried]:
+    """Yields the donation of all inputs whose memory a result could use, by their bytes."""
+    jit, possible = capture.program.jit, donatable(capture)
+    if jit and possible and takes:
+        roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
+        less = sum(one.bytes or 0 for one in possible)
+        name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
+        yield Tried(name, code, takes=takes - less)
 
 
 def _checkpointing(capture: Capture) -> list[Tried]:
@@ -148,28 +140,20 @@ def report(fit: FitFacts) -> Report:
     rows = [action for action in fit.actions if action.takes is not None]
     peak = fit.use.peak if fit.use else None
     now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
-
-    def unsure(action: Tried) -> str:
-        return "too near" if fit.near(action.takes) else "unknown"
-
-    cells = (
+    values = (
         (
-            Cell(action.name),
+            action.name,
             Cell(_takes(action), action.takes),
-            Cell("" if action.peak is None else amount(action.peak), action.peak),
-            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(fit, action)]),
-            Cell(action.code),
+            action.peak,
+            fit.says(action),
+            action.code,
         )
-        for action in (now, *rows)
+        for action in ((now, *rows) if rows else ())
     )
-    columns = ("with", "takes", "peak", "fits", "in Python")
-    note = "Each was compiled for this; nothing was run."
-    table = Table("What would fit", columns, barred(cells, (1,), (2,)), note, right=(1, 2))
-    return Report("Will it fit", tuple(findings), (table,) if rows else ())
-
-
-def _fits(fit: FitFacts, action: Tried) -> bool | None:
-    return False if action.why else fit.would_fit(action.takes, action.peak)
+    sizes = NumberColumn("takes", amount, "takes"), NumberColumn("peak", amount, "peak", none="")
+    note = "jax.checkpoint was compiled for this, donation is by bytes; nothing was run."
+    shown = table("What would fit", ("with", *sizes, "then it", "in Python"), values, note)
+    return Report("Will it fit", tuple(findings), (shown,) if rows else ())
 
 
 def _takes(action: Tried) -> str:
@@ -217,35 +201,27 @@ def _published(fit: FitFacts) -> Iterator[Finding]:
 
 
 def _tried(fit: FitFacts) -> Iterator[Finding]:
-    for action in fit.actions:
-        is_code = action.name.startswith("jax.")
-        name = action.name if is_code else f"{action.name[:1].upper()}{action.name[1:]}"
-        if action.takes is not None:
-            if not fit.takes or action.takes > _LESS * fit.takes:
-                continue
-            unsure = "too near to say" if fit.near(action.takes) else "which may fit"
-            fits = {True: "which fits", False: "which does not fit", None: unsure}
-            verdict = fits[_fits(fit, action)]
-            text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
-            yield Finding(text, "measured")
-        else:
-            yield Finding(f"{name} was not tried: {action.why}.", "unknown")
+    """Yields the action that takes least, and what was not tried."""
     tried = [action for action in fit.actions if action.takes is not None]
-    if tried and not any((a.takes or 0) <= _LESS * (fit.takes or 0) for a in tried):
+    if tried and (tried[0].takes or 0) <= _LESS * (fit.takes or 0):
+        best = tried[0]
+        text = f"{_begun(best)}: {_takes(best)}, which {fit.says(best)}: {best.code}."
+        yield Finding(text, "estimate" if best.peak is None else "measured")
+    elif tried:
         names = listed([action.name for action in tried])
         yield Finding(f"Tried without taking less: {names}.", "measured")
+    for action in fit.actions:
+        if action.takes is None:
+            yield Finding(f"{_begun(action)} was not tried: {action.why}.", "unknown")
+
+
+def _begun(action: Tried) -> str:
+    """Returns the name of an action as the beginning of a sentence; a name of JAX's stays small."""
+    name = action.name
+    return name if name.startswith("jax.") else f"{name[:1].upper()}{name[1:]}"
 
 
 def _loosened(fit: FitFacts) -> Iterator[Finding]:
     """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
     if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
         yield Finding(loosened(fit.target.platform), "xla")
-
-
-def allocates(capture: Capture, size: int) -> bool:
-    """Whether a program has one allocation, or results or temporaries, of a number of bytes."""
-    memory = capture.memory
-    sizes = {memory.temporaries, memory.outputs}
-    assignment = capture.assignment
-    sizes |= {one.size for one in assignment.allocations} if assignment else set()
-    return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)

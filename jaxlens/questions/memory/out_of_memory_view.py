@@ -15,34 +15,46 @@ _USUAL = "16 GB"  # where a backend does not say how much memory it has
 
 
 def no_memory(
-    size: int | None,
-    memory: Document | None = None,
-    name: str = "",
-    is_compiling: bool = False,
-    is_tuning: bool = False,
-    room: tuple[int, int] | None = None,
-    own: int = 0,
+    size: int | None, memory: Document, is_tuning: bool, room: tuple[int, int] | None, own: int
 ) -> Document:
     """Returns the document of a program that ran out of memory.
 
     Args:
         size: The bytes that XLA could not get; None where it does not say.
-        memory: What the program takes; None where it is not known which, or does not compile.
-        name: The call of the program, where it does not compile; "" where it is not known.
-        is_compiling: Whether it failed to compile.
+        memory: What the program takes.
         is_tuning: Whether XLA ran out of memory in autotuning; `memory` is then without it.
         room: Bytes that JAX takes of the device at most, and those in use there; None if unknown.
         own: Bytes of the program's own arguments, which are in use too.
     """
-    wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
-    if memory is None:
-        finding = _not_shown(name, is_compiling, is_tuning)
-        return Document("memory", wanted, (Findings((finding,)),))
     findings, *rest = memory.blocks
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")
     said = (Findings((tuning,)),) if is_tuning else ()
     shown = (findings, *said, Fold("All of its memory", tuple(rest)), *_to_do(room, own))
-    return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
+    return replace(memory, taken=f"{_wanted(size)} for {memory.taken}", blocks=shown)
+
+
+def not_shown(size: int | None, name: str, is_compiling: bool, is_tuning: bool) -> Document:
+    """Returns the document where the program is not known, or does not compile.
+
+    Args:
+        size: The bytes that XLA could not get; None where it does not say.
+        name: The call of the program; "" where it is not known.
+        is_compiling: Whether it failed to compile.
+        is_tuning: Whether XLA ran out of memory in autotuning.
+    """
+    finding = Finding(
+        "Which program ran out of memory is not known here. Put %%compile --memory above a cell "
+        "that ends in its call, which compiles it and does not run it.",
+        "unknown",
+    )
+    if name:
+        cause = _TUNING if is_tuning else "It failed while XLA compiled it." if is_compiling else ""
+        finding = Finding(f"The program is {name}. {cause}".strip(), "xla")
+    return Document("memory", _wanted(size), (Findings((finding,)),))
+
+
+def _wanted(size: int | None) -> str:
+    return f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
 
 
 def _to_do(room: tuple[int, int] | None, own: int) -> Iterator[Block]:
@@ -57,14 +69,3 @@ def _to_do(room: tuple[int, int] | None, own: int) -> Iterator[Block]:
         yield Findings((Finding(text, "estimate"),))
     title = "To try what would make it take less (nothing runs)"
     yield Code("text", f'%explain --fits "{left}"', title=title)
-
-
-def _not_shown(name: str, is_compiling: bool, is_tuning: bool) -> Finding:
-    if name:
-        cause = _TUNING if is_tuning else "It failed while XLA compiled it." if is_compiling else ""
-        return Finding(f"The program is {name}. {cause}".strip(), "xla")
-    return Finding(
-        "Which program ran out of memory is not known here. Put %%compile --memory above a cell "
-        "that ends in its call, which compiles it and does not run it.",
-        "unknown",
-    )

@@ -27,7 +27,6 @@ from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of
 from jaxlens.questions.memory.buffer_origins import Origin, Origins
-from jaxlens.questions.memory.constant_names import CapturedNames
 from jaxlens.questions.memory.residuals import Saved, saved
 
 Kind = Literal["argument", "result", "constant", "temporary"]
@@ -46,7 +45,7 @@ class Owned:
     """A value in memory and the source line that owns it.
 
     Attributes:
-        name: XLA's name of the value, or the user's name of an argument or a captured array.
+        name: XLA's name of the value, or the user's name of an argument.
         type: Its type as text.
         bytes: Its size.
         kind: Argument, result, constant or temporary.
@@ -290,7 +289,6 @@ class _Lines:
         self._capture, self._worth = capture, worth
         self._origins = Origins(capture.optimized.module)
         self._residuals = {id for r in residuals.residuals for id in (r.id, r.maker)}
-        self._captured = CapturedNames(capture)
         self._inputs = inputs_of(capture.optimized.module, capture.program.inputs)
 
     def owned(self, value: LiveValue) -> Owned:
@@ -304,8 +302,6 @@ class _Lines:
         if kind == "argument" and origin is not None:
             leaf = self._inputs.get(origin.node.id)
             name = leaf.name if leaf is not None else origin.node.scope or name
-        elif kind == "constant" and buffer.size >= self._worth:
-            name = self._captured.name(buffer.instruction, buffer.type) or name
         elif origin is not None:
             span, line = self._line(origin, buffer.size)
             stacked = origin.stacked

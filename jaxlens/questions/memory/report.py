@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Memory
+from jaxlens.ir.facts import Constant, Memory
+from jaxlens.program.closed_over import closed_over
 from jaxlens.program.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.program.subject import Forwarding, Given, ProgramFacts, subject_of
 from jaxlens.questions.memory import checkpoint, donation
@@ -30,15 +31,16 @@ from jaxlens.questions.memory.residuals import Residual
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Overlay,
     Report,
     Table,
     amount,
-    barred,
-    cells,
     count,
     explains,
+    percent,
     share,
+    table,
     tally,
 )
 
@@ -47,13 +49,13 @@ Value = TypeVar("Value", Owned, Residual)
 _NO_SIZES = Memory(None, None, None, None)
 _NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
 _ROWS = 12
+_BYTES = NumberColumn("bytes", amount, "bytes")
 _MEANING = {
     "arguments": "inputs, there before the program starts",
     "outputs": "results, there after it ends",
     "temporaries": "scratch between kernels; values that live at different times share it",
     "aliases": "arguments whose memory holds results (donated); part of both sizes above",
     "code": "the machine code",
-    "XLA's peak": "most in use at once by XLA's account",
 }
 _SMALL = 0.05  # share of the peak below which possible donations are not reported
 _MUCH = 0.5  # share of the peak from which the report on residuals suggests --checkpoint
@@ -115,7 +117,7 @@ def report(facts: MemoryFacts) -> Report:
     """Reports the peak and the lines that own it, then residuals and donation."""
     use, sizes, subject = facts.use, facts.sizes(), facts.subject()
     quote = quoter(subject)
-    answer, *more = _peak(use, quote)
+    answer, *more = _peak(use, closed_over(subject) or (), quote)
     residuals = _residuals(facts, quote)
     # Trials run only on request, so their findings come first.
     tries = checkpoint.sentences(facts.tried, use.peak, subject)
@@ -129,11 +131,11 @@ def report(facts: MemoryFacts) -> Report:
     tables = (
         by_line(use, quote),
         buffer_table(use),
-        size_table(sizes, subject.program.target.platform),
+        size_table(sizes),
         space_table(use),
         residual_table(use.saved.residuals, quote),
-        checkpoint.table(facts.tried, use, subject),
-        *([donation.table(donations)] if donations else []),
+        checkpoint.checkpoint_table(facts.tried, use, subject),
+        donation.donation_table(donations),
     )
     values: Counter[str] = Counter()
     for value in use.at_peak:
@@ -143,7 +145,7 @@ def report(facts: MemoryFacts) -> Report:
     return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
 
 
-def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
+def _peak(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> Iterator[Finding]:
     """Yields the findings on the peak: bytes, instruction and owning line."""
     if use.peak is None:
         yield Finding(
@@ -156,7 +158,7 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
     when = f" {use.moment}" if use.moment else ""
     ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
     where = f" of {use.memory}" if use.spaces else ""
-    text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, quote)}."
+    text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, captured, quote)}."
     owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
     yield Finding(text, "counted", ids, weight=explains(owned, use.peak))
     most = max((space.peak for space in use.spaces), default=0)
@@ -189,7 +191,7 @@ def _values(use: MemoryUse | Space, line: str) -> str:
     )
 
 
-def _owner(use: MemoryUse, quote: Quoter) -> str:
+def _owner(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> str:
     """Returns the clause on the largest owner: a line, the arguments or the constants."""
     arguments, constants = use.kind("argument"), use.kind("constant")
     line, size = _largest(use)
@@ -197,10 +199,9 @@ def _owner(use: MemoryUse, quote: Quoter) -> str:
     code = bracketed(span, quote(span))
     also = f", and {line} owns {amount(size)}{code}" if line else ""
     if constants > max(arguments, size):
-        most = next(value for value in use.at_peak if value.kind == "constant")
-        whose = " that is closed over" if most.name != most.instruction else ""
-        part = share(constants, use.peak)
-        return f"{part} of it are constants (most of all {most.name}, an array{whose}){also}"
+        part, most = share(constants, use.peak), captured[0] if captured else None
+        held = f" (closed over: {most.name}, {amount(most.bytes)})" if most else ""
+        return f"{part} of it are constants{held}{also}"
     if arguments >= size:
         largest = next((value for value in use.at_peak if value.kind == "argument"), None)
         if largest is None:
@@ -242,57 +243,25 @@ def sentence(sizes: Memory) -> str:
     )
 
 
-def size_table(sizes: Memory, platform: str) -> Table:
+def size_table(sizes: Memory) -> Table:
     """Returns a table of XLA's sizes, with a row per kind."""
-    least = (sizes.arguments or 0) + (sizes.outputs or 0) - (sizes.aliases or 0)
-    meaning = dict(_MEANING)
-    if platform == "cpu":
-        meaning["XLA's peak"] += ", which can be wrong on CPU"
-    if sizes.peak is not None and sizes.peak < least:
-        wrong = f"XLA's own figure, and wrong: arguments and outputs alone are {amount(least)}"
-        meaning["XLA's peak"] = wrong
-    values = {
-        "arguments": sizes.arguments,
-        "outputs": sizes.outputs,
-        "temporaries": sizes.temporaries,
-        "aliases": sizes.aliases,
-        **({} if sizes.code is None else {"code": sizes.code}),
-        **({} if sizes.peak is None else {"XLA's peak": sizes.peak}),
-    }
-    most = max((size or 0 for size in values.values()), default=0) or 1
-    rows = tuple(
-        (
-            Cell(name),
-            Cell(amount(size), size, bar=None if size is None else size / most),
-            Cell(meaning[name]),
-        )
-        for name, size in values.items()
-    )
+    names = _MEANING if sizes.code is not None else [*_MEANING][:-1]
+    rows = ((name, getattr(sizes, name), _MEANING[name]) for name in names)
     note = "XLA's buffer assignment, per device."
     if sizes.note:
         note = f"{note} {sizes.note[:1].upper()}{sizes.note[1:]}."
-    return Table("Memory", ("", "bytes", "what it is"), rows, note, right=(1,))
+    return table("Memory", ("", _BYTES, "what it is"), rows, note)
 
 
 def space_table(use: MemoryUse) -> Table:
     """Returns a table of the device's memories; without rows where only main memory is used."""
-    columns = ("memory", "peak", "reserved", "when", "values at its peak")
-    if not use.spaces:
-        return Table("Memory spaces", columns, ())
-    spaces: list[tuple[str, tuple[str, ...], MemoryUse | Space]] = [(use.memory, (), use)]
-    spaces += [(s.name, tuple(v.instruction for v in s.at_peak), s) for s in use.spaces]
-    rows = tuple(
-        (
-            Cell(name, ids=ids),
-            Cell(amount(space.peak), space.peak),
-            Cell(amount(space.reserved), space.reserved),
-            *cells(space.instruction, types(space.at_peak)),
-        )
-        for name, ids, space in spaces
-    )
+    spaces: list[tuple[Cell, MemoryUse | Space]] = [(Cell(use.memory), use)] if use.spaces else []
+    spaces += [(Cell(s.name, ids=tuple(v.instruction for v in s.at_peak)), s) for s in use.spaces]
+    rows = ((name, s.peak, s.reserved, s.instruction, types(s.at_peak)) for name, s in spaces)
+    sizes = (NumberColumn("peak", amount, "bytes"), NumberColumn("reserved", amount, "bytes"))
     note = "Each memory has its own peak; the other tables are of the first."
-    shown = barred(rows, (1, 2))
-    return Table("Memory spaces", columns, shown, note, right=(1, 2), stage="optimized")
+    columns = ("memory", *sizes, "when", "values at its peak")
+    return table("Memory spaces", columns, rows, note, stage="optimized")
 
 
 def by_owner(
@@ -314,24 +283,22 @@ def by_line(use: MemoryUse, quote: Quoter) -> Table:
             return "arguments"
         return "constants" if value.kind == "constant" and not value.line else value.line
 
-    owners = by_owner(use.at_peak, owner)
-    top = max((size for _, _, size in owners), default=0) or 1
-    rows = tuple(
+    rows = (
         (
             Cell(name or "no line", ids=tuple(value.instruction for value in values)),
-            Cell(quote(next((value.span for value in values if value.span), None))),
-            Cell(amount(size), size, bar=size / top),
-            Cell(share(size, use.peak), size / (use.peak or 1)),
-            *cells(types(values), _marks(values)),
+            quote(next((value.span for value in values if value.span), None)),
+            size,
+            size / (use.peak or 1),
+            types(values),
+            _marks(values),
         )
-        for name, values, size in owners[:_ROWS]
+        for name, values, size in by_owner(use.at_peak, owner)
     )
-    left = len(owners) - len(rows)
     note = f"Every byte in use {use.moment or 'when it runs'}."
-    note += f" {count(left, 'line')} more: .by_line has all." if left else ""
-    columns = ("line", "code", "bytes", "share", "values", "what they are")
-    title = "Memory at the peak, by line"
-    return Table(title, columns, rows, note, right=(2, 3), stage="optimized")
+    part = NumberColumn("share", percent)
+    columns = ("line", "code", _BYTES, part, "values", "what they are")
+    title, rest = "Memory at the peak, by line", ": .by_line has all"
+    return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="optimized")
 
 
 def _marks(values: Sequence[Owned]) -> str:
@@ -352,44 +319,39 @@ def _marks(values: Sequence[Owned]) -> str:
 
 def buffer_table(use: MemoryUse) -> Table:
     """Returns a table of the buffers at the peak."""
-    shown = use.at_peak[:_ROWS]
-    top = max((value.bytes for value in shown), default=0) or 1
-    rows = tuple(
+    rows = (
         (
             Cell(value.name, ids=tuple(dict.fromkeys((value.instruction, value.name)))),
-            Cell(value.type),
-            Cell(amount(value.bytes), value.bytes, bar=value.bytes / top),
-            *cells(value.kind, value.line, _marks([value]) if value.kind == "temporary" else ""),
+            value.type,
+            value.bytes,
+            value.kind,
+            value.line,
+            _marks([value]) if value.kind == "temporary" else "",
         )
-        for value in shown
+        for value in use.at_peak
     )
-    left = len(use.at_peak) - len(shown)
-    note = f"{left:,} smaller ones: .at_peak has all." if left else ""
-    columns = ("value", "type", "bytes", "kind", "made by line", "what it is")
-    return Table("Buffers at the peak", columns, rows, note, right=(2,), stage="optimized")
+    columns = ("value", "type", _BYTES, "kind", "made by line", "what it is")
+    title, rest = "Buffers at the peak", ": .at_peak has all"
+    return table(title, columns, rows, most=_ROWS, rest=rest, stage="optimized")
 
 
 def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
     """Returns a table of the residuals by line."""
-    owners = by_owner(residuals, lambda residual: residual.line)
-    top = max((size for _, _, size in owners), default=0) or 1
-    rows = tuple(
+    rows = (
         (
             Cell(line or "no line", ids=tuple(dict.fromkeys(value.maker for value in values))),
-            Cell(quote(values[0].owner)),
-            Cell(amount(size), size, bar=size / top),
-            Cell(listed(tally(value.opcode for value in values), 3)),
-            Cell(listed(tally(str(value.type) for value in values), 2)),
-            Cell("a row a trip" if any(value.trips for value in values) else ""),
+            quote(values[0].owner),
+            size,
+            listed(tally(value.opcode for value in values), 3),
+            listed(tally(str(value.type) for value in values), 2),
+            "a row a trip" if any(value.trips for value in values) else "",
         )
-        for line, values, size in owners[:_ROWS]
+        for line, values, size in by_owner(residuals, lambda residual: residual.line)
     )
+    columns = ("line", "code", _BYTES, "made by", "types", "in a loop")
     note = "From the jaxpr: XLA may compute some of it again instead, or keep other values."
-    left = len(owners) - len(rows)
-    note += f" {count(left, 'line')} more: .residuals has all." if left else ""
-    columns = ("line", "code", "bytes", "made by", "types", "in a loop")
-    title = "Saved for the backward pass"
-    return Table(title, columns, rows, note, right=(2,), stage="jaxpr")
+    title, rest = "Saved for the backward pass", ": .residuals has all"
+    return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="jaxpr")
 
 
 def types(values: Sequence[Owned]) -> str:

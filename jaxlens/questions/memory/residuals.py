@@ -3,7 +3,7 @@
 JAX writes `transpose(...)` into the name stack of every equation of a backward pass. A residual is
 a value that such an equation reads and an equation outside of the backward pass computes. It stays
 in memory until it is read, unless XLA recomputes it. The residuals of a scan are arrays with a row
-per trip. Inputs that the backward pass reads are listed apart, because they stay in memory anyway.
+per trip. Inputs that the backward pass reads are none, because they stay in memory anyway.
 Values that a backward pass recomputes (`jax.checkpoint`) are not residuals.
 
     a = sin x     name stack "jvp()"
@@ -59,12 +59,10 @@ class Saved:
 
     Attributes:
         residuals: The residuals, largest first.
-        inputs: Names and types of the inputs of differentiated bodies that backward passes read.
         backward: Number of equations of the backward passes, without those of their bodies.
     """
 
     residuals: tuple[Residual, ...]
-    inputs: tuple[tuple[str, Type], ...]
     backward: int
 
     @property
@@ -78,20 +76,18 @@ def saved(capture: Capture) -> Saved:
     try:
         module = capture.jaxpr.module
     except UnavailableError:
-        return Saved((), (), 0)
+        return Saved((), 0)
     return saved_in(module)
 
 
 def saved_in(module: Module) -> Saved:
     """Returns the residuals of a jaxpr, in time linear in its size."""
     residuals: list[Residual] = []
-    inputs: list[tuple[str, Type]] = []
     backward = 0
     pending, visited = [module.entry], {module.entry}
     for name in pending:
         region = module.regions[name]
         equations = {value.name: node for node in region.nodes for value in node.results}
-        parameters = {value.name: value.type for value in region.parameters}
         operands: dict[str, None] = {}  # of the backward pass; an ordered set
         for node in region.nodes:
             if _BACKWARD in node.scope:
@@ -103,12 +99,10 @@ def saved_in(module: Module) -> Saved:
                     visited.add(body)
                     pending.append(body)
         for value in operands:
-            if value in parameters:
-                inputs.append((value, parameters[value]))
-            elif value in equations and _BACKWARD not in equations[value].scope:
+            if value in equations and _BACKWARD not in equations[value].scope:
                 residuals.append(_residual(module, region, equations[value], value))
     residuals.sort(key=lambda residual: -(residual.bytes or 0))
-    return Saved(tuple(residuals), tuple(inputs), backward)
+    return Saved(tuple(residuals), backward)
 
 
 def _residual(module: Module, region: Region, node: Node, name: str) -> Residual:

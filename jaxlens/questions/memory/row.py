@@ -22,7 +22,7 @@ def _memory() -> Lens[MemoryFacts]:
     """What `jaxlens.memory` returns.
 
     Options:
-        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to six ways.
+        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to three ways.
 
     Returns:
         An answer in bytes of one device's main memory: `.peak` (the most in use at once, in XLA's
@@ -85,12 +85,12 @@ MEMORY = Question(
         Option(
             "checkpoint",
             False,
-            "try jax.checkpoint (compiles up to six programs more)",
+            "try jax.checkpoint (compiles up to three programs more)",
             "the same, and what jax.checkpoint would change, by trying",
             about=About(
                 "What would jax.checkpoint change?",
                 measured="the program with what it differentiates under jax.checkpoint, in up to "
-                "five ways, each compiled anew and not run",
+                "three ways, each compiled anew and not run",
                 counted="peak, saved bytes and flops of each, counted like those of the program "
                 "itself",
             ),

@@ -64,41 +64,31 @@ def differentiated_under(capture: Capture, wrap: Callable[..., Any]) -> Capture:
 def out_of_memory(error: BaseException) -> View | None:
     """Shows the memory of the program that ran out of it; None for any other exception.
 
-    The program is the one that failed to compile, or that of the last call of the traceback if it
-    has an allocation of the bytes that XLA could not get. It is compiled, and not run. Where a GPU
-    ran out of memory in autotuning, it is compiled without it, in a process of its own.
+    The program is that of the call in JAX's frames of the traceback. It is compiled, and not run;
+    where a GPU ran out of memory in autotuning, without it, in a process of its own.
 
     Args:
         error: What XLA raised.
     """
     from jaxlens.program.sentences import named_inputs
-    from jaxlens.questions.memory.fits import allocates
     from jaxlens.questions.memory.measure import out_of_memory as failed
-    from jaxlens.questions.memory.out_of_memory_view import no_memory
+    from jaxlens.questions.memory.out_of_memory_view import no_memory, not_shown
+    from jaxlens.stages.child.recompile import without
 
     if not failed.is_out_of_memory(error):
         return None
-    size, is_tuning = failed.wanted_bytes(error), failed.is_autotuning(error)
-    has_compiled = not failed.failed_to_compile(error)
-
-    program, call = None, failed.dispatched(error) or failed.named(error)
-    with suppress(Exception):  # what cannot be captured, or compiled for its sizes, is not it
-        made = capture(call.function, *call.args, **call.kwargs) if call else None
-        if made and call and made.program.origin:
-            made = replace(made, program=replace(made.program, origin=call.under, jit=""))
-        if made and (not size or not has_compiled or allocates(made, size)):
-            program = made
-    with suppress(Exception):  # it does not compile
-        if program:
-            from jaxlens.stages.child.recompile import without
-
-            cap = without(program, "xla_gpu_autotune_level=0")[0] if is_tuning else program
-            memory = ask(MEMORY, cap).document
-            room, own = failed.room(cap.program.target.platform), cap.memory.arguments or 0
-            return View(cap, lambda: no_memory(size, memory, "", False, is_tuning, room, own))
-    name = ""
-    if program:
-        about = program.program
-        inputs = f" with {named_inputs(about.inputs)}" if has_compiled else ""
-        name = f"{about.call}{inputs}"
-    return View(None, lambda: no_memory(size, None, name, not has_compiled, is_tuning))
+    size, name = failed.wanted_bytes(error), ""
+    is_compiling, is_tuning = failed.failed_to_compile(error), failed.is_autotuning(error)
+    with suppress(Exception):  # what cannot be captured, or compiled for its sizes
+        if call := failed.dispatched(error):
+            program = capture(call.function, *call.args, **call.kwargs)
+            about = program.program
+            if about.origin:
+                program = replace(program, program=replace(about, origin=call.under, jit=""))
+            name = about.call if is_compiling else f"{about.call} with {named_inputs(about.inputs)}"
+            if is_tuning:
+                program = without(program, "xla_gpu_autotune_level=0")[0]
+            memory = ask(MEMORY, program).document
+            room, own = failed.room(about.target.platform), program.memory.arguments or 0
+            return View(program, lambda: no_memory(size, memory, is_tuning, room, own))
+    return View(None, lambda: not_shown(size, name, is_compiling, is_tuning))

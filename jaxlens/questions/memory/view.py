@@ -4,20 +4,21 @@ The chart is XLA's buffer assignment: a value is a rectangle from the instructio
 the last use, at its offset. Positions of the schedule where nothing is computed are left out.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from jaxlens.errors import LensError
+from jaxlens.ir.hlo.live_ranges import in_use
 from jaxlens.program.lines import Spot, spot
 from jaxlens.program.subject import Subject
 from jaxlens.questions.memory.peak import MemoryUse, Owned, Timeline
 from jaxlens.questions.memory.report import MemoryFacts, report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
-from jaxlens.render.graph.palette import HUES, line_hues
+from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import columns, shorten
 from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
@@ -28,7 +29,6 @@ _MOST = 1_200  # rectangles
 _ARGUMENTS = 8  # arguments that are drawn separately; more are drawn as one
 _ORDER = ("parameter", "constant", "output", "temporary")
 _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
-_OTHERS = "arguments, other lines"  # in the legend
 
 
 def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
@@ -140,8 +140,7 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) 
     step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
     high = _HIGH / whole
     bottom = _TOP + _HIGH
-    named = _named(bars)
-    hues = line_hues(named)
+    hues = line_hues(bar.owned.line for bar in bars if bar.owned.line)
     heights = [(bottom - size * high, amount(size)) for size in chart.ticks(whole)]
     marks = [chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid") for y, _ in heights]
     ticks = [chart.words(_LEFT - 6, y + 4, text, "dim", "end") for y, text in heights]
@@ -169,38 +168,7 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) 
     marks.append(chart.group("ticks", ticks))
     marks.append(chart.plot(_LEFT, _TOP, _WIDTH - _LEFT - _RIGHT, _HIGH, whole, parts))
     marks.append(chart.group("labels", labels))
-    marks += _legend(named, bottom + 34)
-    return chart.chart(_WIDTH, bottom + 48, marks)
-
-
-def _named(bars: Sequence[_Bar]) -> list[str]:
-    """Returns the lines with the most bytes over time that fit the legend; each has a hue.
-
-    "" represents arguments and all other lines, which have no hue.
-    """
-    area: Counter[str] = Counter()
-    for bar in bars:
-        area[bar.owned.line] += bar.size * (bar.last - bar.first + 1)
-    room = _WIDTH - _LEFT - _wide("")
-    lines = [""]
-    for line, _ in area.most_common():
-        if line and len(lines) <= len(HUES) and (room := room - _wide(line)) >= 0:
-            lines.append(line)
-    return lines
-
-
-def _wide(line: str) -> float:
-    return 34 + _CHARACTER * columns(line or _OTHERS)
-
-
-def _legend(named: Sequence[str], y: float) -> Iterator[str]:
-    """Yields the legend of hues and lines, lines with the most bytes first."""
-    hues = line_hues(named)
-    x: float = _LEFT
-    for line in named:
-        yield chart.rect(x, y - 9, 14, 10, chart.hue(hues[line]) if line else "quiet", line=line)
-        yield chart.words(x + 20, y, line or _OTHERS, "dim")
-        x += _wide(line)
+    return chart.chart(_WIDTH, bottom + 24, marks)
 
 
 def _tip(owned: Owned) -> str:
@@ -211,7 +179,9 @@ def _tip(owned: Owned) -> str:
 
 def _text(timeline: Timeline, moments: Sequence[int]) -> Iterator[str]:
     """Yields a text chart of the bytes in use over the schedule."""
-    use = _in_use(timeline, moments)
+    steps = [*in_use(timeline.live.values)]
+    starts = [position for _, position in steps]
+    use = [steps[bisect_right(starts, moment) - 1][0] for moment in moments]
     width = min(_COLUMNS, len(use))
     cuts = [n * len(use) // width for n in range(width + 1)]
     most = [max(use[a:b]) for a, b in pairwise(cuts)]
@@ -222,20 +192,3 @@ def _text(timeline: Timeline, moments: Sequence[int]) -> Iterator[str]:
         yield f"{scale:>8} |{''.join('#' if used >= level else ' ' for used in most).rstrip()}"
     at = most.index(whole) if whole in most else 0
     yield f"{'':>8} |{' ' * at}^ {timeline.live.instruction}"
-
-
-def _in_use(timeline: Timeline, moments: Sequence[int]) -> list[int]:
-    """Returns the bytes in use at each moment; arguments and constants are live throughout.
-
-    Of values that share a buffer at one moment, only the first counts.
-    """
-    change = [0] * (len(moments) + 1)
-    ends: dict[tuple[int, int], int] = {}
-    for value in sorted(timeline.live.values, key=lambda v: (v.start, -v.buffer.size)):
-        first = max(bisect_left(moments, value.start), ends.get(value.place, 0))
-        end = min(bisect_left(moments, value.end + 1), len(moments))
-        if end > first:
-            ends[value.place] = end
-            change[first] += value.buffer.size
-            change[end] -= value.buffer.size
-    return list(accumulate(change[:-1]))

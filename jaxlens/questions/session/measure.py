@@ -13,11 +13,10 @@ from jaxlens.compat import events
 from jaxlens.compat.events import CompileResult, Stack
 from jaxlens.ir.compile_log import CompileStepKind
 from jaxlens.ir.hlo import shardings
-from jaxlens.ir.hlo.replications import MARK, replications
 from jaxlens.listen.listen import CompileWatch
 from jaxlens.listen.pending_call import PendingCall
 from jaxlens.questions.arrays.measure import live_arrays
-from jaxlens.questions.sharding.measure import described
+from jaxlens.questions.session.replications import MARK, described, replications
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.trace.captured_arrays import constants, survey

@@ -6,16 +6,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from jaxlens.ir.compile_log import CompileLog, Cure
+from jaxlens.ir.compile_log import CompileLog
 from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.verbs import RecompileLog
 from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
 from jaxlens.questions.session.report import AfterCell
 from jaxlens.questions.session.view import cell_html, cell_text, explained
-from jaxlens.questions.sharding.measure import way_around
 from jaxlens.views.view import View
-
-_TRIED = 2  # reshards for which ways around are tried
 
 
 class SessionWatch:
@@ -39,7 +36,6 @@ class SessionWatch:
         self.has_grown = False
         self.after: AfterCell | None = None
         self._log: RecompileLog | None = None
-        self._ways: tuple[Cure, ...] | None = None
         self._watch = CellWatch(stderr)
         self._growth = ArrayGrowth(namespace)
         self._programs: Counter[Any] = Counter()
@@ -52,11 +48,11 @@ class SessionWatch:
         return self._programs.total()
 
     def explained(self) -> View | None:
-        """Explains the last cell that compiled a function, and tries cures; None if none has."""
+        """Explains the last cell that compiled a function; None if none has."""
         if self._log is None or self.after is None:
             return None
-        answer, after, ways = self._log.answer, self.after, self.ways_around()
-        return View(None, lambda: explained(answer.document, after, ways))
+        answer, after = self._log.answer, self.after
+        return View(None, lambda: explained(answer.document, after))
 
     @staticmethod
     def said(after: AfterCell, html: bool) -> dict[str, str]:
@@ -67,14 +63,6 @@ class SessionWatch:
     def stop(self) -> None:
         """Ends the watch."""
         self._watch.stop()
-
-    def ways_around(self) -> tuple[Cure, ...]:
-        """Tries once, in a process of its own, what would avoid the last replications."""
-        if self._ways is None:
-            calls = self.after.compiles if self.after else ()
-            values = [one for call in calls for one in call.replicated][:_TRIED]
-            self._ways = tuple(cure for one in values if (cure := way_around(one)) is not None)
-        return self._ways
 
     def cell_done(self) -> AfterCell:
         """Returns what the cell compiled that ends now, with what came before it."""
@@ -98,5 +86,5 @@ class SessionWatch:
         programs = {function[0]: self._programs[function] for function in functions}
         recompiles = {cause: self._recompiles[cause] for cause in causes}
         self.after = replace(after, programs=programs, recompiles=recompiles)
-        self._log, self._ways = log, None
+        self._log = log
         return self.after

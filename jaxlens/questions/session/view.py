@@ -3,17 +3,14 @@
 The HTML of an output that nobody asked for has no style sheet and no scripts.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from jaxlens.ir.compile_log import Cure
 from jaxlens.program.recompile_causes import cures, tables
 from jaxlens.questions.session.report import AfterCell, report, warnings
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Document, Findings
 from jaxlens.render.html.marks import prose
 from jaxlens.render.html.table import table_html
-from jaxlens.report import Finding
 
 _STYLE = "font:13px/1.6 system-ui,sans-serif"
 _WARNING = "border-left:3px solid #d55e00;padding-left:8px"
@@ -51,15 +48,13 @@ def cell_html(after: AfterCell) -> str:
     return f'<div role=note aria-label=jaxlens style="{_STYLE}">{html}</div>'
 
 
-def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Document:
+def explained(answer: Document, after: AfterCell) -> Document:
     """Returns the full answer about a cell, below the warnings.
 
     Args:
         answer: The document of the cell's compile log.
         after: What the cell compiled.
-        ways: What would avoid that XLA replicates values.
     """
     found = warnings(replace(after, growth=None), explained=True)
-    cures = tuple(Finding(f"Cure: {way.text} ({way.tried}).", "compared") for way in ways)
-    first = (Findings((*found, *cures)),) if found else ()
+    first = (Findings(found),) if found else ()
     return replace(answer, blocks=(*first, *answer.blocks))

@@ -3,7 +3,7 @@
 Seconds are measured once, on this machine: stages by wall clock, the parts of the compile by XLA's
 profiler (`program/compile_parts.py`). Compile time grows with the size of the program, so equations
 are counted by line (`program/equations.py`), and loops that tracing unrolled are detected
-(`program/unrolled.py`). A trial measures what replacing them with `lax.scan` saves.
+(`program/unrolled.py`).
 """
 
 from collections import defaultdict
@@ -12,15 +12,13 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Constant, Trial
+from jaxlens.ir.facts import Constant
 from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.compile_parts import CompileParts, compile_parts
 from jaxlens.program.equations import Equations, equations, written_out
 from jaxlens.program.subject import Given, ProgramFacts, instructions, subject_of
 from jaxlens.program.unrolled import Unrolled
-
-_MOST = 200  # characters of JAX's error on a program that jaxlens rewrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,6 @@ class Times(ProgramFacts):
         missing: Why there is no profile, or a note on it; "" for neither.
         equations: Equations by line.
         loops: Outermost unrolled loops, those with most equations first.
-        trial: The trial of scans in the body of the first loop; None if it was not requested.
-        untried: Why a requested trial failed; "" if it did not.
         lacking: Why equations were not counted; "" if they were.
         instructions: Number of instructions of the optimised program, the bodies of fusions and
             loops once each; None without that program.
@@ -45,8 +41,6 @@ class Times(ProgramFacts):
     missing: str
     equations: Equations
     loops: tuple[Unrolled, ...]
-    trial: Trial | None = None
-    untried: str = ""
     lacking: str = ""
     instructions: int | None = None
     _closed_over: tuple[Constant, ...] | None = None
@@ -61,13 +55,11 @@ class Times(ProgramFacts):
         return self.equations.own
 
 
-def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
+def facts(capture: Capture) -> Times:
     """Returns the compile time of a capture and its causes.
 
     Args:
         capture: Any capture. It is compiled again if its compile was not profiled.
-        scan: Whether to try scans in place of unrolled loops: two more compiles.
-        run: With `scan`, whether to run both programs on random inputs and compare results.
     """
     parts, missing = None, ""
     try:
@@ -81,7 +73,6 @@ def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
         counted, loops = written_out(capture)
     except UnavailableError as why:  # opened from a later stage
         counted, loops, lacking = equations(NO_EQUATIONS), (), str(why)
-    trial, untried = _tried(capture, loops, run) if scan else (None, "")
     seconds: defaultdict[str, float] = defaultdict(float)
     for step in Given(lambda: capture.times).or_else(()):
         seconds[step.step] += step.seconds
@@ -91,26 +82,8 @@ def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
         missing,
         counted,
         loops,
-        trial,
-        untried,
         lacking,
         instructions(capture),
         closed_over(capture),
         _subject=subject_of(capture, "jaxpr", "stablehlo", "optimized", "kernels", "times"),
     )
-
-
-def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Trial | None, str]:
-    """Returns the trial of scans in place of the loops of one body, or why it failed."""
-    if not loops:
-        return None, "there is no unrolled loop to try"
-    region = loops[0].region
-    spans = sorted((n.first, n.size, n.count) for n in loops if n.region == region)
-    try:
-        live = capture.driver.live("function that could be traced with a scan")
-        from jaxlens.questions.times.measure import rolled
-
-        return rolled(live, region, spans, run), ""
-    except Exception as why:  # any error of JAX on the rewritten program
-        text = " ".join(str(why).split()) or type(why).__name__
-        return None, text if len(text) <= _MOST else f"{text[:_MOST]}..."

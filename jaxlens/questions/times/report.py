@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.facts import CONVERSION, Trial
+from jaxlens.ir.facts import CONVERSION
 from jaxlens.program import closed_over as captured
 from jaxlens.program.compile_parts import FOLDING, LLVM, PASSES, REST, CompileParts
 from jaxlens.program.equations import Equations, written_out
@@ -71,7 +71,7 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
         fewer = repeated - sum(one.rolled * one.times for one in group)
         weight = saves(fewer, counted.total)
         loop.append(Finding(text, "counted", _ids(group), weight=weight))
-    return (*loop, *_grown(capture, counted, group, instructions(capture), " (--scan tries it)"))
+    return (*loop, *_grown(capture, counted, group, instructions(capture)))
 
 
 def _findings(
@@ -86,19 +86,13 @@ def _findings(
         text = f"The lines that made the work are not counted: {facts.lacking}."
         yield Finding(text, "unknown", (), lead)
     elif group:
-        untried = "" if facts.trial or facts.untried else " (untried: --scan tries it)"
-        text = f"{_unrolled(group, facts.equations)}{untried}."
-        yield Finding(text, "counted", _ids(group), lead)
+        yield Finding(f"{_unrolled(group, facts.equations)}.", "counted", _ids(group), lead)
     elif folded:
         yield replace(folded[0], lead=lead)
         yield Finding(_largest(facts.equations))
     else:
         yield Finding(_largest(facts.equations), "counted", (), lead)
     yield from _grown(subject, facts.equations, group, facts.instructions)
-    if facts.trial:
-        yield _of_trial(facts.trial)
-    elif facts.untried:
-        yield Finding(f"lax.scan was not tried: {facts.untried.rstrip('.:')}.", "unknown")
     if group:
         yield from folded
     for loop in [loop for loop in loops if loop not in group][:_ROWS]:
@@ -112,11 +106,7 @@ def _findings(
 
 
 def _grown(
-    subject: Seen,
-    counted: Equations,
-    group: tuple[Unrolled, ...],
-    size: int | None,
-    tries: str = "",
+    subject: Seen, counted: Equations, group: tuple[Unrolled, ...], size: int | None
 ) -> Iterator[Finding]:
     """Yields the finding that XLA's program has many more instructions than there are equations."""
     if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
@@ -132,7 +122,7 @@ def _grown(
     )
     if group and sum(loop.equations for loop in group) >= _SHARE * counted.total:
         where = f" at {_whole_line(group)}" if group[0].line else ""
-        text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
+        text += f". `lax.scan` in place of the loop{where} gives XLA one step of it"
     elif instructions := _by_line(subject, "optimized"):
         line, most = instructions.most_common(1)[0]
         text += f"; {line} made the most, {most:,}" if is_cause(most, size) else ""
@@ -232,24 +222,6 @@ def _largest(counted: Equations) -> str:
         )
     part = f"all {equations}" if most == counted.total > 1 else f"{most:,} of {equations}"
     return f"No loop of four or more like steps was unrolled; {line} made {part}."
-
-
-def _of_trial(trial: Trial) -> Finding:
-    """Returns the finding on a trial: sizes, which are stable, and seconds in its lead."""
-    before, after = trial.written, trial.rolled
-    program = "The program" if trial.region == "main" else f"`{trial.region}`"
-    same = ""
-    if trial.error is not None:
-        error = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
-        same = f"; on random inputs the results {error}"
-    return Finding(
-        f"Tried: {program} has {after.equations:,} equations with `lax.scan` in place of "
-        f"{before.equations:,}, {amount(after.characters)} of StableHLO in place of "
-        f"{amount(before.characters)}, and {after.instructions:,} instructions of XLA's in place "
-        f"of {before.instructions:,}{same}.",
-        "measured",
-        lead=f"It compiles in {duration(after.compile)} in place of {duration(before.compile)}. ",
-    )
 
 
 def _within(facts: Times) -> Iterator[Table]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jaxlens.ir.needs import Needs
-from jaxlens.question import About, Lens, Option, Pane, Question
+from jaxlens.question import About, Lens, Pane, Question
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 def _times() -> Lens[Times]:
     """What `jaxlens.times` returns.
 
-    Options:
-        scan: Whether to compile two more programs, to try `lax.scan` in place of unrolled loops.
-        run: Whether both of these are run on random inputs and compared.
-
     Returns:
         An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
         seconds; None without a profile), `.equations` (`.total`, `.flame`), `.by_line`, `.loops`
-        (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`) and `.trial`.
+        (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`).
     """
     from jaxlens.questions.times.facts import facts
     from jaxlens.questions.times.report import report
@@ -65,21 +61,6 @@ TIMES = Question(
     Needs(profile=True),
     "compile",
     "seconds by stage, pass and kernel; equations by line; loops",
-    options=(
-        Option(
-            "scan",
-            False,
-            "try lax.scan (compiles two programs more)",
-            "the same, and what lax.scan would change, by trying",
-            about=About(
-                "What would lax.scan in place of unrolled loops change?",
-                measured="the program as it is and with scans made of its own equations, both "
-                "traced, lowered and compiled; with --run both are run on random inputs and "
-                "compared",
-            ),
-        ),
-        Option("run", False, "and run both"),
-    ),
     panel=2,
     python="jaxlens.times(f, x)",
     place=80,

@@ -11,8 +11,10 @@ from jax._src import compiler
 import jaxlens
 from jaxlens.notebook.magics import look
 from jaxlens.program import published_limits
-from jaxlens.questions.memory.measure.out_of_memory import wanted_bytes
+from jaxlens.questions.memory.measure.out_of_memory import room, wanted_bytes
+from jaxlens.questions.memory.out_of_memory_view import no_memory
 from jaxlens.questions.memory.verbs import out_of_memory
+from jaxlens.render.text.document_text import text
 
 pytestmark = pytest.mark.notebook
 # Of jax 0.11.2 on an H100, cut to one of 22 failures.
@@ -54,7 +56,7 @@ run("outer(s); other(s); f(s[None]);")
 for cell in ("outer(x)", "f(x[None]);", "jax.grad(loss)(x);", '%explain --fits "16 GB"'):
     print("CELL", cell)
     run(cell)
-for cell in ("outer(s);", "def g(): return f(s[None])\\ng();", "outer(s * 1);"):
+for cell in ("outer(s);", "def g(): return f(s[None])\\ng();"):
     print("CELL", cell)
     limited(int(open("/proc/self/statm").read().split()[0]) * 4096 + 10**8)
     run(cell)
@@ -64,7 +66,7 @@ for cell in ("outer(s);", "def g(): return f(s[None])\\ng();", "outer(s * 1);"):
 def test_the_frames_of_jax_and_the_failing_call_name_the_program():
     done = subprocess.run([sys.executable, "-c", SYNCHRONOUS], capture_output=True, text=True)
     texts = " ".join(done.stdout.split()).split("CELL ")[1:]
-    first, vmap, grad, fits, served, again, unnamed = texts
+    first, vmap, grad, fits, served, again = texts
     assert "for outer(x) with x f32[60000000] on cpu" in first
     assert "The peak is 14.4 PB" in first
     assert first.rstrip().endswith('(nothing runs): %explain --fits "16 GB"')
@@ -72,9 +74,8 @@ def test_the_frames_of_jax_and_the_failing_call_name_the_program():
     assert "f32[60000000] on cpu, under grad" in grad
     assert "It does not fit 16 GB" in fits
     assert "onat" not in grad + fits  # its arguments are JAX's: no jit of the user's donates them
-    assert "for outer(x) with x f32[8000] on cpu - The" in served
     assert "for outer(x) with x f32[1,8000] on cpu, under vmap" in again
-    assert "Which program ran out of memory is not known here." in unnamed
+    assert "Which program ran out of memory is not known here." in served  # C++ called it
 
 
 def test_the_magic_says_whether_it_fits(run):
@@ -133,7 +134,6 @@ def test_a_program_that_autotuning_could_not_run_is_shown_without_it(run, fails_
         assert "XLA could not get 90 GB for step(y) with y f32[] on cpu, xla_gpu" in words
         assert "It failed while XLA compiled it: autotuning" in words
         assert "The peak is 18 MB" in words
-        assert "tracing" not in words
     assert jaxlens.explain(ran.error) is None
 
 
@@ -157,14 +157,12 @@ def test_the_magic_compiles_for_the_device_as_the_verb_does(run, monkeypatch):
     assert asked == ["cpu"]
 
 
-def test_the_limit_to_fit_is_what_other_arrays_leave_of_the_device(
-    run, fails_to_compile, monkeypatch
-):
-    """Of what JAX takes of it; `y`, 4 bytes, is the program's own."""
+def test_the_limit_to_fit_is_what_other_arrays_leave_of_the_device(monkeypatch):
+    """Of what JAX takes of it; 4 bytes are the program's own."""
     stats = {"bytes_limit": 15_011_414_016, "bytes_in_use": 12_800_000_004}
     here = [SimpleNamespace(memory_stats=lambda: stats)]
-    fails_to_compile(AUTOTUNING)
     monkeypatch.setattr(jax, "local_devices", lambda backend: here)
-    words = " ".join(run(STEP).shown.split())
+    memory = jaxlens.memory(lambda y: y + 1, 1.0).document
+    words = " ".join(text(no_memory(None, memory, False, room("cpu"), 4)).split())
     assert "JAX takes 15 GB of this device at most; 12.8 GB of that are other arrays now" in words
     assert '%explain --fits "2.21 GB"' in words

@@ -34,19 +34,9 @@ def view(run: Any, shell: Any, line: str, call: str) -> Any:
 def test_the_first_sentence_names_the_loop(run: Any, shell: Any) -> None:
     words = " ".join(str(view(run, shell, "%%compile --times", "long(2.0)")).split())
     assert "made 120 of 120 equations: a loop of 40 steps was unrolled" in words
-    assert "(untried: --scan tries it)" in words
     # The seconds that were asked for, rounded and with their unit, then the line in the loop.
     # Which part of the compile took longest, and what is said of it, the clock decides.
     assert re.search(r"took \d+% of [\d.]+ m?s\b[^;]*; cell \d+:5 made 120 of ", words)
-
-
-def test_a_scan_is_tried_and_run_on_one_compile_of_the_program(run: Any, shell: Any) -> None:
-    seen = view(run, shell, "%%compile --scan --run 2", "long(2.0)")
-    words = " ".join(seen.text(times=True).split())
-    assert "on random inputs the results" in words
-    assert "It compiles in" in words
-    assert "block_until_ready" in words
-    assert [t.step for t in seen.capture.times].count("compile") == 1
 
 
 def test_a_run_that_was_asked_for_is_in_the_text_and_no_other_time(run: Any, shell: Any) -> None:
@@ -71,7 +61,6 @@ def test_captured_arrays(run: Any, shell: Any, line: str) -> None:
     ("option", "question"),
     [
         ("--times", "Where does compile time go?"),
-        ("--scan", "What would lax.scan in place of unrolled loops change?"),
         ("--captured", "What is captured?"),
     ],
 )

@@ -211,13 +211,11 @@ def test_the_layer() -> None:
     assert sum(cost.by_node.values()) == cost.flops
 
 
-def test_xlas_figure_stands_beside_it_and_the_gap_is_explained() -> None:
+def test_xlas_figure_stands_beside_it() -> None:
     report = report_of(counted(fixed.capture()))
     said = texts(report.findings)
-    # XLA says 160: the sum (8 flops) is computed in both fusions.
     assert "152 flop counted" in said
     assert "XLA's own figure for the optimised program: 160 flop." in said
-    assert "does 5.3% more: values computed again inside fusions" in said
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in report.tables[0].rows}
     assert rows["flops"] == ["152 flop", "152 flop", "160 flop"]
     assert rows["bytes"] == ["240 B", "", "400 B"]
@@ -277,37 +275,12 @@ def with_jaxpr(module: Module, **figures: float):
     return capture
 
 
-def test_nothing_agrees_with_a_count_of_nothing() -> None:
-    said = texts(
-        report_of(
-            counted(with_jaxpr(program(main=(eqn("mystery", f32(8), "x", id="m"),))))
-        ).findings
-    )
-    assert said.startswith("No flop could be counted: there is no rule for mystery.")
-    assert "agree" not in said
-    assert "XLA's 160 flop are in none of the counted equations: what has no rule here." in said
-    moved = program(main=(eqn("transpose", f32(8, 8), "x", id="t"),))
-    said = texts(report_of(counted(with_jaxpr(moved))).findings)
-    assert said.startswith("No arithmetic: the equations only move data, 48 B in and out.")
-    assert "agree" not in said
-    assert "in none of the counted equations: loop counters or what passes added" in said
-    assert "agree" not in texts(report_of(counted(with_jaxpr(moved, flops=0.0))).findings)
-
-
 @pytest.mark.parametrize(("rows", "named"), [(8, True), (1, False)])
 def test_the_headline_names_transcendentals_where_they_are_many(rows: int, named: bool) -> None:
     added = eqn("add", f32(8, 20), "x", id="a", line=1)
     module = program(main=(added, eqn("exp", f32(rows, 8), "x", id="s", line=1)))
     headline = report_of(counted(with_jaxpr(module))).findings[0].text
     assert headline.endswith("besides 64 transcendentals (exp, sin and the like).") is named
-
-
-def test_where_something_has_no_rule_the_two_agree_as_far_as_there_are_rules() -> None:
-    module = program(
-        main=(eqn("add", f32(8, 20), "x", id="a"), eqn("mystery", f32(8), "x", id="m"))
-    )
-    said = texts(report_of(counted(with_jaxpr(module))).findings)
-    assert "The two agree, as far as there are rules." in said
 
 
 def test_a_kernel_counts_for_each_point_of_its_grid() -> None:

@@ -10,6 +10,7 @@ import jaxlens
 from jaxlens.ir.facts import Limits
 from jaxlens.links.name_stack import module_path
 from jaxlens.questions.cost import roofline
+from jaxlens.questions.cost.modules import ModuleCost, shares
 from jaxlens.report import share
 
 pytestmark = pytest.mark.backend
@@ -263,3 +264,14 @@ def test_a_scan_of_layers_is_one_module_with_its_slices():
 
 def test_a_share_below_one_percent_is_not_zero():
     assert [share(n, 1000) for n in (0, 1, 6, 500)] == ["0%", "< 1%", "1%", "50%"]
+
+
+def test_the_first_modules_that_have_not_nearly_all_are_said() -> None:
+    def cost(*path: str, forward: int) -> ModuleCost:
+        return ModuleCost(path, forward)
+
+    modules = [cost("net", forward=95), cost("net", "a", forward=60), cost("net", "b", forward=35)]
+    none = cost("(in no module)", forward=5)
+    (said,) = shares([*modules, none])
+    assert said.text == "Flops by module: net / a 63% and net / b 37%."
+    assert not [*shares(modules[:1])]

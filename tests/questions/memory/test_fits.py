@@ -1,7 +1,5 @@
 """Whether a program fits a limit, against sizes counted by hand and JAX's own donation."""
 
-import functools
-import inspect
 from dataclasses import replace
 
 import equinox as eqx
@@ -14,8 +12,7 @@ import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.program.published_limits import target_of
-from jaxlens.questions.memory import checkpoint, fits
-from jaxlens.questions.memory.checkpoint import Tried
+from jaxlens.questions.memory import fits
 from jaxlens.questions.memory.fits import within
 
 pytestmark = pytest.mark.backend
@@ -44,7 +41,7 @@ def test_what_is_reserved_is_compared_with_the_limit():
     assert answer.findings[0].text == "It fits 16 GB: it takes 8.39 MB, < 1% of that."
 
 
-def test_a_donation_is_tried_and_frees_the_argument():
+def test_a_donation_frees_the_argument():
     answer = jaxlens.fits(scaled, shape(N), shape(), device="5 MB")
     assert answer.fits is False
     (donated,) = [action for action in answer.actions if action.name == "donating state"]
@@ -65,43 +62,6 @@ def test_checkpoints_are_tried_where_it_is_differentiated():
     takes = [action.takes for action in tried]
     assert takes == sorted(takes)
     assert "What would fit" in str(answer)
-
-
-def inner(w, x):
-    h = jnp.tanh(x @ w)
-    return jax.nn.relu(h @ w).sum()
-
-
-def update(w, x):
-    return w - 0.1 * jax.grad(inner)(w, x)
-
-
-def twice(w, x):
-    return jax.grad(inner)(w, x), jax.grad(lambda w: jnp.tanh(x @ w).sum())(w)
-
-
-def cells(ws, x):
-    return jax.lax.scan(lambda x, w: (jnp.sin(jnp.tanh(x @ w)), None), x, ws)[0].sum()
-
-
-def at(function, line):
-    return f"test_fits.py:{inspect.getsourcelines(function)[1] + line}"
-
-
-@pytest.mark.parametrize(
-    ("f", "stack", "name"),
-    [
-        (update, (), f"the whole function (inner, {at(inner, 1)})"),
-        (jax.value_and_grad(inner), (), f"the whole function (inner, {at(inner, 1)})"),
-        (jax.grad(cells), (3,), f"each scan's body ({at(cells, 1)})"),
-        (twice, (), "the whole function"),  # of both: no one line
-    ],
-    ids="update inner cells twice".split(),
-)
-def test_a_checkpoint_names_the_line_of_what_it_is_put_round(f, stack, name, monkeypatch):
-    monkeypatch.setattr(checkpoint, "_trial", lambda name, code, make: Tried(name, code, 1))
-    capture = jaxlens.capture(f, shape(*stack, 64, 64), shape(128, 64))
-    assert name in [tried.name for tried in checkpoint.trials(capture)]
 
 
 def test_too_near_to_say():
@@ -128,8 +88,12 @@ def test_what_xla_refuses_does_not_fit_and_what_it_compiles_for_a_tpu_may(monkey
         "It does not fit: XLA does not compile it for cpu: Ran"
     )
     (donated,) = [action for action in answer.actions if action.name == "donating state"]
-    assert donated.why.startswith("Ran out of memory")
-    assert "at least 17.6 GB" in str(answer)
+    assert (donated.takes, donated.code) == (
+        answer.takes - 4 * N,
+        "jax.jit(f, donate_argnames=('state',))",
+    )
+    assert answer.facts.says(donated) == "does not fit"
+    assert answer.facts.says(replace(donated, takes=1)) == "may fit"  # what it takes is a bound
     tpu = replace(answer.facts, target=Target("tpu", "TPU v5 lite"), refused="")
     assert tpu.would_fit(17_600_000_000, 15_400_000_000) is None
     assert tpu.would_fit(17_600_000_000, 17_000_000_000) is False
@@ -160,7 +124,8 @@ def test_what_a_jit_of_equinox_or_nnx_would_donate_is_donated():
     (donated,) = [action for action in answer.actions if action.name == "donating model and x"]
     assert donated.code == 'eqx.filter_jit(f, donate="all")'
     real = jaxlens.receipt(eqx.filter_jit(step, donate="all"), arrays, x)
-    assert donated.takes == real.reserved < answer.takes
+    assert donated.takes == pytest.approx(real.reserved, rel=0.01)
+    assert donated.takes < answer.takes
 
     def update(model, x):
         model.kernel[...] = model.kernel[...] * x.sum()
@@ -169,7 +134,8 @@ def test_what_a_jit_of_equinox_or_nnx_would_donate_is_donated():
     answer = jaxlens.fits(nnx.jit(update), linear, x, device="1 kB")
     (donated,) = [action for action in answer.actions if action.name == "donating model"]
     real = jaxlens.receipt(nnx.jit(update, donate_argnames=("model",)), linear, x)
-    assert donated.takes == real.reserved < answer.takes
+    assert donated.takes == pytest.approx(real.reserved, rel=0.01)
+    assert donated.takes < answer.takes
 
 
 def test_checkpoint_of_an_equinox_model_is_the_one_that_takes_functions():
@@ -187,23 +153,6 @@ def test_barriers_that_xla_removes_are_said():
     w, x = [shape(64, 64)] * 6, shape(512, 64)
     answer = jaxlens.fits(jax.grad(loss), w, x, device="100 kB")
     assert any("XLA takes jax.checkpoint's barriers out on cpu" in f.text for f in answer.findings)
-
-
-def test_a_stretch_takes_what_the_code_beside_it_takes():
-    w, x = [shape(64, 64)] * 8, shape(4096, 64)
-    stretch = jax.checkpoint(lambda w, x: functools.reduce(layer, w, x))
-
-    def layer(x, part):
-        return jnp.tanh(jnp.tanh(x @ part) @ part.T)
-
-    def by_hand(w, x):  # 16 products in 4 stretches
-        for n in range(0, 8, 2):
-            x = stretch(w[n : n + 2], x)
-        return (x * x).sum()
-
-    answer = jaxlens.fits(jax.grad(loss), w, x, device="1 MB")
-    (tried,) = [action for action in answer.actions if "stretches" in action.name]
-    assert tried.takes == jaxlens.receipt(jax.grad(by_hand), w, x).reserved
 
 
 def test_a_lowered_gradient_is_not_said_to_have_none():

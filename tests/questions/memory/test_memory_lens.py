@@ -8,14 +8,14 @@ import pytest
 import jaxlens
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Input, Memory
+from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.questions.memory import view as memory_view
 from jaxlens.questions.memory.buffer_origins import Origins
 from jaxlens.questions.memory.checkpoint import trials
 from jaxlens.questions.memory.donation import donations, option
 from jaxlens.questions.memory.peak import memory_use
-from jaxlens.questions.memory.report import facts, size_table, types
+from jaxlens.questions.memory.report import facts, types
 from jaxlens.questions.memory.report import report as report_of
 from jaxlens.questions.memory.residuals import saved_in
 from tests.support import fixed_captures as fixed
@@ -161,7 +161,6 @@ def test_residuals_are_what_backward_equations_read_of_others():
         ("d", 16, "e2", "mul", 0),
     ]
     assert saved.residuals[0].line == "cell 3:3"
-    assert saved.inputs == (("a", one),)
     assert (saved.bytes, saved.backward) == (176, 3)
 
 
@@ -206,12 +205,6 @@ def test_a_tuple_among_types_is_counted():
     assert types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
         "(40 arrays) and s32[]"
     )
-
-
-@pytest.mark.parametrize(("platform", "said"), [("cpu", True), ("gpu", False), ("tpu", False)])
-def test_xlas_peak_is_in_doubt_on_a_cpu_alone(platform, said):
-    table = size_table(Memory(8, 8, 0, 0, peak=20), platform)
-    assert ("can be wrong on CPU" in table.rows[-1][2].text) == said
 
 
 def test_arguments_that_jax_refuses_by_name_are_not_donated_by_name():

@@ -14,9 +14,6 @@ import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
-from jaxlens.program.equations import written_out
-from jaxlens.questions.memory.measure import checkpoint, checkpoint_segments
-from jaxlens.taps import rolled_loops as rolled
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
@@ -221,11 +218,10 @@ def test_checkpoint_is_tried_on_the_body_of_a_scan():
     text = answer.findings[0].text
     assert text.startswith("With jax.checkpoint round each scan's body (")
     assert ".py:" in text.partition(") the peak")[0]
-    whole, products, stretches, body = answer.tried
+    whole, products, body = answer.tried
     assert whole.saved == 0  # all is computed again
     assert products.saved < answer.facts.use.saved.bytes
     assert body.peak < 0.7 * answer.peak
-    assert stretches.saved < answer.facts.use.saved.bytes
     # The forward pass is done once more at most.
     forward = jaxlens.cost(attention_loss, PARAMS, X).flops
     before = jaxlens.cost(step()).flops
@@ -245,129 +241,23 @@ def test_checkpoint_tried_by_hand_is_the_same_program():
     assert tried.tried[0].saved == own.facts.use.saved.bytes
 
 
-def test_a_function_in_checkpointed_stretches_computes_the_same():
-    def layers(w, x):
-        for _ in range(8):
-            x = jnp.tanh(x @ w) + x
-        return x.sum(), x
-
-    w, x = jax.random.normal(jax.random.key(0), (16, 16)), jnp.ones((4, 16))
-    traced = jax.make_jaxpr(layers)(w, x)
-    cut = lambda w, x: checkpoint_segments.checkpointed(traced, (w, x))  # noqa: E731
-    assert all(map(jnp.array_equal, cut(w, x), layers(w, x)))
-    ours = jax.grad(lambda w: cut(w, x)[0])(w)
-    assert jnp.allclose(ours, jax.grad(lambda w: layers(w, x)[0])(w))
-    stretches = [e for e in jax.make_jaxpr(cut)(w, x).eqns if "remat" in e.primitive.name]
-    assert len(stretches) == 3  # the square root of eight products
+def unrolled_loss(w, x):
+    for part in w:
+        x = jnp.tanh(jnp.tanh(x @ part) @ part.T)
+    return (x * x).mean()
 
 
-LAYERS = [
-    {"a": jnp.full((32, 128), 0.01 * n), "b": jnp.full((128, 32), 0.02 * n)} for n in range(1, 7)
-]
-MANY_ROWS = jnp.linspace(-1, 1, 1024 * 32).reshape(1024, 32)
-
-
-def layer(p, x):
-    h = jnp.tanh(x @ p["a"])
-    return x + jnp.tanh(h @ p["b"])
-
-
-def unrolled_loss(layers, x):
-    for p in layers:
-        x = layer(p, x)
-    return (x**2).mean()
-
-
-def checkpointed_loss(layers, x):
-    for p in layers:
-        x = jax.checkpoint(layer)(p, x)
-    return (x**2).mean()
-
-
-def scanned_loss(layers, x):
-    stacked = jax.tree.map(lambda *each: jnp.stack(each), *layers)
-    body = jax.checkpoint(lambda x, p: (layer(p, x), None), prevent_cse=False)
-    return (jax.lax.scan(body, x, stacked)[0] ** 2).mean()
-
-
-def temporaries(loss) -> int:
-    """Bytes of temporaries of the gradient, by XLA's memory analysis."""
-    compiled = jax.jit(jax.value_and_grad(loss)).lower(LAYERS, MANY_ROWS).compile()
-    return compiled.memory_analysis().temp_size_in_bytes
-
-
-def layers_tried(loss=unrolled_loss):
-    capture = jaxlens.capture(jax.value_and_grad(loss), LAYERS, MANY_ROWS)
-    return jaxlens.memory(capture, checkpoint=True)
-
-
-LOOP_LINE = f"test_memory_real.py:{unrolled_loss.__code__.co_firstlineno + 2}"
-
-
-def test_a_scan_is_tried_where_checkpoints_of_an_unrolled_loop_lower_nothing(monkeypatch):
-    # Some versions of XLA keep the barriers of layers apart on CPU: those need no scan.
-    helps = temporaries(checkpointed_loss) < 0.98 * temporaries(unrolled_loss)
-    answer = layers_tried()
-    assert [one.over_loops for one in answer.tried].count(True) == (0 if helps else 1)
-    # Those left lower nothing on any version.
-    monkeypatch.setattr(
-        checkpoint, "WAYS", checkpoint.WAYS[:2]
-    )  # which lower nothing on any of them
-    answer = layers_tried()
-    *others, scan = answer.tried
-    assert all(one.peak > 0.98 * answer.peak for one in others)
-    assert scan.over_loops
-    by_hand = jaxlens.memory(jax.value_and_grad(scanned_loss), LAYERS, MANY_ROWS)
-    assert scan.peak == pytest.approx(by_hand.peak, rel=0.01)
-    less = temporaries(unrolled_loss) - temporaries(scanned_loss)
-    assert answer.peak - scan.peak == pytest.approx(less, rel=0.01)
-    first = answer.findings[0].text
-    assert first.startswith(
-        "No way of jax.checkpoint tried with the loop unrolled lowers the peak by more"
+def test_a_loop_that_is_unrolled_is_named_where_no_checkpoint_helps():
+    w, x = jnp.ones((6, 32, 32)), jnp.ones((1024, 32))
+    answer = jaxlens.memory(jaxlens.capture(jax.grad(unrolled_loss), w, x), checkpoint=True)
+    none, loop = answer.findings[:2]
+    assert none.text.startswith("No way of jax.checkpoint that was tried lowers the peak")
+    line = unrolled_loss.__code__.co_firstlineno + 1
+    line = f"test_memory_real.py:{line}-{line + 1}"
+    assert loop.text.startswith(
+        f"The loop at {line} is unrolled: with jax.checkpoint round each step"
     )
-    assert f"the body of a scan in place of the loop at {LOOP_LINE} the peak is" in first
-    assert f"{1 - scan.peak / answer.peak:.0%} less" in first
-    assert first.endswith("jax.lax.scan(jax.checkpoint(body, prevent_cse=False), x, layers).")
-
-
-def test_the_scan_that_is_tried_for_memory_computes_the_same():
-    traced = jax.make_jaxpr(unrolled_loss)(LAYERS, MANY_ROWS)
-    loop = next(iter(written_out(jaxlens.capture(unrolled_loss, LAYERS, MANY_ROWS))[1]))
-    span = loop.first, loop.size, loop.count
-
-    def scanned(layers, x):
-        return rolled.checkpointed(traced, [*jax.tree.leaves(layers), x], [span])[0]
-
-    ours = jax.value_and_grad(scanned)(LAYERS, MANY_ROWS)
-    theirs = jax.value_and_grad(unrolled_loss)(LAYERS, MANY_ROWS)
-    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        assert jnp.allclose(one, other, rtol=1e-4, atol=1e-6)
-    (scan,) = [e for e in jax.make_jaxpr(scanned)(LAYERS, MANY_ROWS).eqns if "scan" in str(e)[:40]]
-    assert len(scan.outvars) == 1  # what the last step hands on, and no stack of what all made
-
-
-def test_a_loop_in_a_jitted_loss_is_tried_and_one_further_in_says_why_not(monkeypatch):
-    monkeypatch.setattr(checkpoint, "WAYS", checkpoint.WAYS[:1])
-    jitted = layers_tried(jax.jit(unrolled_loss))
-    assert jitted.tried[-1].peak < 0.8 * jitted.peak
-    assert LOOP_LINE in jitted.findings[0].text
-    inner = jax.jit(unrolled_loss)
-    answer = layers_tried(lambda layers, x: inner(layers, x) * 2 + 1)
-    text = {finding.trust: finding.text for finding in answer.findings}
-    assert "by how much that lowers the peak was not tried" in text["estimate"]
-    assert LOOP_LINE in text["unknown"]
-    assert "could not be tried: what is differentiated calls the function" in text["unknown"]
-
-
-def test_without_an_unrolled_loop_no_scan_is_tried():
-    def loss(w, x):
-        return (jnp.tanh(jnp.tanh(x @ w) @ w) ** 2).mean()
-
-    capture = jaxlens.capture(jax.grad(loss), jnp.ones((32, 32)), MANY_ROWS)
-    answer = jaxlens.memory(capture, checkpoint=True)
-    assert answer.tried
-    assert not any(one.over_loops for one in answer.tried)
-    assert "lax.scan" not in str(answer)
+    assert loop.trust == "estimate"
 
 
 def test_without_a_gradient_there_is_nothing_to_checkpoint():

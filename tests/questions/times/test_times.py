@@ -3,7 +3,6 @@
 import inspect
 import re
 import tempfile
-from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 
@@ -16,10 +15,8 @@ import jaxlens
 from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.program.equations import written_out
-from jaxlens.questions.times import measure as scan
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.session import compiling
-from jaxlens.taps import rolled_loops
 from tests.support import programs
 from tests.support.jax_events import Compiles
 
@@ -144,48 +141,13 @@ def first_unlike(x, w):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_a_scan_in_its_place_gives_the_same(f, args, count, rolled_to) -> None:
-    cap = jaxlens.capture(f, *args)
-    _, loops = written_out(cap)
+def test_an_unrolled_loop_is_found(f, args, count, rolled_to) -> None:
+    _, loops = written_out(jaxlens.capture(f, *args))
     assert loops
     if count:
         assert loops[0].count == count
     if rolled_to:
         assert loops[0].rolled == rolled_to
-    body = cap.driver.traced.jaxpr
-    plans = [
-        rolled_loops.plan_of(scan.opened(body), span)
-        for span in sorted((e.first, e.size, e.count) for e in loops)
-    ]
-    function = jax.jit(rolled_loops.rolled_body(scan.opened(body), plans))
-    expected = jax.tree.leaves(f(*args))
-    consts = getattr(body, "consts", ())
-    got = function(*consts, *map(jnp.asarray, jax.tree.leaves(args)))
-    for a, b in zip(expected, got, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
-    jaxpr = str(jax.make_jaxpr(function)(*consts, *jax.tree.leaves(args)))
-    assert jaxpr.count("scan[") >= len(loops)
-
-
-def test_a_carry_that_begins_as_a_number_is_tried() -> None:
-    answer = jaxlens.times(jaxlens.capture(from_a_number, X), scan=True, run=True)
-    assert answer.trial is not None
-    assert answer.trial.error == pytest.approx(0, abs=1e-5)
-    assert "untried" not in str(answer)
-
-
-def test_why_a_scan_was_not_tried_is_told_whole(monkeypatch) -> None:
-    def fails(*_):
-        raise TypeError("carry input and output must have equal types, but they differ:\n  f32[4]")
-
-    cap = jaxlens.capture(sine, X)
-    monkeypatch.setattr(scan, "rolled", fails)
-    text = " ".join(str(jaxlens.times(cap, scan=True)).split())
-    assert (
-        "was not tried: carry input and output must have equal types, but they differ: f32[4]."
-        in text
-    )
-    assert "untried" not in text
 
 
 def test_a_first_step_unlike_the_others_is_counted() -> None:
@@ -196,25 +158,13 @@ def test_a_first_step_unlike_the_others_is_counted() -> None:
     assert "a loop of 6 steps was unrolled, the first unlike the others (5 repetitions of" in text
 
 
-def test_the_sentence_and_the_trial() -> None:
-    answer = jaxlens.times(jaxlens.capture(sine, X), scan=True, run=True)
+def test_the_sentence_of_an_unrolled_loop() -> None:
+    answer = jaxlens.times(jaxlens.capture(sine, X))
     line = inspect.getsourcelines(sine)[1] + 2
-    first, tried = answer.findings[:2]
-    assert first.text == (
+    assert answer.findings[0].text == (
         f"test_times.py:{line} made 150 of 150 equations: a loop of 50 steps was unrolled "
         "(50 repetitions of 3); `lax.scan` would make 3."
     )
-    assert answer.trial.written.equations == 150
-    # The scan, the three in its body, and what makes a stack of places that nobody reads.
-    by_hand = jax.make_jaxpr(_scanned)(X)
-    least = scan.written_out(by_hand)
-    assert least == 4
-    assert least <= answer.trial.rolled.equations <= least + 3
-    assert answer.trial.written.characters > 4 * answer.trial.rolled.characters
-    assert answer.trial.error < 1e-5
-    assert tried.trust == "measured"
-    assert tried.text.startswith(f"Tried: The program has {answer.trial.rolled.equations} ")
-    assert tried.lead.startswith("It compiles in ")
     assert answer.loops[0].line == f"test_times.py:{line}"
 
 
@@ -313,7 +263,7 @@ def test_compile_tells_unasked_that_a_program_grows() -> None:
     with Compiles() as compiles:
         text = " ".join(str(jaxlens.compile(rolled_over, x)).split())
     assert len(compiles.names) == 1
-    assert "gives XLA one step of it (--scan tries it)" in text
+    assert "gives XLA one step of it" in text
 
 
 @pytest.mark.parametrize(
@@ -329,26 +279,6 @@ def test_an_ordinary_program_does_not_grow(f, args) -> None:
     answer = jaxlens.times(f, *args)
     assert answer.instructions > 0
     assert not any("for each" in f.text for f in answer.findings)
-
-
-def test_the_trial_counts_instructions_of_both() -> None:
-    answer = jaxlens.times(jaxlens.capture(sine, X), scan=True)
-    assert answer.trial.written.instructions == _printed(jax.jit(sine).lower(X).compile())
-    assert f"{answer.trial.rolled.instructions} instructions of XLA's in place of" in str(answer)
-
-
-def _scanned(x):
-    return jax.lax.scan(lambda x, _: (jnp.sin(x) * 0.5 + x, None), x, length=50)[0]
-
-
-def test_a_trial_that_differs_is_seen() -> None:
-    def wrong(x):
-        return (sine(x) * 1.001,)
-
-    one = jax.jit(lambda x: (sine(x),)).lower(X).compile()
-    other = jax.jit(wrong).lower(X).compile()
-    like = [jax.ShapeDtypeStruct(X.shape, X.dtype)]
-    assert 5e-4 < scan._difference([one, other], like) < 2e-3
 
 
 def test_parts_are_no_more_than_the_clock_and_name_the_passes_of_the_dumps() -> None:
@@ -415,7 +345,6 @@ def test_a_profile_is_saved_only_if_it_is_at_hand(tmp_path: Path) -> None:
     again = jaxlens.load(tmp_path / "with")
     assert again.profile == known
     assert jaxlens.times(again).compile.groups == jaxlens.times(cap).compile.groups
-    assert jaxlens.times(again, scan=True).untried.startswith("a capture loaded from a file")
 
 
 def test_a_profiler_session_of_the_users_goes_on(tmp_path: Path) -> None:
@@ -488,9 +417,8 @@ def test_programs_of_the_core() -> None:
             x = core.numpy.sin(x) * x
         return x
 
-    answer = jaxlens.times(jaxlens.capture(f, X), scan=True)
+    answer = jaxlens.times(jaxlens.capture(f, X))
     assert (answer.loops[0].count, answer.loops[0].block) == (20, 2)
-    assert "programs of jaxlens.core are not tried" in answer.untried
 
 
 def test_default_view_tells_of_a_large_unrolled_loop() -> None:
@@ -518,11 +446,3 @@ def test_an_error_of_the_function_is_the_one_that_is_seen() -> None:
 
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = jaxlens.times(wrong, X).loops
-
-
-def test_no_trial_for_other_devices() -> None:
-    cap = jaxlens.capture(sine, X)
-    staging = cap.driver.staging
-    eight = replace(staging.place.target, devices=8)
-    staging.place = replace(staging.place, target=eight)
-    assert jaxlens.times(cap, scan=True).untried.startswith("a trial is compiled for one device")

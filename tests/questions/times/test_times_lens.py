@@ -128,11 +128,6 @@ def test_a_capture_without_a_profile_says_so() -> None:
     assert "Within the compile: this backend gives no profile." in " ".join(text(shown).split())
 
 
-def test_scan_says_why_it_is_not_tried() -> None:
-    shown = document(fixed.capture(), OPTIONS["compile"](scan=True))
-    assert "lax.scan was not tried: there is no unrolled loop to try." in text(shown)
-
-
 def test_a_profile_is_read_as_it_was_saved() -> None:
     assert from_json(Profile, to_json(fixed.PROFILE)) == fixed.PROFILE
 

@@ -1,15 +1,11 @@
-"""The graph of two programs: each change is in it once, beside what it reads and what read it."""
-
-import itertools
+"""The graph of what changed: each change is in it once, with its sign."""
 
 import jax
 import jax.numpy as jnp
-import pytest
 
 import jaxlens
 from jaxlens.questions.compare import changes
 from jaxlens.questions.compare import facts as compare
-from tests.support import programs
 
 X, W = jnp.ones((4, 8)), jnp.ones((8, 8))
 
@@ -43,21 +39,17 @@ def labels(figure):
     return {panel.name: [box.label for box in panel.boxes] for panel in figure.panels}
 
 
-def test_what_is_gone_stands_between_what_it_read_and_what_read_it():
+def test_what_is_new_and_what_changed_have_their_signs():
     pairs = pairs_of(before, after)
     figure = changes.figure(pairs)
     main, body = figure.named["main"], figure.named["scan body"]
     box = {box.label: box for box in main.boxes}
-    assert {"− tanh", "+ relu", "~ scan", "dot_general", "exp"} <= set(box)
-    assert box["− tanh"].kind == "removed"
+    assert {"+ relu", "~ scan", "dot_general", "exp"} <= set(box)
     assert box["+ relu"].kind == "added"
     assert box["~ scan"].hint.startswith("changed: ")
-    edges = {(edge.tail, edge.head): edge.label for edge in main.edges}
-    gone = box["− tanh"].id
-    assert edges[box["dot_general"].id, gone] == "f32[4,8]"
-    assert edges[gone, box["exp"].id] == "before"
-    assert {"− sin", "+ cos", "mul"} <= {box.label for box in body.boxes}
+    assert {"+ cos", "mul"} <= {box.label for box in body.boxes}
     assert figure.note == changes.summary(pairs)
+    assert f"{len(pairs.gone)} gone" in figure.note
 
 
 def test_a_literal_that_changed_is_a_change():
@@ -75,18 +67,6 @@ def test_a_literal_that_changed_is_a_change():
     assert "~ mul" in labels(changes.figure(comparison.equations))["main"]
 
 
-def test_the_body_of_a_call_that_is_gone_opens():
-    def without(x, w):
-        return jnp.sin(x @ w)
-
-    def branching(x, w):
-        return jax.lax.cond(x[0, 0] > 0, lambda y: jnp.cos(y @ w) * 3.0, lambda y: y - 1.0, x)
-
-    figure = changes.figure(pairs_of(branching, without))
-    shown = list(itertools.chain.from_iterable(labels(figure).values()))
-    assert {"− cond", "− cos", "− sub", "− mul", "+ sin"} <= set(shown)
-
-
 def test_an_inserted_input_is_no_change_of_the_others():
     def two(x, w):
         return jnp.tanh(x @ w)
@@ -95,34 +75,5 @@ def test_an_inserted_input_is_no_change_of_the_others():
         return jnp.tanh(x @ w + b)
 
     figure = changes.figure(pairs_of(two, three, (X, W), (W[0], X, W)))
-    changed = [box.label for box in figure.panels[0].boxes if box.label[:2] in ("+ ", "− ", "~ ")]
+    changed = [box.label for box in figure.panels[0].boxes if box.label[:2] in ("+ ", "~ ")]
     assert set(changed) == {"+ broadcast_in_dim", "+ add"}
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (programs.gpt_step(1), programs.gpt_step(2)),
-        (programs.gpt_step(3), programs.gpt_step(2)),
-        *itertools.pairwise([make() for make in programs.SMALL.values()]),
-    ],
-)
-def test_each_equation_of_both_is_drawn_once(old, new):
-    pairs = pairs_of(old[0], new[0], old[1], new[1])
-    both = changes.merged(pairs)
-    drawn = [node.id for node in both.module.nodes()]
-    assert len(drawn) == len(set(drawn))
-    images = set(pairs.images.values())
-    assert set(drawn) == {*images, *pairs.new, *(f"was {id}" for id in pairs.gone)}
-    for region in both.module.regions.values():
-        known = {value.name for value in region.parameters}
-        for node in region.nodes:
-            own = {value.name for value in node.results}
-            assert not own & known
-            known |= own
-    signs = {"+": "new", "−": "gone", "~": "changed"}
-    figure = changes.figure(pairs)
-    for panel in figure.panels:
-        for box in panel.boxes:
-            if box.id in both.changes:
-                assert signs[box.label[0]] == both.changes[box.id]

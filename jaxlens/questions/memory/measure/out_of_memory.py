@@ -2,11 +2,10 @@
 
 A program's first call fails within JAX's frames, which have the function and its arguments; on a
 GPU often while it is compiled, as autotuning runs kernels. Under a transform every call does: its
-frames have the jaxpr. A later call leaves no frame of JAX, and is read from its line. Where the
-result of an asynchronous call is waited for, nothing tells of it. No code of the user's is called.
+frames have the jaxpr. A later call leaves no frame of JAX, nor does the wait for the result of an
+asynchronous one: nothing tells of these. No code of the user's is called.
 """
 
-import ast
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ import jax
 from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.compat import events
-from jaxlens.listen.cell_calls import abstracted, call_text
+from jaxlens.listen.cell_calls import abstracted
 from jaxlens.listen.listen import transform
 
 _OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
@@ -100,26 +99,3 @@ def _lowered(jaxpr: Any, lowering: Sequence[Any], under: str = "") -> FailedCall
     with isolate.untouched(isolate.context()):
         traced = compat.as_traced(jaxpr, dict(zip(events.LOWERING, lowering, strict=True)))
     return None if traced is None else FailedCall(traced, under=under)
-
-
-def named(error: BaseException) -> FailedCall | None:
-    """Returns the call of a jitted function that C++ made, if its line has names alone.
-
-    It is the last of the traceback; function and arguments are read from its source and variables.
-    """
-    for frame, _ in list(walk_tb(error.__traceback__))[-1:]:
-        values = {**frame.f_globals, **frame.f_locals}
-        with suppress(SyntaxError, KeyError):
-            match ast.parse(call_text(frame), mode="eval").body:
-                case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if (
-                    compat.jit_parts(values.get(name)) is not None
-                ):
-                    given = tuple(values[_name(arg)] for arg in args)
-                    options = {_name(part): values[_name(part.value)] for part in keywords}
-                    return FailedCall(values[name], *abstracted(given, options))
-    return None
-
-
-def _name(part: ast.expr | ast.keyword) -> str:
-    """Returns the name that an expression is, or that a keyword has; "" for others."""
-    return str(getattr(part, "id", None) or getattr(part, "arg", None) or "")

@@ -1,6 +1,7 @@
 """XLA's warnings of an involuntary full rematerialization, of jaxlib 0.10.2 and older ones."""
 
-from jaxlens.ir.hlo.replications import replications
+from jaxlens.ir.compile_log import Replication
+from jaxlens.questions.session.replications import described, replications
 
 NOW = (
     "W1124 14:06:00.32 9201 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. "
@@ -39,6 +40,15 @@ StackFrames
 %fused (p: f32[8]) -> f32[8] {
 }
 """
+MESH = (("x", 4), ("y", 2))
+# openxla/xla issue 15207, with one device's piece of f32[16,16,16]
+ISSUE = Replication(
+    "add.1",
+    "f32[8,16,4]",
+    "{devices=[2,1,4]<=[4,2]T(1,0)}",
+    "{devices=[1,8,1]<=[8]}",
+    mesh=MESH,
+)
 
 
 def test_the_warning_of_today():
@@ -60,3 +70,21 @@ def test_two_warnings_and_other_text():
     assert len(list(replications(NOW + "loss 0.1\n" + BEFORE, PROGRAM))) == 2
     assert list(replications("Involuntary full rematerialization. cut", PROGRAM)) == []
     assert list(replications("", "")) == []
+
+
+def test_a_replication_in_words_of_jax():
+    one = described(ISSUE)
+    assert one.whole == "f32[16,16,16]"
+    assert (one.old_spec, one.new_spec) == ("P('y', None, 'x')", "P(None, ('x', 'y'), None)")
+
+
+def test_the_order_of_axes_is_read():
+    tiles = "{devices=[4,1,2]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}"
+    mesh = (("x", 2), ("y", 2), ("z", 2))
+    one = described(Replication("c", "f32[16,64]", tiles, tiles, mesh=mesh))
+    assert one.new_spec == "P(('y', 'x'), None)"
+
+
+def test_without_a_mesh_nothing_is_claimed():
+    one = Replication("c", "f32[8,16,4]", ISSUE.old, ISSUE.new)
+    assert described(one) == one

@@ -5,11 +5,14 @@ shardings and the stack frame. jaxlib 0.10 to 0.12 write "cannot go from shardin
 for HLO operation OP"; before, it was "was not able to go from sharding A to B without ...".
 """
 
+import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jaxlens.ir.compile_log import Replication
 from jaxlens.ir.hlo.frames import Frames, origin
+from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
 
 MARK = "Involuntary full rematerialization"
 _WARNING = re.compile(
@@ -35,3 +38,17 @@ def replications(warnings: str, optimized: str) -> Iterator[Replication]:
             metadata = _METADATA.search(rest)
             lines = origin(metadata[1], frames)[1] if metadata else ()
             yield Replication(instruction, type, old, new, lines)
+
+
+def described(one: Replication) -> Replication:
+    """Adds the whole type and both PartitionSpecs, from the shardings and the mesh."""
+    dtype, _, sizes = one.piece.partition("[")
+    shape = [int(size) for size in sizes[:-1].split(",") if size]
+    devices = math.prod(size for _, size in one.mesh)
+    old, new = (tiling(text, len(shape), devices) for text in (one.old, one.new))
+    before, after = partitioned(old, one.mesh), partitioned(new, one.mesh)
+    if old is None or before is None:
+        return one
+    whole = ",".join(str(n * k) for n, k in zip(shape, old.tiles, strict=True))
+    specs = spec_text(before), spec_text(after)
+    return replace(one, whole=f"{dtype}[{whole}]", old_spec=specs[0], new_spec=specs[1])
