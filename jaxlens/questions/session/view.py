@@ -59,7 +59,7 @@ def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Docum
         after: What the cell compiled.
         ways: What would avoid that XLA replicates values.
     """
-    found = warnings(replace(after, growth=None), explained=True)
+    found = warnings(after, explained=True)
     cures = tuple(Finding(f"Cure: {way.text} ({way.tried}).", "compared") for way in ways)
     first = (Findings((*found, *cures)),) if found else ()
     return replace(answer, blocks=(*first, *answer.blocks))
