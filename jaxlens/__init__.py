@@ -22,7 +22,7 @@ Ask about it, an Answer each:
 
 Change it:
     edit without bisect         its text; without a pass or a flag; which one makes it wrong
-    extract reproducer          one instruction alone; a file that needs jax alone
+    reproducer                  a file that needs jax alone
 
 Watch what runs:
     recompiles key              why a call compiled again: RecompileLog, RecompileError
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.trace.tree.facts import Depth
     from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.values.facts import Values
-    from jaxlens.questions.variants.verbs import bisect, edit, extract, reproducer
+    from jaxlens.questions.variants.verbs import bisect, edit, reproducer
 
     bytecode: Callable[..., Answer[Bytecode]]
     captured: Callable[..., Answer[Captured]]
@@ -101,7 +101,7 @@ _VERBS = {
     "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles"),
     "timeline": ("timeline",),
     "trace": ("ladder",),
-    "variants": ("bisect", "edit", "extract", "reproducer"),
+    "variants": ("bisect", "edit", "reproducer"),
 }
 
 # end
@@ -131,7 +131,6 @@ __all__ = [
     "edit",
     "explain",
     "explore",
-    "extract",
     "first_nan",
     "fits",
     "fusion",

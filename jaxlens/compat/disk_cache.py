@@ -1,20 +1,15 @@
 """JAX's persistent compilation cache: switches it off, and reads the parts of its keys."""
 
 import logging
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
-from traceback import walk_stack
-from types import FrameType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
 
-_KEYS, _KEY_FILE = "jax._src.cache_key", "cache_key.py"
-_HASHED, _FLAG = "get_cache_key hash of serialized %s: %s", "Including XLA flag in cache key: %s"
-_NEAR = 20  # most frames between the log call and the function that hashes
+_KEYS = "jax._src.cache_key"
+_HASHED = "get_cache_key hash of serialized %s: %s"
 
 # JAX's remembered answer before each of several overlapping compiles: an interrupted compile ends
 # in its thread while the next begins. The last to end restores the first answer.
@@ -66,7 +61,7 @@ def _switched_off() -> Iterator[None]:
         config.update("jax_enable_compilation_cache", before)
 
 
-def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Callable[[], None]:
+def hear_key_parts(part: Callable[[str, str], None]) -> Callable[[], None]:
     """Calls a function for each hash that JAX logs while it makes a persistent cache key.
 
     JAX logs the hashes at level DEBUG, which is off by default. The logger is set to DEBUG, and a
@@ -76,18 +71,11 @@ def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Calla
     """
     logger = logging.getLogger(_KEYS)
     before = logger.level
-    flags: dict[int, list[str]] = {}
 
     def heard(record: logging.LogRecord) -> bool:
         about = record.args if isinstance(record.args, tuple) else ()
-        if record.msg == _FLAG and about:
-            flags.setdefault(record.thread or 0, []).append(str(about[0]))
-        elif record.msg == _HASHED and len(about) == 2:
-            name, digest = map(str, about)
-            variables = _variables(sys._getframe(1))
-            part(name, digest, {**variables, "flags": flags.get(record.thread or 0, ())})
-            if name == "XLA flags":
-                flags.pop(record.thread or 0, None)
+        if record.msg == _HASHED and len(about) == 2:
+            part(*map(str, about))
         level = before or (logger.parent.getEffectiveLevel() if logger.parent else logging.WARNING)
         return record.levelno >= level
 
@@ -100,11 +88,3 @@ def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Calla
             logger.setLevel(before)
 
     return stop
-
-
-def _variables(frame: FrameType) -> Mapping[str, Any]:
-    """Returns the variables of JAX's function that makes the key; empty if not on the stack."""
-    for outer, _ in islice(walk_stack(frame), _NEAR):
-        if outer.f_code.co_name == "get" and outer.f_code.co_filename.endswith(_KEY_FILE):
-            return outer.f_locals
-    return {}

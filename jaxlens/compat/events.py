@@ -257,14 +257,6 @@ def compiled(frame: FrameType) -> CompileResult | None:
 
 
 @when_gone(False)
-def has_backends() -> bool:
-    """Whether the process has started its backends; False when gone.
-
-    Until then `jax.distributed.initialize` and settings of the backends can still be called.
-    """
-    return bool(private("xla_bridge").backends_are_initialized())
-
-
 def is_primitive(fun: Any) -> bool:
     """Whether JAX jitted the function to run one primitive outside of jit.
 

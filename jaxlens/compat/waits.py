@@ -6,7 +6,6 @@ functions through which Python reads arrays put an event around a read of one th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,36 +17,23 @@ _READERS = ("asarray", "asanyarray", "array")
 _MOST = 1_000  # items of a list that are looked at
 
 
-@dataclass(frozen=True, slots=True)
-class _Reads:
-    """What is done about reads of arrays; see `mark_waits`."""
-
-    name: str
-    begins: Callable[[], None]
-
-    def wait(self, value: Any) -> bool:
-        """Whether a read of this value is about to wait; calls `begins` if so."""
-        if is_waiting := _waits(value):
-            self.begins()
-        return is_waiting
-
-
-def mark_waits(name: str, begins: Callable[[], None]) -> Callable[[], None]:
+def mark_waits(name: str) -> Callable[[], None]:
     """Puts an event into the profile where Python waits for arrays, until the result is called.
 
-    What is replaced meanwhile: `np.asarray` and its like, and what `_mark_values`, `_mark_method`
-    and `_mark_batched` name. None of them does anything else than before.
+    What is replaced meanwhile: `np.asarray` and its like, and what `_mark_values` and
+    `_mark_batched` name. None of them does anything else than before.
 
     Args:
         name: Name of the events.
-        begins: Called before each of these waits, in the frame that waits.
 
     Gone: reads by `float(x)` or `print(x)`, or `jax.block_until_ready` of several arrays, are in
     the profile only if the profiler itself records them.
     """
-    reads = _Reads(name, begins)
-    ends = (*(_mark(np, reader, reads) for reader in _READERS), _mark_values(reads))
-    ends = (*ends, _mark_method(reads), _mark_batched(reads))
+    ends = (
+        *(_mark(np, reader, name) for reader in _READERS),
+        _mark_values(name),
+        _mark_batched(name),
+    )
 
     def stop() -> None:
         for end in filter(None, ends):
@@ -57,41 +43,35 @@ def mark_waits(name: str, begins: Callable[[], None]) -> Callable[[], None]:
 
 
 @when_gone(None)
-def _mark_values(reads: _Reads) -> Callable[[], None] | None:
+def _mark_values(name: str) -> Callable[[], None] | None:
     """Marks the property by which `float`, `print`, `tolist` and `device_get` read an array."""
     kind: Any = private("array").ArrayImpl
     before = kind.__dict__["_value"]
     read = before.fget
 
     def value(self: Any) -> Any:
-        if not reads.wait(self):
+        if not _waits(self):
             return read(self)
-        with jax.profiler.TraceAnnotation(reads.name):
+        with jax.profiler.TraceAnnotation(name):
             return read(self)
 
     return _replace(kind, "_value", property(value), before)
 
 
 @when_gone(None)
-def _mark_method(reads: _Reads) -> Callable[[], None] | None:
-    """Marks `array.block_until_ready()`, which the profiler records without its caller."""
-    return _mark(private("array").ArrayImpl, "block_until_ready", reads)
-
-
-@when_gone(None)
-def _mark_batched(reads: _Reads) -> Callable[[], None] | None:
+def _mark_batched(name: str) -> Callable[[], None] | None:
     """Marks the function by which `jax.block_until_ready` waits for several arrays."""
-    return _mark(private("lib").xla_client, "batched_block_until_ready", reads)
+    return _mark(private("lib").xla_client, "batched_block_until_ready", name)
 
 
-def _mark(owner: Any, attribute: str, reads: _Reads) -> Callable[[], None]:
+def _mark(owner: Any, attribute: str, name: str) -> Callable[[], None]:
     """Marks a function whose first argument is an array, or a list of arrays."""
     before = getattr(owner, attribute)
 
     def marked(*args: Any, **kwargs: Any) -> Any:
-        if not args or not reads.wait(args[0]):
+        if not args or not _waits(args[0]):
             return before(*args, **kwargs)
-        with jax.profiler.TraceAnnotation(reads.name):
+        with jax.profiler.TraceAnnotation(name):
             return before(*args, **kwargs)
 
     return _replace(owner, attribute, marked, before)

@@ -31,7 +31,6 @@ KeyChangeKind = Literal[
     "field",
     "calling",
     "closed",
-    "disk",
 ]
 CompileStepKind = Literal["trace", "lower", "compile"]
 CacheLayer = Literal["", "trace", "lower", "compile"]
@@ -164,16 +163,11 @@ class DiskKey:
 
     Attributes:
         parts: Each part with its hash, which is the same in every process.
-        changes: What differs from the nearest earlier key of a program of that name, among those
-            that this process made during a watch.
-        earlier: How many such keys there were.
         unkept: Why a program that the cache did not hold is not in it now either; "" for one that
             is.
     """
 
     parts: tuple[tuple[str, str], ...]
-    changes: tuple[KeyChange, ...] = ()
-    earlier: int = 0
     unkept: str = ""
 
 

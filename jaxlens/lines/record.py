@@ -100,12 +100,6 @@ class Recorder:
         self._equations.clear()
         return LineTrace(tuple(steps), self._cut, tuple(map(bytecode, codes.values())))
 
-    def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
-        """Yields the steps of a failed trace, each with the text of the equations that it added."""
-        texts = {equations.part(eqn): equations.equation_text(eqn) for eqn in self._equations}
-        for step in self._steps:
-            yield _frozen(step, ()), tuple(texts[part] for part in step.parts if part in texts)
-
     def began(self, frame: FrameType, again: bool) -> bool:
         """Records the call of a user function, or the resumption of a generator."""
         self._flush()

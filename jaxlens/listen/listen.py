@@ -11,7 +11,7 @@ import itertools
 import sys
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -143,7 +143,6 @@ class _Recorder:
         self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
         # Functions that were called in earlier watches, to know one that JAX's caches have lost.
         self._earlier: dict[int, Callable[[], Any]] = {}
-        self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_recent)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
         self._hears_traces = True
@@ -272,10 +271,10 @@ class _Recorder:
                 self._hears_parts = True
                 self._ends.append(compat.hear_key_parts(self._safe(self._part)))
 
-    def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
+    def _part(self, name: str, digest: str) -> None:
         call = self._compiling() if disk_key_parts.is_used() else None
         if call is not None and call.role == "user":
-            call.disk_parts[name] = disk_key_parts.part(name, digest, about)
+            call.disk_parts[name] = digest
 
     def _compiling(self) -> PendingCall | None:
         """Returns the call whose program this thread is compiling."""
@@ -285,9 +284,7 @@ class _Recorder:
     def _disk_key(self, call: PendingCall, seconds: float) -> DiskKey | None:
         if not call.disk_parts:
             return None
-        earlier = self._disk_keys[call.function]
-        key = disk_key_parts.key(call.disk_parts, earlier)
-        earlier.append(call.disk_parts)
+        key = disk_key_parts.key(call.disk_parts)
         is_known = call.disk is not None
         return key if is_known else replace(key, unkept=disk_key_parts.unkept(seconds))
 

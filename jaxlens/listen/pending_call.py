@@ -15,7 +15,6 @@ from jaxlens.ir.compile_log import (
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import BOUNDARY, span
-from jaxlens.keys.disk_key_parts import DiskPart
 from jaxlens.keys.jax_key import JaxKey
 
 # Attributes that a `CallEvent` has too.
@@ -38,7 +37,7 @@ class PendingCall:
         disk: Whether the persistent cache had its program: False if JAX wrote it there, None if JAX
             reported neither.
         others: Number of programs of its name in the persistent cache before its compile.
-        disk_parts: The parts of its key in the persistent cache, by name.
+        disk_parts: The hashes of the parts of its key in the persistent cache, by JAX's name.
     """
 
     function: str
@@ -59,7 +58,7 @@ class PendingCall:
     traced: bool = False
     disk: bool | None = None
     others: int | None = None
-    disk_parts: dict[str, DiskPart] = field(default_factory=dict)
+    disk_parts: dict[str, str] = field(default_factory=dict)
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()

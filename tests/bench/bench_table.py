@@ -33,7 +33,7 @@ import jax
 import jaxlens
 from jaxlens.ir.needs import Needs
 from jaxlens.questions.timeline.measure.record import TimelineRecording
-from jaxlens.questions.values.measure.values import Statistics
+from jaxlens.questions.values.measure import Statistics
 from jaxlens.taps.execute import CompiledPieces, execute
 from tests.bench import bench_scale, bench_verbs
 from tests.bench.bench_verbs import bare_compile, bare_jaxpr, fresh, shown

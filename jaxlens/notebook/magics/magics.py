@@ -194,7 +194,6 @@ class ProgramMagics(OutputMagics):
 
             %check --numerics step(params, batch)
             %check --grad loss(params, x)
-            %check --at e1 loss(params, x)
 
         In Python:  jaxlens.check(step, params, batch)
         """

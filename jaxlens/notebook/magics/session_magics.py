@@ -118,10 +118,6 @@ class JaxLens(WholeCellMagics):
         if error is not None and (failure := jaxlens.explain(error) or out_of_memory(error)):
             return self._of_earlier(failure, self._since_error)
         session = self._session
-        if session is not None and session.has_grown:
-            raise CellError(
-                "the last warning was of arrays that grow: %arrays says what holds them"
-            )
         view = session.explained() if session is not None else None
         if view is None:
             first = "" if self.watch else "%jaxlens on, run the cell, then %explain: "
@@ -185,7 +181,7 @@ class JaxLens(WholeCellMagics):
             with deferred(self.stop):
                 self._stderr = KernelStderr()
                 self._stderr.start()
-                self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
+                self._session = SessionWatch(self._stderr.read)
         except Exception as error:
             self._fail(error)
 
@@ -210,7 +206,7 @@ class JaxLens(WholeCellMagics):
             after = self._session.cell_done()
             if after.compiles:
                 self._has_failed, self._since_compile = has_failed, 0
-            if after.compiles or after.growth:
+            if after.compiles:
                 display(self._session.said(after, self.in_html), raw=True)
         except Exception as error:
             self._fail(error)

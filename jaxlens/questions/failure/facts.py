@@ -40,27 +40,6 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A line that ran before the failing one, or that one.
-
-    Attributes:
-        place: "cell 2:3".
-        code: The line.
-        depth: Number of the user's functions on the stack around it.
-        bound: Variables that it bound, with their values.
-        recorded: The equations that it recorded, as text.
-        raised: Name of the exception that it raised, "" for none.
-    """
-
-    place: str
-    code: str
-    depth: int
-    bound: tuple[str, ...] = ()
-    recorded: tuple[str, ...] = ()
-    raised: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """Why tracing a call failed.
 
@@ -76,8 +55,6 @@ class Failure:
         value: The traced value; None where it is not known.
         operands: Arrays that the line names, each with its type: "w: f32[9]".
         remedies: Changes that avoid it.
-        steps: The lines that ran, the failing one last.
-        skipped: How many ran before the first of `steps`.
         again: How often the function was traced again for this, which runs its Python.
         reason: Why it fails, a sentence without its full stop; "" where the message alone says it.
     """
@@ -92,7 +69,5 @@ class Failure:
     value: TracedValue | None = None
     operands: tuple[str, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    steps: tuple[Ran, ...] = ()
-    skipped: int = 0
     again: int = 0
     reason: str = ""

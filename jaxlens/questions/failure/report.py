@@ -68,8 +68,7 @@ def note(failure: Failure) -> str:
     ]
     for remedy in failure.remedies[:_MOST]:
         lines += [f"{advice(remedy)}{':' if remedy.code else '.'}", f"    {remedy.code}"]
-    more = "jaxlens.explain() shows the lines that led to it." if failure.steps else ""
-    return "\n  ".join(line for line in (*lines, more, again(failure)) if line.strip())
+    return "\n  ".join(line for line in (*lines, again(failure)) if line.strip())
 
 
 def _ended(sentence: str) -> str:

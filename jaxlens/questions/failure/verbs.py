@@ -34,25 +34,11 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
 
 
 def card(error: BaseException) -> tuple[str, View] | None:
-    """Returns the note of an explained exception, and what stands for it above the traceback.
-
-    That is the view of `explain` with a fold round the lines that ran. None without a note.
-    """
+    """Returns the note of an explained exception, and the view that stands for it; None without."""
     from jaxlens.questions.failure.measure.explain import noted
-    from jaxlens.render.document import Document, Fold, TableBlock
 
     note, explained = noted(error), explain(error)
-    if not note or explained is None:
-        return None
-
-    def folded() -> Document:
-        blocks = (
-            Fold(block.table.title, (block,)) if isinstance(block, TableBlock) else block
-            for block in explained.document.blocks
-        )
-        return replace(explained.document, blocks=tuple(blocks))
-
-    return note, View(None, folded)
+    return (note, explained) if note and explained is not None else None
 
 
 def add_note(error: Exception, earlier: BaseException | None = None) -> None:

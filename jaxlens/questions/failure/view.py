@@ -1,11 +1,11 @@
-"""The view of `jaxlens.explain`: the failing line, its values, remedies, prior equations."""
+"""The view of `jaxlens.explain`: the failing line, its values, remedies."""
 
 from collections.abc import Iterator
 
 from jaxlens.questions.failure.facts import Failure
 from jaxlens.questions.failure.report import advice, again, operands, origin, where, why
-from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
-from jaxlens.report import Finding, Table, Trust, cells, count
+from jaxlens.render.document import Block, Code, Document, Findings
+from jaxlens.report import Finding, Trust
 
 
 def document(failure: Failure) -> Document:
@@ -30,22 +30,3 @@ def _blocks(failure: Failure) -> Iterator[Block]:
             yield Code("text", remedy.code, title=advice(remedy))
         else:
             yield Findings((Finding(f"{advice(remedy)}.", "estimate"),))
-    if failure.steps:
-        yield TableBlock(_steps(failure))
-
-
-def _steps(failure: Failure) -> Table:
-    """Returns the table of the lines that ran, the failing one last."""
-    rows = []
-    for step in failure.steps:
-        raised = (f"raises {step.raised}",) if step.raised else ()
-        code = "  " * min(step.depth, 8) + step.code
-        recorded = "; ".join((*step.recorded, *raised))
-        rows.append(cells(step.place, code, "; ".join(step.bound), recorded))
-    left = f"{count(failure.skipped, 'line')} ran before these. " if failure.skipped else ""
-    return Table(
-        "Until the failing line",
-        ("line", "code", "bound", "recorded"),
-        tuple(rows),
-        f"{left}A tracer stands for a value that is known when the program runs.",
-    )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
-from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep
+from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog
 from jaxlens.program.recompile_causes import DONE, at, place
 from jaxlens.program.sentences import listed
 from jaxlens.report import Finding, count, is_cause
@@ -57,7 +57,7 @@ def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
         under_keys = "under another key" if step.others == 1 else "under other keys"
         yield Finding(
             f"{call.function} is not in the persistent cache, which holds "
-            f"{count(step.others, 'program')} of that name {under_keys}{_apart(step)}."
+            f"{count(step.others, 'program')} of that name {under_keys}."
         )
 
 
@@ -71,17 +71,6 @@ def _not_kept(log: CompileLog) -> Iterator[Finding]:
     for why, names in by_reason.items():
         texts = listed(list(dict.fromkeys(names)), 4)
         yield Finding(f"The persistent cache was not given the program of {texts}: {why}.")
-
-
-def _apart(step: CompileStep) -> str:
-    """Returns how a program's cache key differs from the nearest key of this process."""
-    if step.disk is not None and step.disk.changes:
-        texts = [
-            f"{change.name} ({change.new}, was {change.old})" if change.old else change.name
-            for change in step.disk.changes
-        ]
-        return f"; the nearest key of this process differs in {listed(texts, 4)}"
-    return ""
 
 
 def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:

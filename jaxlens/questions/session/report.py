@@ -30,13 +30,11 @@ class AfterCell:
         log: The calls of the cell.
         programs: Number of programs of each function in the session, with those of the cell.
         recompiles: Number of recompiles of each function for each cause, with those of the cell.
-        growth: Bytes of the process's arrays, before and now, if they grew with every cell.
     """
 
     log: CompileLog
     programs: Mapping[Identity, int]
     recompiles: Mapping[Cause, int]
-    growth: tuple[int, int] | None = None
 
     @cached_property
     def compiles(self) -> tuple[CallEvent, ...]:
@@ -59,7 +57,7 @@ def warnings(after: AfterCell, explained: bool = False) -> tuple[Finding, ...]:
         after: What the cell compiled.
         explained: Whether what would avoid them follows.
     """
-    kinds = (_too_often(after), _captured(after), _replicated(after), _grown(after))
+    kinds = (_too_often(after), _captured(after), _replicated(after))
     found = [one for kind in kinds for one in list(dict.fromkeys(kind))[:_SHOWN]]
     return tuple(replace(f, text=f.text.replace(_TRY, "")) if explained else f for f in found)
 
@@ -161,14 +159,3 @@ def _replication(one: Replication, call: CallEvent) -> str:
 
 def _same(line: Span, other: Span | None) -> bool:
     return other is not None and (line.file, line.line) == (other.file, other.line)
-
-
-def _grown(after: AfterCell) -> Iterator[Finding]:
-    if after.growth is not None:
-        before, now = after.growth
-        yield Finding(
-            "The arrays of this process grew in each of the last five cells that changed them; "
-            "`%arrays` says what holds them.",
-            "measured",
-            tail=f" ({amount(now - before)} more, {amount(now)} in all).",
-        )

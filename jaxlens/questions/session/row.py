@@ -4,5 +4,5 @@ from typing import Any
 
 from jaxlens.question import Question
 
-USES = ("arrays", "recompiles")
+USES = ("recompiles",)
 ROWS: tuple[Question[Any], ...] = ()

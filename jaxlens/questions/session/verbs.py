@@ -1,15 +1,14 @@
 """What `%jaxlens on` watches: every cell of a session."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from jaxlens.ir.compile_log import CompileLog
 from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.verbs import RecompileLog
-from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
+from jaxlens.questions.session.measure import CellWatch
 from jaxlens.questions.session.report import AfterCell
 from jaxlens.questions.session.view import cell_html, cell_text, explained
 from jaxlens.views.view import View
@@ -24,20 +23,13 @@ class SessionWatch:
     Attributes:
         cells: Number of cells that have ended.
         after: What the last cell that compiled a function did; None if none has.
-        has_grown: Whether no cell compiled since the last warning of growing arrays.
     """
 
-    def __init__(
-        self,
-        stderr: Callable[[], str] = lambda: "",
-        namespace: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, stderr: Callable[[], str] = lambda: "") -> None:
         self.cells = 0
-        self.has_grown = False
         self.after: AfterCell | None = None
         self._log: RecompileLog | None = None
         self._watch = CellWatch(stderr)
-        self._growth = ArrayGrowth(namespace)
         self._programs: Counter[Any] = Counter()
         self._recompiles: Counter[Any] = Counter()
         self._watch.start()
@@ -67,13 +59,11 @@ class SessionWatch:
     def cell_done(self) -> AfterCell:
         """Returns what the cell compiled that ends now, with what came before it."""
         self.cells += 1
-        growth = self._growth.look()
-        self.has_grown = (growth is not None or self.has_grown) and self._watch.is_empty
         if self._watch.is_empty:
-            return AfterCell(CompileLog(), {}, {}, growth)
+            return AfterCell(CompileLog(), {}, {})
         ended = self._watch.split()
         log = RecompileLog(ended)
-        after = AfterCell(with_cures(log.log, None), {}, {}, growth)
+        after = AfterCell(with_cures(log.log, None), {}, {})
         if not after.compiles:
             return after
         causes = [(call.identity, call.cause) for call in after.compiles if call.changes]

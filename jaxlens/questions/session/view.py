@@ -55,6 +55,6 @@ def explained(answer: Document, after: AfterCell) -> Document:
         answer: The document of the cell's compile log.
         after: What the cell compiled.
     """
-    found = warnings(replace(after, growth=None), explained=True)
+    found = warnings(after, explained=True)
     first = (Findings(found),) if found else ()
     return replace(answer, blocks=(*first, *answer.blocks))

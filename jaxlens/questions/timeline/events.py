@@ -69,15 +69,12 @@ class Wait(_Timed):
         seconds: How long it took.
         line: The user's line that was running; None if unknown.
         program: The program at whose end it ended; "" if unknown.
-        within: The line of a library that waits for the user's: "equinox/_jit.py:271"; "" if the
-            user's own line does, or if it is unknown.
     """
 
     start: float
     seconds: float
     line: CodeLine | None
     program: str = ""
-    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)

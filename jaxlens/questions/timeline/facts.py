@@ -30,8 +30,6 @@ class LineUse:
         waits: How often Python waited there.
         waited_for: The programs that it waited for, those that are known.
         waiting: Seconds of these waits.
-        within: The library's line in which all its waits are, "equinox/_jit.py:271"; "" if there
-            is none.
     """
 
     line: CodeLine
@@ -40,7 +38,6 @@ class LineUse:
     waits: int
     waited_for: tuple[str, ...]
     waiting: float
-    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +149,6 @@ def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
     for line, events in by_line.items():
         dispatches = [event for event in events if isinstance(event, Dispatch)]
         waits = [event for event in events if isinstance(event, Wait)]
-        places = {wait.within for wait in waits}
-        within = "".join(places) if len(places) == 1 else ""
         yield LineUse(
             line,
             Counter(dispatch.program for dispatch in dispatches),
@@ -161,7 +156,6 @@ def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
             len(waits),
             tuple(dict.fromkeys(wait.program for wait in waits if wait.program)),
             sum(wait.seconds for wait in waits),
-            within,
         )
 
 

@@ -7,7 +7,7 @@ the stable text leaves out.
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.questions.timeline.events import UNKNOWN_LINE, CodeLine
+from jaxlens.questions.timeline.events import UNKNOWN_LINE
 from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
 from jaxlens.report import (
     Cell,
@@ -109,10 +109,7 @@ def _idle(facts: TimelineFacts) -> str:
 
 
 def _at(use: LineUse) -> str:
-    return _placed(use.line) + f", which waits in {use.within}" * bool(use.within)
-
-
-def _placed(line: CodeLine) -> str:
+    line = use.line
     return f"{line.place}, `{_short(line.text)}`" if line.text else line.place
 
 
@@ -155,7 +152,6 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
 
 def _lines(facts: TimelineFacts) -> Table:
     rows = []
-    deeper = any(use.within for use in facts.lines[:_ROWS])
     for use in facts.lines[:_ROWS]:
         names = Counter(use.dispatches).elements()
         rows.append(
@@ -164,14 +160,13 @@ def _lines(facts: TimelineFacts) -> Table:
                 Cell(_short(use.line.text)),
                 Cell(", ".join(tally(names)) + " at once" * bool(use.at_once)),
                 Cell(f"{use.waits:,}" if use.waits else "", use.waits),
-                *([Cell(use.within)] if deeper else []),
                 Cell(", ".join(use.waited_for)),
             )
         )
     left = len(facts.lines) - _ROWS
     return Table(
         "Lines",
-        ("line", "code", "dispatches", "waits", *(["in a library"] if deeper else []), "for"),
+        ("line", "code", "dispatches", "waits", "for"),
         barred(rows, (3,)),
         f"{left:,} more lines are left out." if left > 0 else "",
         right=(3,),

@@ -102,8 +102,7 @@ def _tip(event: _Event) -> str:
     kinds = {Dispatch: "dispatched", Wait: "Python waits for it", Execution: "executed"}
     kind = event.lane if isinstance(event, Activity) else kinds[type(event)]
     text = f": {line.text}" if line.text else ""
-    within = f", in {event.within}" if isinstance(event, Wait) and event.within else ""
-    return f"{_name(event)}, {duration(event.seconds)}, {kind}, {line.place}{text}{within}"
+    return f"{_name(event)}, {duration(event.seconds)}, {kind}, {line.place}{text}"
 
 
 def _text(facts: TimelineFacts) -> Iterator[str]:

@@ -1,16 +1,15 @@
-"""What the float values of a run held, by equation, and the array of one of them."""
+"""What the float values of a run held, by equation."""
 
 import math
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError
 from jaxlens.ir.graph import Span
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
-from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
-from jaxlens.questions.values.zeros import OperandZeros
+from jaxlens.questions.values.operands import Operands
+from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ValueStatistics
 from jaxlens.taps.executions import Path
 
 MOSTLY = 0.9
@@ -31,6 +30,8 @@ class MeasuredValue:
         backward: Whether a derivative's transpose made it.
         operand_zeros: The largest share of zeros of a float that it was computed from; None if it
             is unknown, and where fewer than `MOSTLY` of its own elements are zero.
+        written: Whether it is computed of numbers that are written in the program, and it has NaN
+            or infinities.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class MeasuredValue:
     module: tuple[str, ...] = ()
     backward: bool = False
     operand_zeros: float | None = None
+    written: bool = False
 
     @property
     def id(self) -> str:
@@ -87,50 +89,37 @@ class Values(ProgramFacts):
     Attributes:
         values: The float results of each equation, in program order.
         unmeasured: Ids of equations that were not executed, or are in the test of a `while`.
-        array: The array that was asked for; None for none.
+        finite: Whether all results of the program are finite.
     """
 
     values: tuple[MeasuredValue, ...]
     unmeasured: tuple[str, ...]
-    array: ExecutionArray | None = None
+    finite: bool
 
     @property
     def nonfinite(self) -> tuple[MeasuredValue, ...]:
-        """Those with NaN or infinities."""
-        return tuple(value for value in self.values if value.nonfinite)
+        """Those with NaN or infinities, but for written ones, which nothing may read."""
+        return tuple(value for value in self.values if value.nonfinite and not value.written)
 
     def of(self, ident: str) -> tuple[MeasuredValue, ...]:
         """Returns the float results of the equation with an id, once for each call of its body."""
         return tuple(value for value in self.values if value.id == ident)
 
 
-def facts(capture: Capture, at: str = "") -> Values:
+def facts(capture: Capture) -> Values:
     """Runs a program once with measurements beside its equations.
 
-    Args:
-        capture: The program.
-        at: The id of an equation whose array is taken along, in a second run; "" for none.
-
     Raises:
-        OptionError: There is no such equation, or it was not executed.
+        OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
-    if at and at not in nodes:
-        raise OptionError(f"at takes the id of an equation, e0 to e{len(nodes) - 1}, got {at!r}")
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.values.measure.arrays import array_of
-    from jaxlens.questions.values.measure.values import statistics
+    from jaxlens.questions.values.measure import statistics
 
     run = statistics(live)
-    array = array_of(live, at) if at else None
-    if at and array is None:
-        raise OptionError(
-            f"at={at} ({nodes[at].opcode}) has no array: it was not executed, is a call, or makes "
-            "no array of numbers; take another equation, such as one inside of it"
-        )
     owner = owners(module)
     modules = EquationModules(module)
     values = [
@@ -145,13 +134,16 @@ def facts(capture: Capture, at: str = "") -> Values:
         for path, results in run.equations.items()
         for one in results
     ]
-    if any(value.zeros >= MOSTLY for value in values):
-        shares = OperandZeros(module, run)
-        values = [
-            replace(v, operand_zeros=shares.largest(v.path)) if v.zeros >= MOSTLY else v
-            for v in values
-        ]
+    operands = Operands(module, run)
+    values = [
+        replace(
+            value,
+            operand_zeros=operands.largest(value.path) if value.zeros >= MOSTLY else None,
+            written=bool(value.nonfinite) and operands.written(value.path),
+        )
+        for value in values
+    ]
     order = {ident: n for n, ident in enumerate(nodes)}
     values.sort(key=lambda value: [order[step] for step in value.path])
     unmeasured = tuple(path[-1] for path in run.unmeasured)
-    return Values(tuple(values), unmeasured, array, _subject=subject)
+    return Values(tuple(values), unmeasured, run.finite, _subject=subject)

@@ -36,8 +36,11 @@ def _findings(facts: Values) -> Iterator[Finding]:
         order = {value.path[0]: n for n, value in reversed([*enumerate(facts.values)])}
         first = min(bad, key=lambda value: (order[value.path[0]], value.statistics.iterations))
         n = len({value.path for value in bad})
-        text = f"{ran}: {n:,} {'has' if n == 1 else 'have'} NaN or infinities, first"
-        text += f" {_at(facts, first)}: {_bad(first)}. `%%nan` says where they come from."
+        has = f"{'has' if n == 1 else 'have'} NaN or infinities, first {_at(facts, first)}"
+        text = f"{ran}: {n:,} {has}: {_bad(first)}. `%%nan` says where they come from."
+        if facts.finite:
+            inside = f"the results are finite, and on the way {count(n, 'equation')} {has}"
+            text = f"{ran}: {inside}: {_bad(first)}."
         yield Finding(text, "measured", (first.id,), weight=1.0)
     else:
         yield Finding(f"{ran}: no NaN and no infinity.", "measured")

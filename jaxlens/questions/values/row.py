@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxlens.question import About, Lens, Option, Question, jaxpr_web
+from jaxlens.question import About, Lens, Question, jaxpr_web
 
 if TYPE_CHECKING:
     from jaxlens.questions.values.facts import Values
@@ -16,10 +16,10 @@ def _values() -> Lens[Values]:
     Returns:
         An answer with `.values` (each with `.id`, `.opcode`, `.span`, `.type`, `.exponents` and
         `.statistics`: `.least`, `.most`, `.mean`, `.std`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
-        `.iterations`), `.of("e12")`, `.nonfinite` and `.array` (of `at`).
+        `.iterations`), `.of("e12")`, `.nonfinite` and `.finite` (of the results).
 
     Raises:
-        OptionError: An argument is a shape without data, or `at` is no equation that was executed.
+        OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
     from jaxlens.questions.values.facts import facts
@@ -35,26 +35,11 @@ VALUES = Question(
         "What do the values hold: how large, how many zeros, NaN, subnormals?",
         measured="range, mean, zeros, NaN, infinities and subnormals of each float, in one run of "
         "the program, compiled in pieces with these measurements in it, in loops over all "
-        "iterations; with --at e12 once more, with the array of that equation; donated arguments "
-        "stay valid",
+        "iterations; donated arguments stay valid",
     ),
     _values,
     verb="check",
     help="runs it, and says what the floats of each line and equation hold",
-    options=(
-        Option(
-            "at",
-            "",
-            "array of equation",
-            "the same, and the array of one equation; in a loop that of the last iteration",
-            "EQUATION",
-            about=About(
-                "What is in the array of one equation?",
-                measured="its elements, in a run of the program; in a loop those of the last "
-                "iteration",
-            ),
-        ),
-    ),
     kind="values",
     python="jaxlens.values(f, x)",
     place=220,

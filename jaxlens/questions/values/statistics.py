@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from jaxlens.taps.executions import Path
 
@@ -61,31 +60,12 @@ class ValuesRun:
             loops are left out.
         unmeasured: Equations that were not executed, or are in the test of a `while`, which
             nothing leaves.
+        finite: Whether the program's results are finite.
     """
 
     equations: Mapping[Path, tuple[ValueStatistics, ...]]
-    unmeasured: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionArray:
-    """The array that one execution of an equation made.
-
-    Attributes:
-        path: The equation.
-        array: Its first result, a NumPy array.
-        dtype: The element type.
-        text: The elements in lines, those of the corners where there are many.
-        iterations: The execution: the last one, of the loops around it, outermost first.
-        device: The index of the device in the mesh of a `shard_map`; None outside of one.
-    """
-
-    path: Path
-    array: Any
-    dtype: str
-    text: tuple[str, ...]
-    iterations: tuple[int, ...] = ()
-    device: int | None = None
+    unmeasured: tuple[Path, ...]
+    finite: bool
 
 
 EXPONENTS = {

@@ -7,8 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from jaxlens.questions.variants.shown import times_table
-from jaxlens.report import Finding, Report, Table, cells, count, duration
+from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count, duration
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def report(facts: Edited) -> Report:
     tables = [Table("Outputs", columns, rows)] if rows else []
     if facts.seconds:
         runs = (("original", facts.seconds), ("edited", facts.edited_seconds))
-        tables.append(times_table(runs, facts.how))
+        tables.append(_times(runs, facts.how))
     return Report(title, tuple(findings), tuple(tables))
 
 
@@ -115,6 +114,18 @@ def _difference(output: OutputChange) -> str:
         return "none"
     by = "" if output.largest is None else f", by at most {output.largest:.3g}"
     return f"{output.differing:,} of {count(output.elements, 'element')}{by}"
+
+
+def _times(rows: Sequence[tuple[str, Sequence[float]]], note: str) -> Table:
+    """Returns a table of measured seconds: what was run, and its runs."""
+
+    def row(name: str, seconds: Sequence[float]) -> tuple[Cell, ...]:
+        times = (median(seconds), min(seconds), max(seconds))
+        return (*cells(name, len(seconds)), *(Cell(duration(t), t) for t in times))
+
+    made = barred([row(*one) for one in rows], (2, 3, 4))
+    columns = ("program", "runs", "median", "least", "most")
+    return Table("Measured", columns, made, note, volatile=True, right=(1, 2, 3, 4))
 
 
 def changes(

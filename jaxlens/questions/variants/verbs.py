@@ -1,4 +1,4 @@
-"""The verbs that change a program, run a part of it, or write it to a file."""
+"""The verbs that change a program, or write it to a file."""
 
 import os
 from collections.abc import Callable
@@ -6,15 +6,14 @@ from typing import Any, overload
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import as_capture
-from jaxlens.questions.variants import bisected, edited, extracted
+from jaxlens.questions.variants import bisected, edited
 from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.questions.variants.edited import Edited
-from jaxlens.questions.variants.extracted import Extracted
 from jaxlens.questions.variants.reproduced import Reproducer
 from jaxlens.questions.variants.shown import answer
 from jaxlens.views.answer import Answer
 
-__all__ = ["bisect", "edit", "extract", "reproducer"]
+__all__ = ["bisect", "edit", "reproducer"]
 
 
 @overload
@@ -58,38 +57,6 @@ def edit(
     if text is None:
         return editable(capture, stage)
     return answer(*compared(capture, stage, text, run), edited.report)
-
-
-def extract(capture: Capture, name: str, /, *, run: int = 10) -> Answer[Extracted]:
-    """Runs one instruction as a program of its own, on the values that it has in the program.
-
-        jaxlens.extract(cap, "fusion.3")
-
-    The program runs up to the instruction for its inputs, and with it for its outputs; in a
-    loop these are of the first iteration. Nothing is optimised again. Donated arguments are
-    copied.
-
-    Args:
-        capture: The program.
-        name: The name of an instruction of the optimised program, such as "fusion.3" or
-            "while.2", of a kernel, or of the computation that is a loop's body.
-        run: How often it and the whole program are run for the times.
-
-    Returns:
-        The result, with `.inputs`, `.outputs`, `.equal`, `.seconds`, `.share`, `.hlo` and
-        `.capture`, whose text can be edited: `jaxlens.edit(made.capture, "optimized")`.
-
-    Raises:
-        OptionError: There is no such instruction, or an argument has no data.
-        UnavailableError: It is inside of a fusion or a branch, or this jaxlib does not
-            compile optimised HLO.
-    """
-    found = [kernel.instruction for kernel in capture.kernels if kernel.name == name]
-    capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.variants.measure import extract as measured
-
-    alone = measured.extracted(capture, next(filter(None, found), name), run)
-    return answer(*alone, extracted.report)
 
 
 def reproducer(

@@ -8,7 +8,7 @@ that function after XLA's last pass, and so is compiled as it is written.
 import re
 import threading
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from jaxlens import compat
 from jaxlens.call.target import ResolvedTarget
-from jaxlens.errors import LensError, ReadError, UnavailableError, first_line
+from jaxlens.errors import LensError, ReadError, UnavailableError
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
@@ -166,25 +166,6 @@ def of_hlo(text: str, options: Any = ()) -> TextProgram:
     name = _symbol(lowered.compiler_ir("stablehlo").operation)
     renamed = re.sub(r"^(\s*HloModule )[^,\s]+", rf"\g<1>{name}", text, count=1)
     return TextProgram(ScheduledProgram(lowered, renamed, name), tuple(arguments), tuple(results))
-
-
-def compiled_text(text: str, options: Any = ()) -> Any:
-    """Compiles HLO text for the default device; returns a `jax.stages.Compiled`.
-
-    Raises:
-        UnavailableError: XLA does not compile it.
-    """
-    try:
-        return of_hlo(text, options).lowered.compile()
-    except jax.errors.JaxRuntimeError as error:
-        raise UnavailableError(
-            f"XLA does not compile this part: {first_line(error, 200)}"
-        ) from None
-
-
-def execute_text(text: str, values: Sequence[Any], options: Any = ()) -> list[Any]:
-    """Compiles HLO text, runs it once, and returns its flat results."""
-    return list(compiled_text(text, options)(*values))
 
 
 def is_scheduled(text: str) -> bool:

@@ -107,24 +107,12 @@ def test_the_exception_is_the_users():
     assert all(len(line) < 130 for line in ours.splitlines())
 
 
-def test_the_lines_that_ran_before():
-    explained = explain_failure.explanation(raised(returns_either, X))
-    assert [(step.code, step.recorded, step.raised) for step in explained.steps] == [
-        ("def returns_either(x):", (), ""),
-        ("y = x * 2", ("f32[6] = mul f32[6] 2.0",), ""),
-        ("if y.sum() > 0:", explained.steps[-1].recorded, "TracerBoolConversionError"),
-    ]
-    assert explained.steps[1].bound == ("y = tracer f32[6]",)
-    text = str(jaxlens.explain(raised(returns_either, X)))
-    assert "y = x * 2" in text
-    assert "0x" not in text
-
-
 @pytest.mark.parametrize(
     "verb", [jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.tape, jaxlens.cost]
 )
 def test_every_verb(verb):
-    assert explain_failure.explanation(raised(returns_either, X, verb=verb)).steps
+    explained = explain_failure.explanation(raised(returns_either, X, verb=verb))
+    assert explained.code == "if y.sum() > 0:"
 
 
 def test_a_line_of_a_function_that_was_called():
@@ -133,7 +121,6 @@ def test_a_line_of_a_function_that_was_called():
 
     explained = explain_failure.explanation(raised(outer, X))
     assert explained.code == "if y.sum() > 0:"
-    assert [step.depth for step in explained.steps] == [0, 0, 1, 1, 1]
     assert explained.value.arguments == ("x",)
 
 
@@ -213,11 +200,6 @@ def test_a_program_of_the_core_is_offered_what_the_core_has():
             "it traces and gives f32[3]",
         ),
     ]
-    assert [step.code for step in explained.steps] == [
-        "def either(x):",
-        "y = cnp.tanh(x)",
-        "if y.sum() > 0:",
-    ]
 
 
 def test_what_the_core_computed_for_all_examples_is_no_argument():
@@ -270,7 +252,6 @@ def test_a_value_is_named_only_where_it_is_known():
 
     explained = explain_failure.explanation(raised(fails_once, X))
     assert explained.value is None
-    assert not explained.steps
 
     def a_part(x, shape):
         return jnp.zeros(shape) + x[0]
@@ -335,7 +316,7 @@ def test_a_trace_that_succeeds_pays_nothing():
 def test_a_slow_trace_is_not_made_again(monkeypatch):
     monkeypatch.setattr(explain_failure, "_PATIENCE", 0.0)
     explained = explain_failure.explanation(raised(returns_either, X))
-    assert not explained.steps
+    assert explained.again == 0
     assert explained.code == "if y.sum() > 0:"
 
 

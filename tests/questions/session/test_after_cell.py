@@ -28,7 +28,7 @@ def size(new, old):
     return KeyChange("type", "x", f"f32[{new},4]", f"f32[{old},4]")
 
 
-def after(*calls, earlier=0, growth=None):
+def after(*calls, earlier=0):
     """A cell with these calls, after `earlier` programs of each function for the same cause."""
     programs = Counter(one.identity for one in calls)
     causes = Counter((one.identity, one.cause) for one in calls if one.changes)
@@ -36,7 +36,6 @@ def after(*calls, earlier=0, growth=None):
         CompileLog(calls),
         {one: n + earlier for one, n in programs.items()},
         {one: n + max(earlier - 1, 0) for one, n in causes.items()},
-        growth,
     )
 
 
@@ -146,15 +145,6 @@ def test_a_reshard_is_put_on_the_users_lines():
     )
     (found,) = warnings(after(call(replicated=(one,))), explained=True)
     assert found.text.endswith("(involuntary full rematerialization).")
-
-
-def test_growing_arrays_without_a_compile():
-    cell = after(growth=(1_000_000, 41_000_000))
-    assert cell_text(cell, times=True) == (
-        "Warning: The arrays of this process grew in each of the last five cells that changed "
-        "them; `%arrays` says what holds them (40 MB more, 41 MB in all)."
-    )
-    assert "<details>" not in cell_html(cell)
 
 
 def test_a_warning_stands_above_the_tables_that_the_line_opens():

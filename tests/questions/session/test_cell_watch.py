@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlens.questions.session import measure as cell_watch
-from jaxlens.questions.session.measure import ArrayGrowth, CellWatch
+from jaxlens.questions.session.measure import CellWatch
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -72,45 +71,3 @@ def test_a_note_belongs_to_the_cell_in_which_it_was_made(watch):
     watch.trouble("a call could not be read")
     assert watch.split().log().trouble == ("a call could not be read",)
     assert watch.split().log().trouble == ()
-
-
-def test_growth_needs_five_looks_and_bytes(monkeypatch):
-    monkeypatch.setattr(cell_watch, "_SHARE", 0)
-    sizes = iter(
-        [0, 1, 2, 3, 4, 5, 6 * 10**7, 7 * 10**7, 6 * 10**7, *range(10**8, 8 * 10**8, 10**8)]
-    )
-    monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: next(sizes))
-    jnp.ones(3)  # starts the backend
-    growth = ArrayGrowth({})
-    found = [growth.look() for _ in range(16)]
-    assert [n for n, one in enumerate(found) if one] == [6, 13]
-    assert found[6] == (1, 6 * 10**7)
-    assert found[13] == (6 * 10**7, 5 * 10**8)
-
-
-def test_a_look_waits_for_five_hundred_times_its_cost(monkeypatch):
-    times = iter([0.0, 1.0, 450.0, 501.5, 501.6])
-    monkeypatch.setattr(cell_watch.time, "perf_counter", lambda: next(times))
-    looks = []
-    monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: looks.append(1) or 0)
-    growth = ArrayGrowth({})
-    for _ in range(3):
-        growth.look()
-    assert len(looks) == 2
-
-
-def test_arrays_of_new_names_and_cells_without_arrays_are_no_growth(monkeypatch):
-    monkeypatch.setattr(cell_watch, "_SHARE", 0)
-    size = 3_000_000 // 4
-    names = {}
-    growth = ArrayGrowth(names)
-    for n in range(8):  # the data of a notebook, a cell each
-        names[f"x{n}"] = jnp.ones(size)
-        assert growth.look() is None
-    names["kept"] = []
-    looks = []
-    for _ in range(6):
-        names["kept"].append(jnp.ones(size))
-        looks += [growth.look(), growth.look()]  # the second cell makes no array
-    before, now = next(look for look in looks if look)
-    assert now - before >= 5 * 3_000_000

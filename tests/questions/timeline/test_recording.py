@@ -213,26 +213,3 @@ def test_beside_a_profiler_session_of_the_users_it_runs_and_says_so(x) -> None:
 def test_a_mistake_is_one_line() -> None:
     with pytest.raises(OptionError, match=r"got int: jaxlens.timeline\(f, x\)"):
         jaxlens.timeline(3)
-
-
-def test_a_library_that_waits_for_the_users_line_is_named(x, tmp_path, monkeypatch) -> None:
-    library = tmp_path / "site-packages" / "waiting_library"
-    library.mkdir(parents=True)
-    (library / "__init__.py").write_text(
-        "def wait(f, x):\n    y = f(x)\n    y[0].block_until_ready()\n    return y\n"
-    )
-    monkeypatch.syspath_prepend(str(library.parent))
-    wait = importlib.import_module("waiting_library").wait
-
-    def train(w):
-        for _ in range(2):
-            wait(slow, w)
-        float(wait(slow, w)[1])
-
-    run = jaxlens.timeline(train, x)
-    lines = [line for line in run.lines if line.waits]
-    assert [line.waits for line in lines] == [2, 1]
-    assert {line.within for line in lines} == {"waiting_library/__init__.py:3"}
-    first = train.__code__.co_firstlineno
-    assert lines[0].line.place == f"{HERE}:{first + 2}"
-    assert "which waits in waiting_library/__init__.py:3" in str(run)

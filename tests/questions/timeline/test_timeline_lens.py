@@ -53,7 +53,7 @@ def test_a_loop_that_waits() -> None:
     assert (device.executing, device.after) == (160.0, 0.0)
     step, loss = run.lines
     assert (step.line, dict(step.dispatches), step.waits) == (STEP, {"step": 20}, 0)
-    assert (loss.line, loss.waits, loss.waiting, loss.within) == (LOSS, 20, 160.0, "")
+    assert (loss.line, loss.waits, loss.waiting) == (LOSS, 20, 160.0)
     assert [finding.text for finding in report(run).findings] == [
         "Python waits for the device 20 times, at cell 3:5, `loss_value = float(loss)`, for step, "
         "which cell 3:4 dispatches.",

@@ -223,45 +223,7 @@ def test_donated_arguments_stay_valid():
     assert np.asarray(x).tolist() == [0, 1, 2, 3]
 
 
-def array(f, *args, opcode):
-    capture = jaxlens.capture(f, *args)
-    nodes = capture.jaxpr.module.nodes()
-    ident = [node.id for node in nodes if node.opcode == opcode][-1]
-    return jaxlens.values(capture, at=ident)
-
-
-@pytest.mark.parametrize(
-    ("make", "opcode"),
-    [
-        (lambda x: x * 3, "mul"),
-        (lambda x: x.astype(jnp.bfloat16) * 3, "mul"),
-        (lambda x: x > 0, "gt"),
-        (lambda x: lax.complex(x, -x), "complex"),
-        (lambda x: jnp.int8(5) * x.astype(jnp.int8), "mul"),
-    ],
-)
-def test_the_array_is_that_of_the_equation(make, opcode):
-    found = array(make, X, opcode=opcode).array
-    truth = np.asarray(make(X))
-    assert found.array.dtype == truth.dtype
-    assert np.array_equal(found.array, truth)
-
-
-def test_in_a_loop_it_is_the_last_iteration_and_the_text_says_so():
-    xs = np.arange(6, dtype=F).reshape(3, 2)
-    f = lambda xs: lax.scan(lambda c, x: (c + x, c * 2), jnp.zeros(2), xs)  # noqa: E731
-    answer = array(f, xs, opcode="mul")
-    assert answer.array.array.tolist() == [4, 8]
-    assert answer.array.iterations == (2,)
-    text = str(answer)
-    assert "float32[2], iteration 2 (from 0):" in text
-    assert "[4. 8.]" in text
-    assert answer._repr_mimebundle_()["text/html"]
-
-
-def test_what_is_no_equation_is_refused_in_one_line():
-    with pytest.raises(OptionError, match=r"at takes the id of an equation, e0 to e0, got 'x'"):
-        jaxlens.values(jaxlens.capture(lambda x: x + 1, X), at="x").array
+def test_a_shape_without_data_is_refused_in_one_line():
     with pytest.raises(OptionError, match="needs arrays, got only the shape"):
         jaxlens.values(lambda x: x + 1, jax.ShapeDtypeStruct((3,), F)).values
 
@@ -292,6 +254,28 @@ def test_values_of_named_modules_stand_together_and_a_mask_is_called_one():
     assert cells[0][4] == "7"
     assert ["attention", "backward"] in [row[:2] for row in cells]
     assert sum(int(row[2]) for row in cells) == len(answer.values)
+
+
+def test_an_infinity_that_no_result_has_is_said_to_be_on_the_way():
+    def summed(x):
+        return lax.scan(lambda c, v: (c + jnp.where(v == 0, 0.0, 1 / v), None), 0.0, x)[0]
+
+    inside = jaxlens.values(summed, np.arange(4, dtype=F))
+    assert inside.finite
+    first = inside.findings[0].text
+    assert "the results are finite, and on the way 1 equation has NaN or infinities" in first
+    assert "in iteration 0 (from 0): 1 inf of 4 elements." in first
+    out = jaxlens.values(lambda x: 1 / x, np.arange(4, dtype=F))
+    assert not out.finite
+    assert out.findings[0].text.endswith("`%%nan` says where they come from.")
+
+
+@pytest.mark.parametrize("f", [jnp.std, lambda x: jnp.where(x < 9, x, jnp.nan)])
+def test_a_nan_that_is_written_and_not_taken_is_no_finding(f):
+    answer = jaxlens.values(f, np.arange(4, dtype=F))
+    assert any(value.statistics.nan for value in answer.values)
+    assert answer.nonfinite == ()
+    assert answer.findings[0].text.endswith("no NaN and no infinity.")
 
 
 W = DRAWN.normal(size=(4, 4)).astype(F)

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 
 from jaxlens import compat
-from jaxlens.call.arguments.pytrees import leaves
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.arrays.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.questions.arrays.measure.array_holders import holders, made_at, traceback_names
@@ -67,17 +66,6 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
     ]
     first, _last = _last is None, seen_now
     return LiveArrays(tuple(arrays), deleted, freed, first, tuple(gone), _allocated())
-
-
-def total() -> int:
-    """Returns the bytes of all live arrays; arrays that share a buffer count each."""
-    return sum(array.nbytes for array in _all_live() if not array.is_deleted())
-
-
-def bytes_of(value: Any) -> int:
-    """Returns the bytes of the distinct arrays in a pytree, counted as `total` counts them."""
-    arrays = {id(leaf): leaf for _, leaf in leaves(value) if isinstance(leaf, jax.Array)}
-    return sum(array.nbytes for array in arrays.values() if not array.is_deleted())
 
 
 def _all_live() -> Iterator[Any]:

@@ -1,14 +1,13 @@
-"""Explains a tracing failure: the failing line, the traced value, the steps before, a rewrite.
+"""Explains a tracing failure: the failing line, the traced value, a rewrite.
 
 The exception keeps its type, message and traceback. The explanation is stored on it (`explanation`
 reads it), and a summary becomes its note, which Python prints below the traceback. The
-explanation is computed after the failure, from the traceback and from a second trace under
-`line_trace.record.Recorder`, whose printed output is discarded.
+explanation is computed after the failure, from the traceback and from that of a second trace, which
+has JAX's own frames, and whose printed output is discarded.
 """
 
 import contextlib
 import io
-import linecache
 import os
 import re
 import traceback
@@ -24,9 +23,7 @@ from jaxlens.call import isolate
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OWN, LensError
-from jaxlens.ir.facts import TapeStep
-from jaxlens.lines.record import Recorder
-from jaxlens.questions.failure.facts import Failure, Ran
+from jaxlens.questions.failure.facts import Failure
 from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, row_of
 from jaxlens.questions.failure.measure.failing_line import FailingLine, failing_line
 from jaxlens.questions.failure.measure.failing_value import is_tracer, operands, traced_value
@@ -38,8 +35,7 @@ from jaxlens.stages.trace.trace import trace
 _KEPT = "_jaxlens_failure"
 _CORE = os.path.join(OWN, "core", "")
 _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
-_STEPS = 12
-_LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
+_LONGEST_MESSAGE = 300  # characters
 _NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
 _OPERANDS = ("", "carry", "branches", "data as key")
 _DETAIL = re.compile(
@@ -72,16 +68,11 @@ def explain(
     before = len(call.tracings)
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
         # An error in the explanation must not replace the user's exception.
-        if seconds < _PATIENCE:
-            recorder = Recorder()
-            again = _again(call, place, recorder)
+        again, is_quick = error, seconds < _PATIENCE
+        if is_quick and (other := _again(call, place)) is not None:
             # The same failure; names of tracers in the messages may differ.
-            if type(again) is type(error) and _kind(again) == _kind(error):
-                failure = _explained(error, again, recorder, call, place)
-            else:
-                failure = _explained(error, error, None, call, place)
-        else:
-            failure = _explained(error, error, None, call)
+            again = other if (type(other), _kind(other)) == (type(error), _kind(error)) else error
+        failure = _explained(error, again, call, place if is_quick else None)
         _keep(error, failure, len(call.tracings) - before)
 
 
@@ -112,15 +103,14 @@ def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
         error.add_note(note(failure))
 
 
-def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Exception | None:
-    """Traces the call again under the recorder, and returns the exception.
+def _again(call: TraceableCall, place: ResolvedTarget) -> Exception | None:
+    """Traces the call again, and returns the exception.
 
     Its traceback keeps JAX's own frames, whose variables include the traced value.
     """
     isolate.retire()
     try:
-        with recorder.recording():
-            trace(call, place, _unfiltered())
+        trace(call, place, _unfiltered())
     except Exception as error:  # whatever the user's function raises
         return error
     finally:
@@ -139,7 +129,6 @@ def _unfiltered() -> Iterator[None]:
 def _explained(
     error: BaseException,
     again: BaseException,
-    recorder: Recorder | None = None,
     call: TraceableCall | None = None,
     place: ResolvedTarget | None = None,
 ) -> Failure | None:
@@ -148,7 +137,6 @@ def _explained(
     Args:
         error: The exception that the user sees.
         again: The same failure with an unfiltered traceback, from the second trace.
-        recorder: The recorder of the second trace; None if there was none.
         call: The call that was traced; needed to try static arguments.
         place: The target device.
     """
@@ -163,7 +151,7 @@ def _explained(
     name = call.name if call is not None else _traced_by(line)
     failure = Failure(type(error).__name__, message, cause.mistake, name, reason=cause.why)
     if cause.mistake == "leak":
-        return _leaked(failure, error, again, line, recorder, call, cause)
+        return _leaked(failure, error, again, line, call, cause)
     of_table = cause.listed or cause.mistake == "static"
     if line is None or _is_own(again):
         # Raised by the user's code or a library, with no frame of JAX below it
@@ -177,7 +165,6 @@ def _explained(
     by_message = cause.mistake in ("", "static", "argument")
     if by_message or (call is None and not any(cure.outcome for cure in cures)):
         cures += cause.listed
-    steps, skipped = _steps(recorder, line.place)
     return replace(
         failure,
         place=line.place,
@@ -186,8 +173,6 @@ def _explained(
         value=value,
         operands=shown,
         remedies=cures,
-        steps=steps,
-        skipped=skipped,
     )
 
 
@@ -196,7 +181,6 @@ def _leaked(
     error: BaseException,
     again: BaseException,
     line: FailingLine | None,
-    recorder: Recorder | None,
     call: TraceableCall | None,
     cause: MessageCause,
 ) -> Failure:
@@ -205,7 +189,6 @@ def _leaked(
     reads = reading_line(binding) if binding is not None else None
     at, code = (line.place, line.code) if line is not None else ("", "")
     at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
-    steps, skipped = _steps(recorder, at)
     value = leaked_value(error, binding.name if binding is not None else "")
     return replace(
         failure,
@@ -213,8 +196,6 @@ def _leaked(
         code=code,
         value=value,
         remedies=cause.remedies,
-        steps=steps,
-        skipped=skipped,
     )
 
 
@@ -242,32 +223,3 @@ def _is_own(error: BaseException) -> bool:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     file = frames[-1].f_code.co_filename if frames else ""
     return file.startswith(OWN) and not file.startswith(_CORE)
-
-
-def _steps(recorder: Recorder | None, place: str) -> tuple[tuple[Ran, ...], int]:
-    """Returns the last lines that ran, the failing one last, and how many ran before them."""
-    steps = recorder.unfinished() if recorder is not None else ()
-    ran = [
-        Ran(
-            f"{step.file}:{step.line}",
-            _text(step),
-            step.depth,
-            tuple(f"{bound.name} = {bound.text}" for bound in step.bound),
-            recorded,
-            step.raised,
-        )
-        for step, recorded in steps
-        if step.event in ("call", "line", "resume")
-    ]
-    while ran and ran[-1].place != place:
-        ran.pop()  # lines of callers, recorded as the exception propagated
-    return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
-
-
-def _text(step: TapeStep) -> str:
-    """Returns the source line of a step; for a call, the `def` line below the decorators."""
-    line = linecache.getline(step.key, step.line).strip()[:_LONGEST_LINE]
-    if step.event != "call" or not line.startswith(("@", "#")):
-        return line
-    below = (linecache.getline(step.key, step.line + n).strip() for n in range(1, 20))
-    return next((text for text in below if text.startswith(("def ", "async def "))), "")

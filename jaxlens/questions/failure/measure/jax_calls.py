@@ -4,25 +4,27 @@ import ast
 import builtins
 import inspect
 from collections.abc import Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
 
 from jaxlens import compat
+from jaxlens.lines.user_frames import may_be_users
 from jaxlens.questions.failure.measure.failing_value import is_tracer
 
 _PURE: tuple[Any, ...] = (abs, all, any, bool, complex, float, int, len, max, min, pow, round, sum)
 _PURE += (jax.debug.print, range)  # the first prints when the program runs
 _TYPES_OF = ("builtins", "functools", "jax", "jaxlib", "jaxlens", "numpy")
 _TRACED = object()  # stands for each array, and for what JAX makes of one
+_FOREIGN = lambda: None  # noqa: E731 - stands for what may run code when it is read
 
 
 def calls_jax_alone(code: str, variables: Mapping[str, Any]) -> bool:
     """Whether each function that an expression calls, or hands on, is JAX's own.
 
     Methods of traced values are. What counts is the object that a name stands for, and not its
-    spelling. Code that a property or an operator of the user's runs is not seen here.
+    spelling. An object of the user's, or of a library's, may have operators and properties.
 
     Args:
         code: The expression.
@@ -39,15 +41,18 @@ def calls_jax_alone(code: str, variables: Mapping[str, Any]) -> bool:
     handed = [_value(node, values) for node in (*names, *attributes) if node not in owners]
     functions = [_value(node, values) for node in called]
     return all(function is not None for function in functions) and not any(
-        _is_foreign(value) for value in (*functions, *handed) if callable(value)
+        map(_is_foreign, (*functions, *handed))
     )
 
 
-def _is_foreign(function: Any) -> bool:
-    """Whether a function is not JAX's own; `__getattr__` of the user's objects is not asked."""
-    if type(function).__module__.partition(".")[0] not in _TYPES_OF:
+def _is_foreign(value: Any) -> bool:
+    """Whether a value is not JAX's or Python's own; `__getattr__` of objects is not asked."""
+    if type(value).__module__.partition(".")[0] not in _TYPES_OF:
         return True
-    return not any(function is other for other in _PURE) and not compat.computes(function)
+    if isinstance(value, FunctionType) and may_be_users(value.__code__):
+        return True  # also one that has the name of JAX's, by functools.wraps
+    own = any(value is other for other in _PURE)
+    return callable(value) and not own and not compat.computes(value)
 
 
 def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
@@ -64,7 +69,8 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
                 is_own = owner.__name__.startswith(("jax.", "jaxlens."))
                 value = getattr(owner, name, None) if is_own else vars(owner).get(name)
             else:
-                value = inspect.getattr_static(owner, name, None)
+                value = inspect.getattr_static(owner, name, _FOREIGN)
+                value = _FOREIGN if hasattr(type(value), "__get__") else value
         case ast.Call():
             value = _TRACED
         case ast.BinOp() | ast.UnaryOp() | ast.Subscript():

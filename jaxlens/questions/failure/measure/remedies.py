@@ -21,7 +21,7 @@ from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.types import notation, type_of
-from jaxlens.lines.user_frames import is_users, may_be_users
+from jaxlens.lines.user_frames import may_be_users
 from jaxlens.questions.failure.facts import Remedy, TracedValue
 from jaxlens.questions.failure.measure.causes import MessageCause
 from jaxlens.questions.failure.measure.failing_line import FailingLine
@@ -89,10 +89,8 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     if not rewrite.tried or not calls_jax_alone(rewrite.tried, _names(line)):
         return untried
     try:
-        with _within(_SECONDS, users=False):
+        with _within(_SECONDS):
             results = _abstract(rewrite.tried, line)
-    except _UsersCodeError:
-        return untried
     except (Exception, _LateError):  # the rewrite does not fit this line
         return None
     shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
@@ -229,18 +227,9 @@ class _LateError(BaseException):
     """The time limit has passed. A BaseException, so that `except Exception` does not catch it."""
 
 
-class _UsersCodeError(BaseException):
-    """A function of the user's was called, and has not begun."""
-
-
 @uninterrupted
-def _within(seconds: float, users: bool = True) -> Iterator[None]:
-    """Raises `_LateError` in user code of this thread once the time limit has passed.
-
-    Args:
-        seconds: The time limit.
-        users: Whether user code may run; if not, the first function of it is ended as it begins.
-    """
+def _within(seconds: float) -> Iterator[None]:
+    """Raises `_LateError` in user code of this thread once the time limit has passed."""
     end = time.monotonic() + seconds
 
     # _LateError is raised in user frames only. In a destructor Python would discard it, and a trace
@@ -251,11 +240,7 @@ def _within(seconds: float, users: bool = True) -> Iterator[None]:
         return ran
 
     def called(frame: FrameType, event: str, value: Any) -> Any:
-        if not may_be_users(frame.f_code):
-            return None
-        if not users and frame.f_code.co_name != "__del__" and is_users(frame):
-            raise _UsersCodeError
-        return ran
+        return ran if may_be_users(frame.f_code) else None
 
     before = sys.gettrace()
     sys.settrace(called)

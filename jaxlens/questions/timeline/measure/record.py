@@ -6,19 +6,15 @@ the log make it a little slower.
 """
 
 import time
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from traceback import walk_stack
 from types import FrameType
 
 import jax
 
 from jaxlens import compat
 from jaxlens.interrupts import deferred, undoing
-from jaxlens.ir.spans import describe
-from jaxlens.questions.timeline.events import RunTimeline, Wait
+from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.measure import read_profile
 from jaxlens.questions.timeline.measure.line_log import LineLog
 from jaxlens.stages.compile.profile import Session
@@ -39,8 +35,6 @@ class TimelineRecording:
         self._session = Session(host_level=2)
         self._log = LineLog(caller)
         self._marks: list[tuple[int, int]] = []
-        self._begun: list[int] = []  # when waits began, and the lines of libraries that wait
-        self._libraries: list[str] = []
         self._stack = ExitStack()
         self._start = self._seconds = 0
         self._data = b""
@@ -50,7 +44,7 @@ class TimelineRecording:
         with deferred(self.__exit__):
             self._session.start()
             if not self._session.note:
-                self._stack.callback(compat.mark_waits(read_profile.WAIT, self._wait_begins))
+                self._stack.callback(compat.mark_waits(read_profile.WAIT))
                 self._mark()
                 self._stack.enter_context(self._log.logging())
             self._start = time.perf_counter_ns()
@@ -107,30 +101,10 @@ class TimelineRecording:
         pairs = zip(events.marks, self._marks, strict=True)
         shift = max(event - after for event, (_, after) in pairs)
         origin = self._start + shift
-        known = replace(events, waits=tuple(self._within(events.waits, shift)))
         end = origin + self._seconds
-        run = read_profile.run_of(known, lambda t: self._log.at(int(t - shift)), origin, end)
+        run = read_profile.run_of(events, lambda t: self._log.at(int(t - shift)), origin, end)
         late = "the lines of what came late: too many lines ran" * self._log.full
         return replace(run, unknown=late)
-
-    def _wait_begins(self) -> None:
-        """Notes that a wait begins, and the line of the library that waits, if a library does."""
-        frames = ((frame, describe(frame.f_code.co_filename)) for frame, _ in walk_stack(None))
-        frame, file = next((pair for pair in frames if not pair[1].own), (None, None))
-        library = ""
-        if frame is not None and file is not None and file.library:
-            library = f"{file.name}:{frame.f_lineno}"
-        self._libraries.append(library)
-        self._begun.append(time.perf_counter_ns())
-
-    def _within(self, waits: Sequence[Wait], shift: float) -> Iterator[Wait]:
-        """Yields waits with the line of the library that waits, which is noted before each."""
-        end = 0.0
-        for wait in waits:
-            index = bisect_right(self._begun, wait.start - shift) - 1
-            noted = index >= 0 and self._begun[index] + shift >= end
-            yield replace(wait, within=self._libraries[index] if noted else "")
-            end = wait.end
 
 
 def _drain() -> None:

@@ -67,7 +67,7 @@ class Statistics(Probe):
         """Returns the float results, and the smallest normal number of each tile of theirs."""
         values = []
         for index, _ in float_results(site.eqn):
-            value = unsharded(results[index])
+            value = _unsharded(results[index])
             # The barrier keeps the equations apart from the copy, which would compute them again.
             value = lax.optimization_barrier(value)  # type: ignore[no-untyped-call]
             values.append((lax.abs(value) if jnp.iscomplexobj(value) else value).ravel())
@@ -264,9 +264,9 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
         args: Its arguments; none is donated.
     """
     every = equations(closed)
-    floats = [real_type(aval.dtype) for eqn in every.values() for _, aval in float_results(eqn)]
+    floats = [_real_type(aval.dtype) for eqn in every.values() for _, aval in float_results(eqn)]
     probe = Statistics(deepest(closed), any(dtype.itemsize > 4 for dtype in floats))
-    _, rows = execute(closed, probe, args)
+    results, rows = execute(closed, probe, args)
     measured, unmeasured = {}, []
     for path, tiles in rows.items():
         if not tiles[0, _RUNS]:
@@ -275,12 +275,15 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
             depth = sum(every[step].primitive.name in LOOPS for step in path)
             own = tiles[:, : _DEVICE + 1 + depth]
             measured[path] = tuple(probe.statistics(every[path[-1]], own))
-    return ValuesRun(measured, tuple(unmeasured))
+    finite = all(
+        bool(jnp.all(jnp.isfinite(x))) for x in results if jnp.issubdtype(x.dtype, jnp.inexact)
+    )
+    return ValuesRun(measured, tuple(unmeasured), finite)
 
 
 def _tiny(dtype: Any) -> float:
     """The smallest normal number."""
-    return float(jnp.finfo(real_type(dtype)).tiny)  # type: ignore[no-untyped-call]
+    return float(jnp.finfo(_real_type(dtype)).tiny)  # type: ignore[no-untyped-call]
 
 
 def _tiles(aval: Any) -> int:
@@ -288,7 +291,7 @@ def _tiles(aval: Any) -> int:
     return -(-count // _TILE)
 
 
-def unsharded(value: Any) -> Any:
+def _unsharded(value: Any) -> Any:
     """Gathers a value whose sharding is part of its type, so that it can be cut into tiles."""
     sharding = jax.typeof(value).sharding
     if all(axis is None for axis in sharding.spec):
@@ -297,7 +300,7 @@ def unsharded(value: Any) -> Any:
     return jax.sharding.reshard(value, whole)  # type: ignore[no-untyped-call]
 
 
-def real_type(dtype: Any) -> Any:
+def _real_type(dtype: Any) -> Any:
     return np.zeros(0, dtype).real.dtype if jnp.issubdtype(dtype, jnp.complexfloating) else dtype
 
 

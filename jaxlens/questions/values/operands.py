@@ -1,4 +1,4 @@
-"""The share of zeros of the values that an equation reads.
+"""What an equation reads: the share of zeros, and whether all of it is written in the program.
 
 A value that is zero because an operand is, or because it was given so, says nothing of its
 equation. One that is zero although its operands are not does: a dead activation, an underflow.
@@ -14,7 +14,7 @@ from jaxlens.taps.executions import LOOPS, MOVES, Path
 _FLOATS = ("f", "bf", "c")  # how the names of their types begin
 
 
-class OperandZeros:
+class Operands:
     """Follows operands to the equations that made them, through calls and what moves elements."""
 
     def __init__(self, module: Module, run: ValuesRun) -> None:
@@ -35,12 +35,27 @@ class OperandZeros:
         known = [share for share in shares if share is not None]
         return max(known) if known and len(known) == len(shares) else None
 
+    def written(self, path: Path) -> bool:
+        """Whether all operands of an equation are literals, also such as a call was given."""
+        region, node = self._at[path[-1]]
+        return all(self._is_literal(path[:-1], (region.name, name)) for name in node.operands)
+
+    def _is_literal(self, calls: Path, place: Place) -> bool:
+        if place in self._flow.places:
+            bound = self._bound(calls, place)
+            return bool(bound) and all(self._is_literal(calls[:-1], outer) for outer in bound)
+        return place not in self._flow.makers
+
+    def _bound(self, calls: Path, place: Place) -> list[Place]:
+        """Returns what binds the parameter of a call's body; nothing elsewhere."""
+        call = self._at[calls[-1]] if calls else None
+        return [*self._flow.bound(place, *call)] if call and _is_call(call[1]) else []
+
     def _shares(self, calls: Path, place: Place) -> Iterator[float | None]:
         """Yields a value's share of zeros, None if unknown; nothing of literals and integers."""
         if place in self._flow.places:
             parameter = self._flow.regions[place[0]].parameters[self._flow.places[place]]
-            call = self._at[calls[-1]] if calls else None
-            bound = [*self._flow.bound(place, *call)] if call and _is_call(call[1]) else []
+            bound = self._bound(calls, place)
             for outer in bound:
                 yield from self._shares(calls[:-1], outer)
             if not bound and parameter.type.dtype.startswith(_FLOATS):
