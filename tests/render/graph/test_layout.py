@@ -11,8 +11,8 @@ import pytest
 from jaxlens.errors import GraphError
 from jaxlens.render.graph import graphviz_run
 from jaxlens.render.graph.figure import Box, Edge, Panel
-from jaxlens.render.graph.layout import label_size, layout
-from jaxlens.render.graph.text_width import box_size
+from jaxlens.render.graph.layout import layout
+from jaxlens.render.graph.text_width import ADVANCE, EDGE_SIZE, box_size, columns
 from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import layers, predict, tangle
 from tests.support.paths import environment
@@ -30,7 +30,8 @@ def test_nothing_lies_on_anything(module):
     placed = layout(panel)
     spots = placed.spots
     assert [(s.w, s.h) for s in spots] == [box_size(box) for box in panel.boxes]
-    labels = [(c.x, c.y, *label_size(c.label)) for c in placed.curves if c.label]
+    texts = [(c.x, c.y, columns(c.label) * EDGE_SIZE * ADVANCE) for c in placed.curves if c.label]
+    labels = [(*text, EDGE_SIZE * 1.2) for text in texts]
     rects = [(s.x, s.y, s.w, s.h) for s in spots] + labels
     for one, two in combinations(rects, 2):
         apart_x = abs(one[0] - two[0]) - (one[2] + two[2]) / 2
