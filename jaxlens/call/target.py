@@ -98,7 +98,7 @@ class ResolvedTarget:
         try:
             with self.device_context():
                 if not self.devices:
-                    return traced.lower()
+                    return traced.lower(lowering_platforms=None)
                 lowered = compat.lower_for(
                     lambda own: self.spread(max(own, count)),
                     lambda: traced.lower(lowering_platforms=self.platforms),
