@@ -34,7 +34,7 @@ def capture(
             "gpu:h100"); by default the device on which JAX would run the call.
         **kwargs: Its keyword arguments. If `f` has a parameter called `target`, bind it first:
             `functools.partial(f, target=...)`. For a folder of dumps, `module` is the name of
-            the module to open; for an Exported, `sizes={"b": 8}` gives its symbolic sizes.
+            the module to open.
 
     Returns:
         The capture; see `jaxlens.Capture` for its stages.

@@ -27,7 +27,6 @@ def test_doctor_says_what_to_do(monkeypatch, capsys):
         raise GraphError("no wheel and no dot")
 
     monkeypatch.setattr("jaxlens.render.graph.graphviz_run._run_wasm", broken)
-    monkeypatch.setattr("jaxlens.render.graph.graphviz_run._run_binary", broken)
     assert main(["doctor"]) == 1
     line = next(s for s in capsys.readouterr().out.splitlines() if "Graphviz" in s)
     assert line.startswith("no  ")

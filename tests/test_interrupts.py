@@ -172,7 +172,6 @@ CASES = {
     "settings": (within(under_x64), compat.settings_here),
     "float64": (within(shadow.in_float64), shadow),
     "stamps": (within(lambda: stamp.stamped(JAXPR)), stamp),
-    "constants": (within(lowering._each_constant_once), lowering),
     "devices": (within(lambda: lowering._assigned(lambda n: ())), lowering),
     "vjp": (within(lambda: compat.differentiated(lambda f: f)), compat.transformed),
     "each scan": (lambda: checkpoint._each_scan()(lambda: None)(), checkpoint),

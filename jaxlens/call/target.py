@@ -24,8 +24,6 @@ from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.facts import Target
 from jaxlens.ir.lazy import lazy
 
-# Lowers a `jax.stages.Traced` for platforms; None for that of its devices.
-Lower = Callable[[Any, tuple[str, ...] | None], Any]
 _SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
 _CALLBACK = "a callback (jax.debug.print, jax.pure_callback) needs the device itself"
 
@@ -87,25 +85,23 @@ class ResolvedTarget:
         with self.device_context():
             return traceable.trace(*args, **kwargs)
 
-    def lower(self, traced: Any, lower: Lower | None = None, count: int = 1) -> Any:
+    def lower(self, traced: Any, count: int = 1) -> Any:
         """Lowers a traced function for the target, with shardings and meshes moved to its devices.
 
         Args:
             traced: The `jax.stages.Traced`.
-            lower: Lowers it for some platforms, in another way than its own method.
             count: The number of devices of a program that names none.
 
         Raises:
             TargetError: The program is for another number of devices, or needs the device.
         """
-        lower = lower or (lambda traced, platforms: traced.lower(lowering_platforms=platforms))
         try:
             with self.device_context():
                 if not self.devices:
-                    return lower(traced, None)
+                    return traced.lower(lowering_platforms=None)
                 lowered = compat.lower_for(
                     lambda own: self.spread(max(own, count)),
-                    lambda: lower(traced, self.platforms),
+                    lambda: traced.lower(lowering_platforms=self.platforms),
                 )
         except NotImplementedError:  # a RuntimeError, and true of the device wherever it is
             raise

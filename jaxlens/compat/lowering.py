@@ -1,43 +1,17 @@
-"""Lowers with large constants as arguments; prints lowered programs."""
+"""Lowers for other devices; prints lowered programs."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
-from jaxlens.compat.extend import mlir_bindings
-from jaxlens.compat.import_private import private, when_gone
+from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
 
 _assigning = threading.RLock()
-
-
-@when_gone(nullcontext())
-def constants_as_arguments() -> AbstractContextManager[Any]:
-    """Makes tracing keep closed-over arrays as literals, which lowering can hoist.
-
-    Gone: nothing is hoisted.
-    """
-    literals: AbstractContextManager[Any] = private("config").use_simplified_jaxpr_constants(True)
-    return literals
-
-
-def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
-    """Lowers with array literals as arguments, which JAX supplies at a call.
-
-    Gone: an ordinary lowering, which copies the constants into the program.
-    """
-    try:
-        mlir = private("interpreters.mlir")
-        parameters = mlir.LoweringParameters(hoist_constants_as_args=True)
-        with _each_constant_once():
-            return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
-    except (ImportError, AttributeError, TypeError):
-        return traced.lower(lowering_platforms=platforms)
 
 
 def lower_for(devices_for: Callable[[int], Sequence[Any]], lower: Callable[[], Any]) -> Any:
@@ -157,59 +131,6 @@ def symbols(size: Any) -> tuple[str, ...]:
     """
     names = getattr(size, "_get_vars", None)
     return tuple(sorted(names())) if names is not None else ()
-
-
-@when_gone(None)
-def number(size: Any, values: Mapping[str, int]) -> int | None:
-    """Returns a size, symbolic or not, with values for its names. Gone: None."""
-    return size if isinstance(size, int) else int(size._evaluate(dict(values)))
-
-
-@uninterrupted
-def _each_constant_once() -> Iterator[None]:
-    """Makes an array that several equations read one argument.
-
-    JAX 0.10.2 to 0.12.0.1 identifies the constants of a body by their Literal, and each equation
-    has its own, so every use becomes an argument. The patch is visible in other threads, for which
-    the deduplicated list is correct too. Gone: one argument for each use.
-    """
-    try:
-        core = private("core")
-        const_args = core.jaxpr_const_args
-    except (ImportError, AttributeError):
-        yield
-        return
-
-    def once(jaxpr: Any) -> list[Any]:
-        return list(
-            {(id(value), aval): (value, aval) for value, aval in const_args(jaxpr)}.values()
-        )
-
-    core.jaxpr_const_args = once
-    try:
-        yield
-    finally:
-        core.jaxpr_const_args = const_args
-
-
-@when_gone(None, StopIteration)
-def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
-    """Names the arguments of hoisted constants by MLIR locations, as JAX does for the others.
-
-    Args:
-        lowered: A lowered program.
-        name_of: Returns the name of a constant; "" for none.
-
-    Gone: they have only their numbers as names.
-    """
-    ir = mlir_bindings()
-    module = lowered.compiler_ir("stablehlo")
-    functions = [op for op in module.body.operations if "sym_name" in op.attributes]
-    main = next(op for op in functions if op.attributes["sym_name"].value == "main")
-    arguments = main.regions[0].blocks[0].arguments
-    for argument, value in zip(arguments, lowered._lowering.const_args, strict=False):
-        if name := name_of(value):
-            argument.set_location(ir.Location.name(name, context=module.context))
 
 
 def hlo_text(computation: Any) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jaxlens.errors import LensError, UnavailableError
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant
 from jaxlens.program.subject import Seen
 from jaxlens.report import Finding, amount, count, is_cause, saves
 
 _ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
-_HANDED = "captured arrays as arguments"  # in the note of a stand-in's compile
 LARGE = 1_000  # bytes of a constant from which a sentence names it
 
 
@@ -68,11 +67,3 @@ def named(constant: Constant) -> str:
     if constant.reads > 1:
         text += f", read {constant.reads:,} times"
     return text
-
-
-def is_stand_in(capture: Seen) -> bool:
-    """Whether the compiled program takes captured arrays as arguments."""
-    try:
-        return any(_HANDED in step.note for step in capture.times)
-    except LensError:
-        return False

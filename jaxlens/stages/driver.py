@@ -117,7 +117,7 @@ class LiveDriver(Running):
 
     def __init__(self, staging: TracedCall, target: str = "") -> None:
         frames = origins(lambda: self.stage("stablehlo").module)
-        super().__init__(staging, Compiling(staging, frames, self._forget_lowered))
+        super().__init__(staging, Compiling(staging, frames))
         self.target = target
         self._stages: dict[str, Stage] = {}
 
@@ -128,21 +128,6 @@ class LiveDriver(Running):
             if name not in self._stages:
                 self._stages[name] = self._makers[name]()
             return self._stages[name]
-
-    def _forget_lowered(self, why: str) -> None:
-        """Drops the cached StableHLO and HLO stages before a stand-in is compiled.
-
-        Raises:
-            UnavailableError: One of them has been parsed, and its content may be displayed.
-        """
-        lowered = [self._stages[name] for name in ("stablehlo", "hlo") if name in self._stages]
-        if any("module" in vars(stage) for stage in lowered):
-            raise UnavailableError(
-                f"no program with the captured arrays compiled into it: {why}; a new capture that "
-                "is asked for `optimized` first gives a stand-in's"
-            )
-        for stage in lowered:
-            del self._stages[stage.info.name]
 
     @cached_property
     def _makers(self) -> dict[str, Callable[[], Stage]]:
@@ -296,7 +281,7 @@ class ExistingDriver(LiveDriver):
         super().__init__(staging)
         if "stablehlo" in missing:  # converted to compile it; its ops are not shown
             frames = origins(lambda: stablehlo_stage(staging).module)
-            self.compiling = Compiling(staging, frames, self._forget_lowered)
+            self.compiling = Compiling(staging, frames)
         self.holder, self.cure = staging.holder, staging.cure
         self._stages.update(stages)
         self._missing = missing

@@ -21,7 +21,6 @@ from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
 from jaxlens.views.figures import hlo as hlo_figure
-from jaxlens.views.figures import stablehlo as stablehlo_figure
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import chained, pane, stage_pane
 from jaxlens.views.passes.hlo_diff import diff as change_diff
@@ -142,11 +141,10 @@ def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
     if name in ("llvm", "asm"):
         return stage_blocks.native(subject, name)
     listing = stage_blocks.listing(subject.stage(name), full, inputs=subject.program.inputs)
-    if name == "jaxpr":  # `%%jaxpr` draws it
+    if name in ("jaxpr", "stablehlo"):  # `%%jaxpr` draws them
         return [listing]
-    draw = stablehlo_figure.pane if name == "stablehlo" else partial(hlo_figure.pane, stage=name)
     help = "Operations as boxes, values as arrows; calls, loops and fusions open in place."
-    graph = Tab("Graph", (draw(subject),), help=help, key="graph")
+    graph = Tab("Graph", (hlo_figure.pane(subject, name),), help=help, key="graph")
     return [Tabs((Tab(BY_NAME[name].title, (listing,), True, key=name), graph))]
 
 

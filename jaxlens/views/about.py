@@ -5,46 +5,27 @@ from collections import Counter
 from collections.abc import Mapping
 
 from jaxlens.ir.facts import Target
-from jaxlens.render.bars import has_bars
-from jaxlens.render.document import (
-    Document,
-    GraphPane,
-    Picture,
-    SourcePane,
-    Tab,
-    TableBlock,
-    walk,
-)
+from jaxlens.render.document import Document, GraphPane, Picture, Tab, walk
 
 _PROGRAMS = ("jaxlens", "jax", "jaxlib")
 
 
-def pictures(document: Document) -> Mapping[str, GraphPane | Picture | TableBlock | SourcePane]:
-    """Returns the drawings and charts by name, in order; then what has bars.
+def pictures(document: Document) -> Mapping[str, GraphPane | Picture]:
+    """Returns the drawings and charts by name, in order.
 
-    A chart or table has its title, a drawing or the user's code that of its tab; the second of a
-    name ends in " 2".
+    A chart has its title, a drawing that of its tab; the second of a name ends in " 2".
     """
-    drawn: list[tuple[str, GraphPane | Picture | TableBlock | SourcePane]] = []
-    barred: list[tuple[str, GraphPane | Picture | TableBlock | SourcePane]] = []
+    found: dict[str, GraphPane | Picture] = {}
+    counts: Counter[str] = Counter()
     tabs: list[str] = []
     for step in walk(document.blocks):
         part = step.part
         if isinstance(part, Tab):
             tabs = [*tabs, part.title] if step.move == "enter" else tabs[:-1]
-        elif isinstance(part, Picture):
-            drawn.append((part.title, part))
-        elif isinstance(part, GraphPane):
-            drawn.append(((tabs or ["Graph"])[-1], part))
-        elif isinstance(part, TableBlock) and has_bars(part.table):
-            barred.append((part.table.title, part))
-        elif isinstance(part, SourcePane) and has_bars(part):
-            barred.append(((tabs or ["Your code"])[-1], part))
-    found = {}
-    counts: Counter[str] = Counter()
-    for name, part in (*drawn, *barred):
-        counts[name] += 1
-        found[f"{name} {counts[name]}" if counts[name] > 1 else name] = part
+        elif isinstance(part, Picture | GraphPane):
+            name = part.title if isinstance(part, Picture) else (tabs or ["Graph"])[-1]
+            counts[name] += 1
+            found[f"{name} {counts[name]}" if counts[name] > 1 else name] = part
     return found
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
-from jaxlens.render.bars import source_bars, table_bars
-from jaxlens.render.document import Document, Findings, GraphPane, Picture, SourcePane, TableBlock
+from jaxlens.render.document import Document, Findings, GraphPane, Picture
 from jaxlens.render.text.document_text import text
 from jaxlens.render.text.lines import REST
 from jaxlens.render.to_json import plain
@@ -104,11 +103,11 @@ class View:
 
     @property
     def pictures(self) -> tuple[str, ...]:
-        """The names of the drawings, charts and tables with bars, for `svg`, `png` and `dot`."""
+        """The names of the drawings and charts, for `svg`, `png` and `dot`."""
         return tuple(pictures(self.document))
 
     def svg(self, picture: str = "") -> str:
-        """Returns a drawing, a chart or the bars of a table as an SVG document.
+        """Returns a drawing or a chart as an SVG document.
 
         Args:
             picture: One of `pictures`; "" for the first.
@@ -121,10 +120,6 @@ class View:
         part = self._picture(picture)
         if isinstance(part, Picture):
             return part.svg
-        if isinstance(part, TableBlock):
-            return table_bars(part.table)
-        if isinstance(part, SourcePane):
-            return source_bars(part)
         from jaxlens.render.graph.svg import svg  # Graphviz is loaded when drawn
 
         return svg(part.figure, title=part.alt)
@@ -200,7 +195,7 @@ class View:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
-    def _picture(self, name: str) -> GraphPane | Picture | TableBlock | SourcePane:
+    def _picture(self, name: str) -> GraphPane | Picture:
         """Returns the picture with a name; the first for ""."""
         found = pictures(self.document)
         if not found:

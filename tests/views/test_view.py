@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import sys
-from xml.etree import ElementTree
 
 import pytest
 
@@ -16,17 +15,14 @@ from jaxlens.render.document import (
     Findings,
     GraphPane,
     Picture,
-    SourceLine,
-    SourcePane,
     Tab,
-    TableBlock,
     Tabs,
 )
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from jaxlens.render.to_json import plain
-from jaxlens.report import Cell, Finding, Table
+from jaxlens.report import Finding
 from jaxlens.views.view import View
 from tests.support import sample_documents as sample
 
@@ -251,30 +247,3 @@ def test_markdown_of_everything_opens_folds_and_cuts_long_programs():
     long = view(Code("text", "\n".join(map(str, range(500)))))
     assert "... 300 more lines; " in long.markdown()
     assert "\n499\n" in long.markdown(full=True)
-
-
-def test_bars_of_a_table_and_of_the_users_lines_are_pictures_too():
-    rows = [(Cell(f"<k{n}>"), Cell(f"{n} B", bar=n / 49), Cell("x")) for n in range(50)]
-    table = TableBlock(Table("Kernels", ("kernel", "bytes", "kind"), tuple(rows)))
-    lines = (
-        SourceLine(7, "def f(x):"),
-        SourceLine(8, "    return x < 1", 0.25, "25 %"),
-        SourceLine(9, "    return y", 0.5, "50 %"),
-    )
-    shown = view(Tabs((Tab("Your code", (SourcePane("cell 3", "share of flops", lines),)),)), table)
-    assert shown.pictures == ("Your code", "Kernels")
-    svg = shown.svg("Kernels")
-    root = ElementTree.fromstring(svg)
-    texts = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"Kernels", "bytes", "<k1>", "39 B", "10 more rows"} <= set(texts)
-    assert not {"kind", "x", "40 B"} & set(texts)
-    assert widths(root)[-1] == pytest.approx(150 * 39 / 49, abs=0.1)
-    code = ElementTree.fromstring(shown.svg("Your code"))
-    assert widths(code) == [75.0, 150.0]  # of the largest
-    with pytest.raises(UnavailableError, match="'Kernels' is a chart"):
-        shown.dot("Kernels")
-
-
-def widths(svg):
-    bars = svg.iter("{http://www.w3.org/2000/svg}rect")
-    return [float(bar.get("width")) for bar in bars if bar.get("class") == "hue0"]

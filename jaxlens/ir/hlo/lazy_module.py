@@ -211,8 +211,3 @@ def printed(node: Instruction) -> str | None:
     if end >= 0 and line.find("}", end) != len(line) - 1:
         return None
     return line[start : end if end >= 0 else None]
-
-
-def stamped(node: Node) -> str:
-    """`Node.text` of HLO with its stamps, where it was read from text; quicker than without."""
-    return node._line if isinstance(node, Instruction) else node.text

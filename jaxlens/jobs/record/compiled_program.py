@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxlens.call.target import target_of
 from jaxlens.compat import events as compat_events
-from jaxlens.errors import UnavailableError, first_line
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.compile_log import CallEvent
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
@@ -157,14 +157,6 @@ class CompiledProgram(Driver):
     @cached_property
     def _memory(self) -> Memory:
         return analyses.memory(self._executable)
-
-    def buffers(self) -> str:
-        """Its buffer assignment: the allocations."""
-        try:
-            text, why = self._executable.buffer_assignment(), ""
-        except Exception as error:  # of XLA: the rest of the program is written nevertheless
-            text, why = "", f" ({first_line(error)})"
-        return text or self.lacks(f"buffer assignment{why}")
 
     def cost(self) -> Mapping[str, float]:
         return analyses.cost(self._executable, self.platform)

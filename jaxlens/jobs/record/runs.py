@@ -217,7 +217,7 @@ def opened(path: str | os.PathLike[str]) -> Capture:
     if data[:2] != b"PK":
         from jaxlens.stages.existing.program_file import of_bytes
 
-        return of_bytes(data, None, "", where=file.name)
+        return of_bytes(data, None, "", file.name)
     try:
         from jaxlens.jobs.record.opened import opened_program
     except ImportError:  # no JAX here: what is in the file can be read

@@ -13,17 +13,13 @@ from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens import compat
 from jaxlens.call.arguments.inputs import abstract, sharding_text, static_text
-from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.driver import REMAT
+from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.jobs.sweeps.points import SweepAxis
 from jaxlens.keys.value_diff import differences, same
-from jaxlens.questions.memory.verbs import differentiated_under
 from jaxlens.report import tally
-from jaxlens.stages.driver import capture
 
-OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
+OWN = ("target", "flags")  # keys of `over` that are no argument's name
 _MOST = 16  # parts of an object that a label names
 _TYPES = 4  # of the arrays of a pytree, likewise
 _LONGEST = 400  # characters of the text of a value
@@ -94,7 +90,7 @@ def sweep_axis(given: AxisValues) -> SweepAxis:
 
 
 def _read(name: str, value: Any) -> Any:
-    """Returns a target, compiler options or a policy in the form that a point takes."""
+    """Returns a target or compiler options in the form that a point takes."""
     if value is None:
         return {} if name == "flags" else None
     if name == "flags":
@@ -107,19 +103,7 @@ def _read(name: str, value: Any) -> Any:
                 f"got {static_text(value)}"
             )
         return dict(value)
-    if name == "target":
-        return str(value)
-    policies = jax.checkpoint_policies
-    if isinstance(value, str):
-        names = [word for word in dir(policies) if not word.startswith("_")]
-        if value not in names:
-            raise OptionError(f"jax.checkpoint_policies has no {value!r}; {nearest(value, names)}")
-        text, value = f"jax.checkpoint_policies.{value}", getattr(policies, value)
-        if inspect.getfullargspec(value).varkw is None:  # all policies take an equation's params
-            raise OptionError(f"{text} makes a policy of its arguments: pass {text}(...)")
-    if not callable(value):
-        raise OptionError(f"a policy is one of jax.checkpoint_policies, got {static_text(value)}")
-    return value
+    return str(value)
 
 
 def _roots(name: str) -> list[str]:
@@ -145,8 +129,6 @@ def _text(value: Any) -> str:
 
 def _label(name: str, value: Any, parts: str) -> str:
     """Returns a value in words: the parts that vary in it, or the types of its arrays."""
-    if name == "policy":
-        return _policy_name(value)
     if name == "flags":
         return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
     if name == "target":
@@ -160,14 +142,6 @@ def _label(name: str, value: Any, parts: str) -> str:
     types = tally(filter(None, map(_type, jax.tree.leaves(value))))
     more = [f"{len(types) - _TYPES} more"] if len(types) > _TYPES else []
     return ", ".join([*types[:_TYPES], *more]) or _text(value)
-
-
-def _policy_name(policy: Any) -> str:
-    if policy is None:
-        return "none"
-    known = vars(jax.checkpoint_policies)
-    same = (word for word, value in known.items() if value is policy)
-    return next(same, str(getattr(policy, "__qualname__", policy)).partition(".<locals>")[0])
 
 
 def _type(leaf: Any) -> str:
@@ -284,34 +258,3 @@ def values_at(
         values |= dict(zip(together, several, strict=True))
     own = {name: values.pop(name, None) for name in OWN}
     return values, own
-
-
-def capture_at(
-    f: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    own: Mapping[str, Any],
-) -> Capture:
-    """Returns the capture of a point, traced if it has a policy.
-
-    Args:
-        f: The function.
-        args: Its positional arguments at this point.
-        kwargs: Its keyword arguments, likewise.
-        own: The target and the policy.
-
-    Raises:
-        TargetError: There is no such target.
-        UnavailableError: The policy changes nothing, or cannot be tried.
-        Exception: The function cannot be traced.
-    """
-    made = capture(f, args, kwargs, target=own["target"])
-    if own["policy"] is None:
-        return made
-    made = differentiated_under(made, partial(jax.checkpoint, policy=own["policy"]))
-    if not any(node.opcode in REMAT for node in made.jaxpr.module.nodes()):
-        raise UnavailableError(
-            "nothing is differentiated in it that a policy of jax.checkpoint could change: "
-            "sweep the gradient, jax.grad(loss), or the train step"
-        )
-    return made

@@ -11,7 +11,7 @@ class SweepAxis:
     """One axis of the grid.
 
     Attributes:
-        name: What varies: an argument, several ("x, y"), "target", "flags" or "policy".
+        name: What varies: an argument, several ("x, y"), "target" or "flags".
         labels: Each value in words, all different.
         numbers: What changes along it as numbers; () where it is no one number.
         quantity: What these numbers are: "x.shape[0]", or the argument itself; "" without them.

@@ -22,7 +22,7 @@ from jaxlens.call.traceable import function_name
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, first_line, missing_package, nearest
 from jaxlens.jobs.sweeps.children import ChildProcesses
-from jaxlens.jobs.sweeps.grid import AxisValues, arguments, axes, capture_at, sweep_axis, values_at
+from jaxlens.jobs.sweeps.grid import AxisValues, arguments, axes, sweep_axis, values_at
 from jaxlens.jobs.sweeps.journal import Journal
 from jaxlens.jobs.sweeps.points import FIGURES, SweepFacts, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import document, report
@@ -33,6 +33,7 @@ from jaxlens.program.published_limits import Capacity, capacity
 from jaxlens.program.subject import devices
 from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags
+from jaxlens.stages.driver import capture as captured
 from jaxlens.views.answer import Answer
 
 _COUNTS = 2  # of what the figures count, so that a file's others are measured again
@@ -81,11 +82,10 @@ def sweep(
     runs: int = 10,
     **kwargs: Any,
 ) -> Sweep:
-    """Compiles a function at each point of a grid: shapes, targets, XLA's flags, policies.
+    """Compiles a function at each point of a grid: shapes, targets, XLA's flags.
 
         shape = jax.ShapeDtypeStruct
         jaxlens.sweep(step, params, over={"batch": [shape((n, 128), "f4") for n in (32, 64, 128)]})
-        jaxlens.sweep(loss_and_grad, params, x, over={"policy": [None, "dots_saveable"]})
 
     The function is traced in this process, once a point, and runs nowhere unless `measure` has
     "run". Programs for several devices, and those that call Python functions, are compiled in
@@ -96,9 +96,8 @@ def sweep(
         *args: Its arguments; those that vary may be left out.
         over: Values to try by what varies, of which the grid is the product: the name of an
             argument (values, or `jax.ShapeDtypeStruct`s), "x, y" for arguments that vary together
-            (tuples), "target" (as of `jaxlens.capture`), "flags" (dicts of XLA's options, or
-            "xla_flag=value"), or "policy" (of `jax.checkpoint_policies`, or its name; it applies
-            to what the function differentiates; None leaves it as it is).
+            (tuples), "target" (as of `jaxlens.capture`), or "flags" (dicts of XLA's options, or
+            "xla_flag=value").
         measure: Of "compile" (seconds), "peak" (bytes, and those reserved), "flops", "bytes"
             (that kernels move), "kernels" and "run" (seconds); by default all but "run".
         executor: Any `concurrent.futures.Executor`, such as that of a Dask client
@@ -217,7 +216,7 @@ class _Plan:
     def call(
         self, place: Sequence[int]
     ) -> tuple[tuple[Any, ...], dict[str, Any], Mapping[str, Any]]:
-        """Returns the arguments at a point, and its target, flags and policy.
+        """Returns the arguments at a point, and its target and flags.
 
         Raises:
             OptionError: An axis names no argument.
@@ -287,7 +286,7 @@ class _Points:
         plan = self._plan
         try:
             args, kwargs, own = plan.call(place)
-            capture = capture_at(plan.f, args, kwargs, own)
+            capture = captured(plan.f, args, kwargs, target=own["target"])
             plan.inputs |= {put.name for put in capture.program.inputs}
             flops = plan.flops(capture) if "flops" in plan.names else None
             request, key, here = _request(plan, capture, own)

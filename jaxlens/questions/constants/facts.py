@@ -14,7 +14,7 @@ from jaxlens.errors import LensError
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import buffers
-from jaxlens.program.closed_over import is_stand_in, largest_first
+from jaxlens.program.closed_over import largest_first
 from jaxlens.program.compile_parts import FOLDING, compile_parts
 from jaxlens.program.subject import Seen
 from jaxlens.questions.constants.folds import Folded, conversion_folds, folds
@@ -30,7 +30,6 @@ class Captured:
     Attributes:
         constants: Arrays that it closes over, the largest first.
         stages: Number of array constants and their bytes, by stage.
-        handed: Whether a stand-in was compiled that takes the arrays as arguments.
         folded: What constant folding computed, in order.
         folding: Seconds of constant folding if the compile was profiled; else None.
         missing: Why `folded` is not known; "" if it is.
@@ -38,7 +37,6 @@ class Captured:
 
     constants: tuple[Constant, ...]
     stages: Mapping[str, tuple[int, int]]
-    handed: bool = False
     folded: tuple[Folded, ...] = ()
     folding: float | None = None
     missing: str = ""
@@ -73,9 +71,6 @@ def facts(capture: Capture, compiled: bool = True) -> Captured:
         folded = (*conversion_folds(capture.stablehlo.module, first), *folded)
     except LensError as why:
         missing = str(why)
-    handed = bool(constants) and is_stand_in(capture)
-    if handed:  # known after the compile, which becomes a stand-in's if it takes too long
-        folded, missing = (), "a stand-in was compiled, which takes the arrays as arguments"
     for name, constant_sizes in _CONSTANT_SIZES.items():
         with suppress(LensError):
             sizes = list(constant_sizes(capture))
@@ -84,7 +79,7 @@ def facts(capture: Capture, compiled: bool = True) -> Captured:
     if "profile" in capture.driver.recorded():
         passes = compile_parts(capture.profile).passes
         seconds = next((p.seconds for p in passes if p.name == FOLDING), 0.0)
-    return Captured(constants, stages, handed, folded, seconds, missing)
+    return Captured(constants, stages, folded, seconds, missing)
 
 
 def _of_trace(capture: Seen) -> Captured:

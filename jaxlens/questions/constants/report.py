@@ -21,7 +21,7 @@ def report(facts: Captured) -> Report:
         nothing = ", and nothing was folded" if compiled and not facts.missing else ""
         findings = [Finding(f"No array is closed over{nothing}."), *folding]
     tables = [_arrays(facts)] if facts.constants else []
-    if len(facts.stages) > 1 and not facts.handed and any(n for n, _ in facts.stages.values()):
+    if len(facts.stages) > 1 and any(n for n, _ in facts.stages.values()):
         tables.append(_stages(facts))
     if facts.folded:
         tables.append(_folded(facts))
@@ -30,13 +30,6 @@ def report(facts: Captured) -> Report:
 
 def _copies(facts: Captured) -> list[Finding]:
     """Returns the finding on arrays that are copied once for each body that uses them."""
-    if facts.handed:
-        return [
-            Finding(
-                "What was compiled is a stand-in that takes them as arguments; jax.jit copies "
-                f"{amount(facts.bytes)} into StableHLO, and XLA into the executable."
-            )
-        ]
     several = [c for c in facts.constants if c.bodies > 1]
     if not several:
         return []

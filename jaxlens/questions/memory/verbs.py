@@ -1,6 +1,5 @@
 """The verbs on the memory of a program, and of one that ran out of it."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,7 +8,6 @@ from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, capture, captured
 from jaxlens.errors import TargetError
-from jaxlens.questions.memory.checkpoint import CHECKPOINTED
 from jaxlens.questions.memory.fits import FitFacts
 from jaxlens.questions.memory.row import FITS, MEMORY
 from jaxlens.views.answer import Answer
@@ -47,18 +45,6 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
         if not isinstance(f, Capture) and (target := target_of(device)):
             cap = capture(f, *args, target=target, **kwargs)
     return ask(FITS, cap or captured("fits", f, args, kwargs), fits=device)
-
-
-def differentiated_under(capture: Capture, wrap: Callable[..., Any]) -> Capture:
-    """Returns a program with what it differentiates wrapped, as by `jax.checkpoint` with a policy.
-
-    Raises:
-        UnavailableError: The call cannot be traced so.
-    """
-    live = capture.driver.live(CHECKPOINTED, traces=True)  # raises before JAX is imported
-    from jaxlens.questions.memory.measure.checkpoint import under
-
-    return under(live, wrap)
 
 
 def out_of_memory(error: BaseException) -> View | None:

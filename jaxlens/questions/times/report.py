@@ -50,8 +50,7 @@ def report(facts: Times) -> Report:
     folded = captured.alarm(facts.closed_over())
     tables = (*_within(facts), *_kernels(facts, kernels), _lines(subject, facts))
     timed = stages(subject).tables if facts.stages else ()
-    whose = "Of the stand-in, " if captured.is_stand_in(subject) else ""
-    return Report("Times", tuple(_findings(subject, facts, folded, whose)), (*timed, *tables))
+    return Report("Times", tuple(_findings(subject, facts, folded)), (*timed, *tables))
 
 
 def alarm(capture: Seen) -> tuple[Finding, ...]:
@@ -74,14 +73,10 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
     return (*loop, *_grown(capture, counted, group, instructions(capture)))
 
 
-def _findings(
-    subject: Subject, facts: Times, folded: tuple[Finding, ...], whose: str
-) -> Iterator[Finding]:
+def _findings(subject: Subject, facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
     loops = _causes(facts.loops, facts.equations)
     group = _group(loops)
-    lead = (
-        f"{whose}{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
-    )
+    lead = f"{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
     if facts.lacking:
         text = f"The lines that made the work are not counted: {facts.lacking}."
         yield Finding(text, "unknown", (), lead)

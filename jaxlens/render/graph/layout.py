@@ -2,8 +2,8 @@
 
 Graphviz's input has boxes of fixed size and labels of known width and no text of the program, so
 a name cannot inject DOT, and the layout is the same on all machines. Each panel is laid out once,
-with its inner panels closed; `scene.py` opens them. Panels that differ only in their words, such as
-a model's layers, share one layout (`arranged` is cached by sizes and edges).
+with its inner panels closed; in a page `graph/stretch.js` opens them. Panels that differ only in
+their words, such as a model's layers, share one layout (`arranged` is cached by sizes and edges).
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 from jaxlens.errors import GraphError
 from jaxlens.render.graph.figure import Panel
 from jaxlens.render.graph.graphviz_run import run
-from jaxlens.render.graph.text_width import ADVANCE, EDGE_SIZE, box_size, columns, edge_labels
+from jaxlens.render.graph.text_width import EDGE_SIZE, box_size, columns, edge_labels
 
 MARGIN = 10.0
 _MOST_BOXES = 600  # Graphviz's time is superlinear in its input; larger panels must be folded
@@ -219,8 +219,3 @@ def _grid(panel: Panel) -> Layout:
         widest, row = max(widest, x + w), max(row, h)
         x += w + 16
     return Layout(widest + MARGIN, y + row + MARGIN, tuple(spots), ())
-
-
-def label_size(label: str) -> tuple[float, float]:
-    """Returns the width and height in pixels of an edge's label."""
-    return columns(label) * EDGE_SIZE * ADVANCE, EDGE_SIZE * 1.2

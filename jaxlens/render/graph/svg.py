@@ -3,18 +3,16 @@
 - Each text of the program is one escaped text node or attribute value, so none acts as markup.
 - An `<img>` inherits no theme, so a drawing has a light background of its own.
 - Families differ in outline and border as well as in colour.
-
-`graph/paint.js` draws the same shapes in the interactive drawing.
+- All boxes are closed: they open in the interactive drawing, where `graph/paint.js` draws the same
+  shapes.
 """
 
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Literal
 
-from jaxlens.render.graph.figure import Figure, open_paths
-from jaxlens.render.graph.layout import layout
-from jaxlens.render.graph.scene import HEADER, Drawn, Scene, scene
-from jaxlens.render.graph.stretch import Wire
+from jaxlens.render.graph.figure import Box, Figure, Panel, pictured
+from jaxlens.render.graph.layout import Layout, Spot, layout
 from jaxlens.render.graph.style import kind_class, style
 from jaxlens.render.graph.text_width import (
     ADVANCE,
@@ -47,50 +45,48 @@ def svg(figure: Figure, *, form: Form = "card", title: str = "") -> str:
     Raises:
         GraphError: The graph could not be laid out.
     """
-    shown = scene(figure, open_paths(figure, figure.depth), layout)
+    panel = pictured(figure)
+    placed = layout(panel)
     # An `<img>` has only the rules that it uses.
-    kinds = frozenset(kind_class(placed.box.kind) for placed in shown.boxes)
+    kinds = frozenset(kind_class(box.kind) for box in panel.boxes)
     rules = style("alone", kinds) if form == "image" else style(form)
     name = _quoted(clean(title or figure.panels[0].title))
-    w, h = _n(shown.w), _n(shown.h)
+    w, h = _n(placed.w), _n(placed.h)
     return "".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="jaxlens-figure"',
             f' width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" aria-label={name}>',
             f"<style>{rules}</style>",
             f'<rect class="card" width="{w}" height="{h}" rx="8"/>',
-            *_panels(shown, form == "image"),
+            *_edges(panel, placed, form == "image"),
+            *(
+                _box(box, spot, form == "image")
+                for box, spot in zip(panel.boxes, placed.spots, strict=True)
+            ),
             "</svg>",
         ]
     )
 
 
-def _panels(shown: Scene, bare: bool) -> Iterator[str]:
-    """Yields the SVG of each panel, outer first: open boxes' backgrounds, edges, closed boxes."""
-    box_at = wire_at = 0
-    for boxes, wires in shown.order:
-        own = shown.boxes[box_at : box_at + boxes]
-        lines = shown.wires[wire_at : wire_at + wires]
-        yield from (_box(box, bare) for box in own if box.open)
-        if bare and lines:  # all edges as one path, and all arrowheads as another
-            yield _edge("", "".join(_curve(wire.points, None) for wire in lines), lines)
-        for wire in () if bare else lines:
-            hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
-            yield _edge(hint, _curve(wire.points), [wire])
-        for wire in lines:
-            if wire.label:
-                length = _n(columns(wire.label) * EDGE_SIZE * ADVANCE)
-                yield (
-                    f'<text class="edge-label" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" '
-                    f'textLength="{length}">{_escaped(wire.label)}</text>'
-                )
-        yield from (_box(box, bare) for box in own if not box.open)
-        box_at, wire_at = box_at + boxes, wire_at + wires
+def _edges(panel: Panel, placed: Layout, bare: bool) -> Iterator[str]:
+    """Yields the SVG of each edge, then of each label."""
+    if bare and placed.curves:  # all edges as one path, and all arrowheads as another
+        paths = [curve.points for curve in placed.curves]
+        yield _edge("", "".join(_curve(points, None) for points in paths), paths)
+    for edge, curve in () if bare else zip(panel.edges, placed.curves, strict=True):
+        hint = f"<title>{_escaped(clean(edge.label))}</title>" if edge.label else ""
+        yield _edge(hint, _curve(curve.points), [curve.points])
+    for curve in placed.curves:
+        if curve.label:
+            length = _n(columns(curve.label) * EDGE_SIZE * ADVANCE)
+            yield (
+                f'<text class="edge-label" x="{_n(curve.x)}" y="{_n(curve.y + 3.5)}" '
+                f'textLength="{length}">{_escaped(curve.label)}</text>'
+            )
 
 
-def _box(placed: Drawn, bare: bool) -> str:
-    box = placed.box
-    shape = outline(box.kind, placed.w, placed.h, placed.open)
+def _box(box: Box, spot: Spot, bare: bool) -> str:
+    shape = outline(box.kind, spot.w, spot.h)
     about, hint, kind = "", "", kind_class(box.kind)
     if bare:
         shape = shape.replace(' class="shape"', "")  # each byte of an `<img>` costs 4/3 in the page
@@ -98,33 +94,23 @@ def _box(placed: Drawn, bare: bool) -> str:
         line = f" data-line={_quoted(clean(box.line))}" if box.line else ""
         about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"graph-box {kind}"
         hint = f"<title>{_escaped(box_hint(box))}</title>"
-    inside = f"{hint}{shape}{_label(placed, bare)}"
     drawn = (
-        f'<g class="{kind}{" open" if placed.open else ""}"{about}'
-        f' transform="translate({_n(placed.x)} {_n(placed.y)})">{inside}</g>'
+        f'<g class="{kind}"{about} transform="translate({_n(spot.x)} {_n(spot.y)})">'
+        f"{hint}{shape}{_label(box, spot, bare)}</g>"
     )
     return f"<a href={_quoted(clean(box.link))}>{drawn}</a>" if box.link and not bare else drawn
 
 
-def _label(placed: Drawn, bare: bool) -> str:
+def _label(box: Box, spot: Spot, bare: bool) -> str:
     """Returns label and detail; those of an `<img>` have no `textLength`, to save bytes."""
-    box = placed.box
     label, detail = box_label(box), box_detail(box)
-    if placed.open:
-        x, y = -placed.w / 2 + 24, -placed.h / 2 + HEADER / 2 + 5
-        beside = x + columns(label) * LABEL_SIZE * ADVANCE + 10
-        return (
-            _marker(x - 14, y - 4.5, True)
-            + _text(label, LABEL_SIZE, x, y, "start", bare)
-            + _text(detail, DETAIL_SIZE, beside, y, "start detail", bare)
-        )
     small = is_small(box)
     size = DETAIL_SIZE if small else LABEL_SIZE
     x = 7.0 if box.inside else 0.0
     first, second = (-2.0 if small else -3.0, 10.5 if small else 12.0)
-    marker = _marker(-placed.w / 2 + 9, 0, False) if box.inside else ""
+    opens = f'<path class="marker" d="M{_n(9 - spot.w / 2)} -4v8l6-4z"/>' if box.inside else ""
     return (
-        marker
+        opens
         + _text(label, size, x, first if detail else size * 0.35, "", bare)
         + _text(detail, DETAIL_SIZE, x, second, "detail", bare)
     )
@@ -140,16 +126,8 @@ def _text(text: str, size: float, x: float, y: float, kind: str, bare: bool) -> 
     return f'<text{name}{at} y="{_n(y)}"{length}>{_escaped(text)}</text>'
 
 
-def _marker(x: float, y: float, open: bool) -> str:
-    """Returns the triangle of a box that can be opened or closed."""
-    points = f"M{_n(x)} {_n(y - 3)}h8l-4 6z" if open else f"M{_n(x)} {_n(y - 4)}v8l6-4z"
-    return f'<path class="marker" d="{points}"/>'
-
-
-def outline(kind: str, w: float, h: float, open: bool) -> str:
+def outline(kind: str, w: float, h: float) -> str:
     """Returns the shape of a box, centred at the origin."""
-    if open:
-        return f'<rect class="shape" {_frame(w, h)} rx="8"/>'
     if kind in ("input", "output", "constant", "quiet"):
         inner = ""
         if kind == "output":
@@ -187,8 +165,8 @@ def _frame(w: float, h: float) -> str:
     return f'x="{_n(-w / 2)}" y="{_n(-h / 2)}" width="{_n(w)}" height="{_n(h)}"'
 
 
-def _edge(hint: str, curves: str, wires: Iterable[Wire]) -> str:
-    arrows = "".join(_arrow(wire.points) for wire in wires)
+def _edge(hint: str, curves: str, paths: Iterable[tuple[float, ...]]) -> str:
+    arrows = "".join(map(_arrow, paths))
     return f'<g class="edge">{hint}<path d="{curves}"/><path class="arrow" d="{arrows}"/></g>'
 
 

@@ -96,13 +96,6 @@ def box_size(box: Box) -> tuple[float, float]:
     return max(44.0, _even(width)), 42.0 if detail else 28.0
 
 
-def title_width(box: Box) -> float:
-    """Returns the width in pixels of an open box's title, label and detail on one line."""
-    detail = columns(box_detail(box)) * DETAIL_SIZE * ADVANCE
-    label = columns(box_label(box)) * LABEL_SIZE * ADVANCE
-    return 24 + label + (10 + detail if detail else 0) + 10
-
-
 def is_small(box: Box) -> bool:
     """Returns whether the box is drawn in small type, as minor boxes are."""
     return box.kind in ("quiet", "constant") and not box.inside

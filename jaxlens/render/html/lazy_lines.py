@@ -2,24 +2,19 @@
 
 A line has two forms. A `Line` is made of pieces, by which glossary, comparisons and diffs tell
 names from other words, and one attribute from the next. A `Row` is what travels to scripts: one
-string with a control character before each run of a kind. `row_of` derives it from the line; HLO,
-StableHLO and machine code have a quicker way too (`write`) that marks each repeated text once. Of a
-train step of 12 layers, rows of 35,000 HLO instructions take 240 ms and would take 500 by way of
-`Line`, those of 8,000 lines of StableHLO 70 and 210, those of 53,000 lines of LLVM IR 160 and 530.
-Tests compare the two ways.
+string with a control character before each run of a kind.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import TypeVar, overload
+from typing import overload
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
 from jaxlens.render.html.marks import begins_with_id, marked
 
 FIRST_WORD = 1
-_T = TypeVar("_T")
 
 Row = tuple[str, int | str, str]
 """A line for scripts: its text (`marks.marked`), its node, and its owner ("" for none).
@@ -38,20 +33,12 @@ class LazyLines(Sequence[Line]):
     Args:
         count: Number of lines.
         make: Makes the lines of a listing in order.
-        write: Makes their rows, where there is a quicker way than by `Line`.
-        start: Index of the first of these lines among those that `make` and `write` give.
+        start: Index of the first of these lines among those that `make` gives.
     """
 
-    def __init__(
-        self,
-        count: int,
-        make: Callable[[], Iterable[Line]],
-        write: Callable[[], Iterable[Row]] | None = None,
-        start: int = 0,
-    ) -> None:
+    def __init__(self, count: int, make: Callable[[], Iterable[Line]], start: int = 0) -> None:
         self._count = count
         self._make = make
-        self._write = write
         self._start, self._end = start, start + count
         self._prepared: Iterator[Row] | None = None
 
@@ -65,9 +52,7 @@ class LazyLines(Sequence[Line]):
         if self._prepared is not None:
             prepared, self._prepared = self._prepared, None
             return prepared
-        if self._write is None:
-            return map(row_of, self)
-        return islice(iter(self._write()), self._start, self._end)
+        return map(row_of, self)
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
@@ -100,22 +85,17 @@ def written(lines: Iterable[Line]) -> Iterator[Row]:
     return lines.written() if isinstance(lines, LazyLines) else map(row_of, lines)
 
 
-def head_first(lines: Iterable[_T], head: int, folds: Callable[[_T], int]) -> Iterator[_T]:
+def head_first(lines: Iterable[Line], head: int) -> Iterator[Line]:
     """Yields `head` lines that no other folds, then those that they fold, then the rest.
 
     A page without scripts has the first, so that it shows the program and not its plumbing.
     """
-    every, folded = iter(lines), list[_T]()
+    every, folded = iter(lines), list[Line]()
     for line in islice(every, head):
         yield line
-        folded += islice(every, folds(line))
+        folded += islice(every, line.folds)
     yield from folded
     yield from every
-
-
-def row_folds(row: Row) -> int:
-    """The number of rows that a row folds."""
-    return -row[1] if isinstance(row[1], int) and row[1] < 0 else 0
 
 
 def row_of(line: Line) -> Row:

@@ -2,8 +2,7 @@
 
 from itertools import groupby
 
-from jaxlens.render.control_chars import visible
-from jaxlens.render.document import Code, Line, Listing
+from jaxlens.render.document import Code, Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.render.html.marks import Ink, attr, escaped, has_folds, note, row, style
 from jaxlens.render.html.payload import Budget, more_html, packs
@@ -74,7 +73,7 @@ def code_html(code: Code, budget: Budget | None = None) -> str:
     lines = code.text.rstrip("\n").split("\n")
     shown = "\n".join(map(escaped, lines[:_MOST]))
     rest = lines[_MOST:]
-    more = LazyLines(len(rest), tuple, lambda: ((visible(line), 0, "") for line in rest))
+    more = LazyLines(len(rest), lambda: (Line((Piece(line),)) for line in rest))
     data, left = more_html(more, budget or Budget(0, 0))
     carried = len(rest) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""

@@ -1,7 +1,6 @@
 """Runs uninterruptible work in a thread, so that KeyboardInterrupt reaches the caller at once."""
 
 import threading
-import time
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Generic, TypeVar
@@ -40,7 +39,6 @@ class Background(Generic[T]):
         self._done = threading.Event()
         self._values: list[T] = []
         self._errors: list[BaseException] = []
-        self._start = time.perf_counter()
         context, as_here = copy_context(), compat.settings_here()
 
         def run() -> None:
@@ -60,19 +58,12 @@ class Background(Generic[T]):
             finally:
                 threading.stack_size(size)
 
-    def result(self, waiting: Callable[[float], None] | None = None) -> T:
-        """Waits for the work, and returns its result or raises its error.
-
-        Args:
-            waiting: Called twice a second with the elapsed seconds; an exception from it, like an
-                interrupt, ends the waiting and abandons the work.
-        """
+    def result(self) -> T:
+        """Waits for the work, and returns its result or raises its error."""
         try:
             # Not `join`: after an interrupted join Python 3.11 takes the thread for finished.
             while not self._done.wait(_POLL):  # no timeout: no interrupt on Windows
                 progress.idle()
-                if waiting is not None:
-                    waiting(time.perf_counter() - self._start)
         except BaseException:
             self.abandon()
             raise

@@ -3,8 +3,6 @@
 from functools import cached_property
 from typing import Any
 
-from jaxlens.ir.hlo.buffer_proto import assignment_text
-
 
 class LoadedExecutable:
     """A loaded executable with those methods of `jax.stages.Compiled` that jaxlens uses."""
@@ -33,12 +31,3 @@ class LoadedExecutable:
     @cached_property
     def _memory_stats(self) -> Any:  # a large program's take a tenth of a second
         return self._loaded.get_compiled_memory_stats()
-
-    def buffer_assignment(self) -> str:
-        """Returns the allocations of the program; "" where the executable carries none.
-
-        Raises:
-            ReadError: It is of a form that is not known.
-        """
-        data = getattr(self._memory_stats, "serialized_buffer_assignment_proto", b"")
-        return assignment_text(data) if data else ""

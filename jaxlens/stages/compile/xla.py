@@ -182,7 +182,6 @@ class RunningCompile:
         origins: Origins | None = None,
         profiled: bool = False,
         flags: Flags | None = None,
-        waiting: Callable[[float], None] | None = None,
         again: str = "",
     ) -> None:
         """Starts a compile, with XLA's dumps on.
@@ -198,10 +197,9 @@ class RunningCompile:
             origins: Returns the frames of the program's ops, if it is stamped.
             profiled: Whether JAX's profiler records the compile (costs a few percent).
             flags: XLA options in addition to the dump options; some crash the process.
-            waiting: See `Background.result`.
             again: Why the program is compiled once more, shown while it runs.
         """
-        self._name, self._origins, self._passes, self._waiting = name, origins, passes, waiting
+        self._name, self._origins, self._passes = name, origins, passes
         self._path: Path | None = None
         self._before = ""
         self._hlo: CompileOutput | None = None
@@ -297,7 +295,7 @@ class RunningCompile:
     def result(self) -> CompileOutput:
         """Waits for the end of the compile."""
         try:
-            done = self._work.result(self._waiting)
+            done = self._work.result()
         except BaseException:
             self._end(False)
             raise

@@ -92,8 +92,8 @@ def stablehlo_capture(
     dynamic = [f"{leaf.name} {leaf.type}" for leaf in entry_inputs(read) if "?" in leaf.type.shape]
     if dynamic and not unsized:
         unsized = (
-            f"sizes of {', '.join(dynamic)} are not in the text, and XLA compiles numbers: open "
-            "the jax.export.Exported that it is from, with sizes={...}"
+            f"sizes of {', '.join(dynamic)} are not in the text, and XLA compiles numbers: look at "
+            "jaxlens.capture(exported.call, x) of the jax.export.Exported that it is from"
         )
     lowered = _ModuleOnly(module, None, *_devices(platform or None, *sizes), unsized)
     missing = {"jaxpr": "jaxpr"}

@@ -43,8 +43,7 @@ def opened(
     Args:
         value: A value for which `is_program` is True.
         args: Arguments to run it with, for a `jax.stages.Compiled` only.
-        kwargs: Keyword arguments to run it with; `module` for a folder with several modules,
-            `sizes` for an Exported with symbolic sizes.
+        kwargs: Keyword arguments to run it with; `module` for a folder with several modules.
         target: A platform of this process to compile text for.
         name: Name of the program in the user's code.
 
@@ -60,15 +59,12 @@ def opened(
     if isinstance(value, str) and is_program_text(value):
         _check(args, keywords, None)
         return of_text(value, target, name)
-    sizes = keywords.pop("sizes", None)
     if isinstance(value, str | os.PathLike | bytes | bytearray):
         _check(args, keywords, None)
         if isinstance(value, bytes | bytearray):
-            return of_bytes(bytes(value), target, name, sizes)
-        return of_file(Path(value), target, name, sizes)
+            return of_bytes(bytes(value), target, name)
+        return of_file(Path(value), target, name)
     stage = stage_objects.stage_object(value)
-    if sizes is not None and isinstance(stage, stage_objects.KINDS):
-        keywords["sizes"] = sizes
     noun = f"a {type(stage).__name__} object"
     if isinstance(stage, jax.stages.Compiled):
         _check((), {}, target, noun)
@@ -78,7 +74,7 @@ def opened(
         return stage_objects.of_traced(stage, name)
     if isinstance(stage, jax.stages.Lowered):
         return stage_objects.of_lowered(stage, name)
-    return of_exported(stage, name, sizes)
+    return of_exported(stage, name)
 
 
 def _check(

@@ -4,11 +4,10 @@ HLO and StableHLO are text or bytes: XLA writes a serialised `HloProto` (`.hlo.p
 and `jax.export.Exported.serialize` a flatbuffer around bytecode.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from jaxlens.captures import Capture, load
-from jaxlens.errors import OptionError, ReadError, first_line, missing_package
+from jaxlens.errors import ReadError, first_line, missing_package
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.reading import read_file
 from jaxlens.stages.child.first_in_child import text_of_proto, tried
@@ -29,9 +28,7 @@ def is_program_bytes(data: bytes | bytearray) -> bool:
     return _EXPORTED in data or head.startswith(_PROTO) or is_program_text(_text(head))
 
 
-def of_file(
-    path: Path, target: str | None, name: str, sizes: Mapping[str, int] | None = None
-) -> Capture:
+def of_file(path: Path, target: str | None, name: str) -> Capture:
     """Returns the capture of the program in a file; the arguments are those of `of_bytes`.
 
     Raises:
@@ -44,34 +41,24 @@ def of_file(
         raise ReadError(f"cannot read {path.name}: {reason}; check the path") from None
     if data.startswith(_CAPTURE):
         return load(path)
-    return of_bytes(data, target, name, sizes, path.name)
+    return of_bytes(data, target, name, path.name)
 
 
-def of_bytes(
-    data: bytes,
-    target: str | None,
-    name: str,
-    sizes: Mapping[str, int] | None = None,
-    where: str = "",
-) -> Capture:
+def of_bytes(data: bytes, target: str | None, name: str, where: str = "") -> Capture:
     """Returns the capture of a program from the bytes of a file.
 
     Args:
         data: The bytes.
         target: The platform of this process to compile for.
         name: Name of the program; by default the module's.
-        sizes: The sizes of an Exported's symbolic dimensions.
         where: Name of the file.
 
     Raises:
         ReadError: They are no program.
-        OptionError: There are `sizes`, but no Exported.
         PackageError: An Exported is read with a package that is not installed.
     """
     if _EXPORTED in data and not stablehlo.is_bytecode(data):
-        return of_exported(_exported(data, where), name, sizes)
-    if sizes:
-        raise OptionError("sizes are for a jax.export.Exported with symbolic sizes: leave them out")
+        return of_exported(_exported(data, where), name)
     if stablehlo.is_bytecode(data):
         tried(data)
         return stablehlo_capture(stablehlo.parse(data), target or "", name, "StableHLO bytecode")

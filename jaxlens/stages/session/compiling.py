@@ -21,7 +21,6 @@ from jaxlens.ir.stablehlo.identity import identity
 from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
 from jaxlens.stages.measure.instruction_times import NO_GRAPHS
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.trace.captured_limits import OverdueError
 
 _SLOW = 2.0  # seconds of a compile that is not made again while an output shows its result
 _EARLIER = "by an earlier look at the same program"
@@ -46,18 +45,14 @@ class Compiling:
         origins: Returns the stack frames of a StableHLO op.
     """
 
-    def __init__(
-        self, staging: TracedCall, origins: Origins, give_up: Callable[[str], None]
-    ) -> None:
+    def __init__(self, staging: TracedCall, origins: Origins) -> None:
         """Stores the call; nothing is compiled yet.
 
         Args:
             staging: The call.
             origins: Returns the stack frames of a StableHLO op.
-            give_up: Called with the reason before a stand-in replaces the lowered program.
         """
         self._staging = staging
-        self._give_up = give_up
         self._profile: Profile | None = None
         self._times: tuple[Timing, ...] = ()
         self.made: CompileOutput | None = None
@@ -84,12 +79,10 @@ class Compiling:
             if not (dumps or profile) or self._taken_over(passes, profile):
                 return
             options = {"passes": dumps and passes, "profiled": profile}
-            waiting = self._staging.waiting()
             # Work beside a compile would lengthen what the profile measures.
-            alone = profile or waiting or self._staging.place.target.platform != "cpu"
+            alone = profile or self._staging.place.target.platform != "cpu"
             if alone or is_renamed(self._staging.lowered):
-                noun = "passes" if dumps else "profile"
-                self._keep(self._compile(noun, waiting=waiting, **options), dumps, profile)
+                self._keep(self._started(**options).result(), dumps, profile)
             else:
                 self._running = self._started(**options)
                 self._meanwhile = [lambda: self._module]
@@ -215,23 +208,6 @@ class Compiling:
         self.made = done if dumps else self.made
         self._profile = done.profile if profile else self._profile
 
-    def _compile(self, noun: str, **options: Any) -> CompileOutput:
-        """Compiles; for a repeated compile, `noun` names the output that it is made for.
-
-        (`RunningCompile` documents the keyword arguments.)
-        """
-        staging = self._staging
-        try:
-            return self._started(**options).result()
-        except OverdueError as why:
-            if self.made is not None:
-                raise UnavailableError(
-                    f"no {noun} of the program with the captured arrays compiled into it: {why}"
-                ) from None
-            self._give_up(str(why))
-            staging.fall_back()
-            return self._started(**{**options, "waiting": staging.waiting()}).result()
-
     def _started(self, **options: Any) -> RunningCompile:
         staging = self._staging
         lowered = staging.lowered
@@ -258,7 +234,6 @@ class Compiling:
                 staging.lowered,
                 name=staging.call.name,
                 flags=NO_GRAPHS,
-                waiting=staging.waiting(),
                 again=again,
             ).result()
 

@@ -84,21 +84,12 @@ class ExistingTrace(TracedCall):
         with isolate.untouched(done.context):
             lowered, ids = stamp.lowered(done.traced, lambda t: t.lower())
         # JAX caches one module per trace; the stamps go into a copy of it.
-        return lower.Lowering(compat.own_copy(lowered) or lowered, 0.0, "", ids)
-
-    @property
-    def stand_in(self) -> str:
-        """Always "": the existing program is compiled, however large its constants are."""
-        return ""
+        return lower.Lowering(compat.own_copy(lowered) or lowered, 0.0, ids)
 
     @property
     def is_whole(self) -> bool:
         """Always False: the types of the call are not known of every existing program."""
         return False
-
-    def waiting(self) -> Callable[[float], None] | None:
-        """Always None, no limit: a stand-in can be made of a call only."""
-        return None
 
     def deviations(self) -> tuple[str, ...]:
         """Always (): the existing program is the one that is compiled."""

@@ -7,7 +7,7 @@ has a `ShapeDtypeStruct` in place of each array, with which it can be traced aga
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -58,8 +58,6 @@ class TracedCall:
         self.lock = threading.RLock()
         self.as_called = compat.settings_here()
         self.before_reading: Callable[[], None] = lambda: None
-        self._overdue = False
-        self._array_names: Mapping[Any, str] = {}
         self._line_trace: LineTrace | None = None
         self._weak: WeakArguments | None = None
 
@@ -130,11 +128,15 @@ class TracedCall:
 
     @cached_property
     def lowering(self) -> lower.Lowering:
-        """The lowering; its ops may not be stamped yet."""
+        """The lowering; its ops may not be stamped yet.
+
+        Raises:
+            UnavailableError: The function closes over too much to be compiled.
+        """
+        if why := captured_limits.limit(self.captured_bytes):
+            raise UnavailableError(captured_limits.refusal(self.call.name, self.constants, why))
         with self.as_called(), progress.step(f"JAX lowers {self.call.name}"):
-            if self.captured_bytes >= captured_limits.LARGE:
-                self._array_names = captured_arrays.names(self._trace.survey, self.constants)
-            done = self._lowered_stand_in() if self.stand_in else self._lowered()
+            done = self._lowered()
         # Cache the facts that need the arguments, then drop the strong references to the user's
         # arrays; weak ones remain.
         vars(self).update(constants=self.constants, verdict=self.verdict, earlier=self.earlier)
@@ -151,46 +153,19 @@ class TracedCall:
             self._failed(error)
             raise
 
-    def _lowered_stand_in(self) -> lower.Lowering:
-        return lower.lower_stand_in(self._trace, self.call, self.place, self._array_names)
-
     @cached_property
     def captured_bytes(self) -> int:
         """Size in bytes of the arrays that the function closes over."""
         return self._trace.survey.bytes
 
     @property
-    def stand_in(self) -> str:
-        """Why a stand-in is lowered instead of the program; "" for the program itself."""
-        return captured_limits.overdue() if self._overdue else self._refusal
-
-    @property
     def is_whole(self) -> bool:
         """Whether the lowered text with the call's types is all that is compiled."""
-        return not (self.stand_in or self.captured_bytes)
-
-    @cached_property
-    def _refusal(self) -> str:
-        return captured_limits.refusal(self.captured_bytes)
-
-    def waiting(self) -> Callable[[float], None] | None:
-        """Returns a callback for the elapsed seconds of a compile; None where none is needed."""
-        if self.stand_in or self.captured_bytes < captured_limits.LARGE:
-            return None
-        return captured_limits.Waiting(self.call.name, self.captured_bytes)
-
-    def fall_back(self) -> None:
-        """Lowers a stand-in to replace a program that XLA takes too long to compile."""
-        with self.lock, self.as_called():
-            done = self._lowered_stand_in()  # the call has shapes, not arrays, by now
-            self.__dict__.pop("_stamped", None)
-            self.__dict__["lowering"] = done
-            self._overdue = True
+        return not self.captured_bytes
 
     def deviations(self) -> tuple[str, ...]:
         """Returns how the lowered program differs from the one that runs, in sentences."""
-        why = self.stand_in
-        sentences = [captured_limits.deviation(self.constants, why)] if why else []
+        sentences = []
         if isinstance(results := self._results, Written):
             sentences.append(results.deviation(self.call.name))
         if self.earlier:
@@ -256,7 +231,7 @@ class TracedCall:
         if self.has("_trace"):
             done.append(Timing("trace", self._trace.seconds))
         if self.has("lowering"):
-            done.append(Timing("lower", self.lowering.seconds, self.lowering.note))
+            done.append(Timing("lower", self.lowering.seconds))
         return tuple(done)
 
     @cached_property

@@ -5,7 +5,7 @@ gigabyte takes 20 s and 6 GB. `captured_limits.py` limits that.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -170,9 +170,3 @@ def _constant(
         captured.bodies,
         binding.argument,
     )
-
-
-def names(survey: Survey, described: Sequence[Constant]) -> dict[Any, str]:
-    """Returns the arrays' names by their identities; see `closed_over.identities`."""
-    pairs = zip(survey.captured, described, strict=True)
-    return {key: constant.name for array, constant in pairs for key in identities(array.value)}

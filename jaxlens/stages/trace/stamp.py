@@ -31,22 +31,18 @@ Saved = list[tuple[Any, Any]]
 Ids = dict[str, str]
 
 
-def lowered(
-    traced: Any, lower: Callable[[Any], Any], meant: Any = None, program: Any = None
-) -> tuple[Any, Ids]:
+def lowered(traced: Any, lower: Callable[[Any], Any], program: Any = None) -> tuple[Any, Ids]:
     """Lowers with stamps in the eqns.
 
     Args:
         traced: The `jax.stages.Traced`.
         lower: Lowers `traced`.
         program: The jaxpr of `jaxlens.core`, if `traced` is JAX's wrapper of it.
-        meant: The jaxpr that eqn ids refer to, if `traced` is another trace of the same call.
-            If the eqns of the two differ, none is stamped.
 
     Returns:
         The `jax.stages.Lowered`, and the eqn id of each stamp; both are arguments of `ops`.
     """
-    with stamped(traced.jaxpr if program is None else program, meant) as ids:
+    with stamped(traced.jaxpr if program is None else program) as ids:
         return lower(traced), ids
 
 
@@ -69,7 +65,7 @@ def none() -> AbstractContextManager[Any]:
 
 
 @uninterrupted
-def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
+def stamped(jaxpr: Any) -> Iterator[Ids]:
     """Stamps every eqn of a jaxpr during the `with` block; yields the eqn id of each stamp.
 
     Ids are those of `ir.jaxpr.reader.read`. Nothing is stamped if a scope or function name of the
@@ -80,9 +76,7 @@ def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
     ids: Ids = {}
     with _one_at_a_time:
         try:
-            own = bodies(opened(jaxpr))
-            if meant is None or _equal(own, bodies(opened(meant))):
-                _stamp(own, ids, saved)
+            _stamp(bodies(opened(jaxpr)), ids, saved)
             yield ids
         finally:
             assign("source_info", saved[::-1])
@@ -123,13 +117,3 @@ def _in_kernels(by_id: dict[int, JaxprBody]) -> set[int]:
             if key in inside or body.jaxpr.eqns[index].primitive.name in _KERNELS:
                 inside.update(map(id, callees))
     return inside
-
-
-def _equal(before: dict[int, JaxprBody], after: dict[int, JaxprBody]) -> bool:
-    """Whether two programs have the same bodies, eqn ids and primitives, one to one."""
-    return len(before) == len(after) and all(
-        a.name == b.name
-        and list(a.ids) == list(b.ids)
-        and [e.primitive for e in a.jaxpr.eqns] == [e.primitive for e in b.jaxpr.eqns]
-        for a, b in zip(before.values(), after.values(), strict=True)
-    )

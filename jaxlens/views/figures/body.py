@@ -17,8 +17,7 @@ from jaxlens.views.figures.runs import StepRange
 _OF_MODULES = 30  # steps of a body of modules that is drawn step by step
 _IN_MODULES = 12  # and of a run inside it
 _SCOPE = re.compile(r"(?<![\w.])[\w.]+(?=[/)]|$)")  # a named scope, not a transform: `vmap(layer)`
-_NOUNS = {"jaxpr": ("eqns", "equations"), "stablehlo": ("ops", "ops")}
-_OF_HLO = ("instrs", "instructions")
+_OF_JAXPR, _OF_HLO = ("eqns", "equations"), ("instrs", "instructions")
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,8 @@ def bodies_of(
 
     Only the entry has names of outputs.
     """
-    program, nouns = columns(module), _NOUNS.get(module.stage, _OF_HLO)
+    program = columns(module)
+    nouns = _OF_JAXPR if module.stage == "jaxpr" else _OF_HLO
     bodies = {}
     for name, region in module.regions.items():
         rows = program.regions[name]

@@ -81,12 +81,8 @@ _TELLING = {
     "all_to_all": "axis_name",
     "fft": "fft_type",
     "pallas_call": "grid",
-    "compare": "comparison_direction",
-    "reduce": "by",
 }
-_NAMED = frozenset(
-    {"transpose", "convert_element_type", "compare", "reduce"}
-)  # shown without the parameter's name
+_NAMED = frozenset({"transpose", "convert_element_type"})  # shown without the parameter's name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
 _INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")
 _FRACTION = re.compile(r"^-?\d+\.\d{6,}(e[+-]?\d+)?$")
@@ -95,7 +91,7 @@ _PAIR = re.compile(r"\(([\d, ]*)\)")
 
 def family(node: Node, variables: Collection[str]) -> BoxKind:
     """Returns the family of a node; operands that are not in `variables` are literals."""
-    name = node.opcode.removeprefix("stablehlo.").removeprefix("chlo.")
+    name = node.opcode
     if name in ("broadcast_in_dim", "broadcast", "iota", "pvary"):
         return "quiet"
     if name in ("constant", "full", "empty"):

@@ -35,7 +35,7 @@ def figure(
 
     Args:
         module: An HLO module at any stage.
-        depth: Number of open levels in the static picture; 0 for as many as fit.
+        depth: Number of levels that are open at first; 0 for as many as fit.
         max_boxes: A computation with more instructions than this is folded.
         outputs: Names of the program's results.
         program_inputs: The program's inputs, where they are known.

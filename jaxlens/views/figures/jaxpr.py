@@ -40,8 +40,8 @@ def figure(
 
     Args:
         module: The module.
-        depth: Number of open levels in the static picture; `AUTO` (0) opens as many as fit into
-            30 boxes.
+        depth: Number of levels that are open at first; `AUTO` (0) opens as many as fit into 30
+            boxes.
         max_boxes: A body with more equations than this is folded; its own panel then has at
             most about half as many boxes.
         inputs: Names of the entry's inputs, without captured constants ("params['w']").

@@ -6,7 +6,6 @@ Metadata, layouts and other long parts are folded (`hlo_pieces.py`).
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
-from typing import NamedTuple
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Value
@@ -36,9 +35,9 @@ def listing(module: Module, *, limit: int = LIMIT, inputs: Sequence[Input] = ())
     head = min(limit, plan.in_sight)
 
     def lines() -> Iterator[Line]:
-        return head_first(plan.lines(), head, lambda line: line.folds)
+        return head_first(plan.lines(), head)
 
-    more = LazyLines(plan.total - head, lines, start=head)
+    more = LazyLines(plan.total - head, lines, head)
     return Listing(module.stage, tuple(islice(lines(), head)), more=more or ())
 
 
@@ -46,30 +45,6 @@ def names_of(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, str]:
     """Returns the names of inputs by parameter, where the parameter's own says less (`x.1`)."""
     names = program_instructions.input_names(module, inputs)
     return {id: name for id, name in names.items() if name != id.partition(".")[0]}
-
-
-class LineParts(NamedTuple):
-    """An instruction with the context that its line shows.
-
-    Attributes:
-        node: The instruction.
-        owner: Name of the source line that owns it, "" for none.
-        root: Whether it is the root of its computation.
-        names: Names of the program's parameters (`names_of`).
-        inner: The fused instruction of a fusion that has only one.
-    """
-
-    node: Node
-    owner: str
-    root: bool
-    names: Mapping[str, str]
-    inner: Node | None = None
-
-    def line(self) -> Line:
-        """Returns the instruction's line, indented."""
-        line = instruction(self.node, self.owner, self.root, self.names)
-        pieces = (*line.pieces, *behind_pieces(self.inner)) if self.inner else line.pieces
-        return Line(pieces, line.id, 1, line.line)
 
 
 class Plan:
@@ -115,10 +90,6 @@ class Plan:
 
     def lines(self) -> Iterator[Line]:
         """Yields the lines."""
-        return (part if isinstance(part, Line) else part.line() for part in self.parts())
-
-    def parts(self) -> Iterator[Line | LineParts]:
-        """Yields an instruction's line as `LineParts`, other lines as `Line`."""
         owner_of, wrapped, names = self._owners, self._wrapped, self._names
         for number, (region, parts) in enumerate(self._runs):
             if number:
@@ -135,8 +106,9 @@ class Plan:
                         yield part
                         continue
                     inner = wrapped.get(part.regions[0]) if part.regions else None
-                    root = part.id in results
-                    yield LineParts(part, owner_of.get(part.id, ""), root, names, inner)
+                    line = instruction(part, owner_of.get(part.id, ""), part.id in results, names)
+                    pieces = (*line.pieces, *behind_pieces(inner)) if inner else line.pieces
+                    yield Line(pieces, line.id, 1, line.line)
             yield Line((Piece("}"),))
 
 

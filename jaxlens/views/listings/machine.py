@@ -11,10 +11,8 @@ from itertools import islice
 from typing import Literal
 
 from jaxlens.program.kernels import Work, what
-from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines, Row, row_of
-from jaxlens.render.html.marks import MARKS, marked
+from jaxlens.render.html.lazy_lines import LazyLines
 
 Machine = Literal["llvm", "asm"]
 
@@ -42,7 +40,6 @@ _ONE = "|".join(
     ]
 )
 _TYPE = re.compile(f"((?:{_ONE})(?:{_ONE})*)")
-_COMMENT, _OP, _MARK = MARKS["comment"], MARKS["op"], MARKS["type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +81,9 @@ def listing(
     if not any(part.code for part in parts):
         return Listing(stage, ())
     total = sum(part.size for part in parts) - bool(parts[0].code)
-    marks: dict[str, str] = {}
     lines = tuple(islice(_lines(parts, stage), head))
     rest = max(total - len(lines), 0)
-    more = LazyLines(rest, lambda: _lines(parts, stage), lambda: _rows(parts, stage, marks), head)
+    more = LazyLines(rest, lambda: _lines(parts, stage), head)
     return Listing(stage, lines, _LEFT_OUT if stage == "llvm" else "", more or ())
 
 
@@ -139,17 +135,6 @@ def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
         yield from _code(part, stage)
 
 
-def _rows(parts: Sequence[_Part], stage: Machine, marks: dict[str, str]) -> Iterator[Row]:
-    """Yields the rows of the same lines; `marks` caches marked-up lines, which kernels repeat."""
-    for part, title in _titled(parts):
-        yield from map(row_of, title)
-        name = visible(part.work.kernel.name)
-        for row in part.code.split("\n") if part.code else ():
-            if row not in marks:
-                marks[row] = _marked(row, stage)
-            yield marks[row], name, ""
-
-
 def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
     """Yields each kernel with the lines of its title."""
     ptx = any(part.code.startswith((".", "//")) for part in parts)
@@ -164,26 +149,7 @@ def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
 def _code(part: _Part, stage: Machine) -> Iterator[Line]:
     name = part.work.kernel.name
     for row in part.code.split("\n") if part.code else ():
-        yield Line(tuple(_pieces(row, stage)), name)
-
-
-def _pieces(row: str, stage: Machine) -> Iterator[Piece]:
-    return _llvm(row) if stage == "llvm" else _machine(row)
-
-
-def _marked(row: str, stage: Machine) -> str:
-    """Returns a line of code with its marks."""
-    pattern = _LLVM if stage == "llvm" else _CODE
-    match = pattern.match(row) if row.isascii() and row.isprintable() else None
-    if match is None or (stage == "llvm" and _LLVM_LABEL.match(row)):
-        return marked(Line(tuple(_pieces(row, stage))))
-    if stage == "asm":
-        text = f"{_COMMENT}{match[1]}{_OP}{match[2]}\0{match[3]}"
-    else:
-        rest = _TYPE.split(match[4])
-        rest[1::2] = [f"{_MARK}{run}\0" for run in rest[1::2]]
-        text = f"{match[1]}{match[2]}{_OP}{match[3]}\0{''.join(rest)}"
-    return text.replace(f"\0{_MARK}", _MARK).rstrip("\0")
+        yield Line(tuple(_llvm(row) if stage == "llvm" else _machine(row)), name)
 
 
 def _functions(text: str) -> Iterator[str]:

@@ -1,12 +1,7 @@
-"""Renders StableHLO as MLIR prints it, each line linked to its op, after the arguments' names.
+"""Renders StableHLO as MLIR prints it, each line linked to its op, after the arguments' names."""
 
-Ops of a program differ mostly in SSA names, so the rows for the viewer's script mark up a line
-once for all lines that differ only in names.
-"""
-
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.facts import Input
@@ -14,14 +9,11 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines, Row, head_first, row_folds, row_of
-from jaxlens.render.html.marks import marked
+from jaxlens.render.html.lazy_lines import LazyLines, head_first
 from jaxlens.views.listings.stablehlo_words import pieces
 
 LIMIT = 2000
 _MANY = 8  # arguments from which their names are folded
-_NAME = re.compile(r"(%[\w$.-]+)")
-_QUOTED = re.compile(r'"[^"]*%[^"]*"')
 
 
 def listing(
@@ -53,13 +45,9 @@ def listing(
             yield Line((*odd, *pieces(line.text)), line.node, line.indent // 2, owner)
 
     def lines(most: int = total) -> Iterator[Line]:
-        return head_first(every(most), head, lambda line: line.folds)
+        return head_first(every(most), head)
 
-    def write() -> Iterator[Row]:
-        written = chain(map(row_of, arguments), rows(_printed(text, module, total), owner_names))
-        return head_first(written, head, row_folds)
-
-    more = LazyLines(total - head, lines, write, head)
+    more = LazyLines(total - head, lines, head)
     return Listing("stablehlo", tuple(islice(lines(head), head)), more=more or ())
 
 
@@ -84,44 +72,3 @@ def _arguments(module: Module, names: Mapping[str, str]) -> Iterator[Line]:
             name, _, marks = text.partition(" {")
             fold = [Piece(f" {{{marks}", "fold")] if marks else []
             yield Line((Piece(f"// %{value.name} = {names.get(name, name)}", "comment"), *fold))
-
-
-def rows(lines: Iterable[PrintedLine], owner_names: Mapping[str, str]) -> Iterator[Row]:
-    """Yields the row of each line, with its op and the source line that owns it.
-
-    Args:
-        lines: The lines as printed.
-        owner_names: Name of the source line that owns an op, by its id.
-    """
-    like: dict[str, tuple[str, ...]] = {}
-    for line in lines:
-        owner = owner_names.get(line.node or line.inside, "")
-        yield " " * line.indent + _written(line.text, like), line.node or 0, owner
-
-
-def _written(text: str, like: dict[str, tuple[str, ...]]) -> str:
-    """Returns a line with its marks.
-
-    `like` caches the marked-up text between names, by the line without names:
-    `% = stablehlo.add %, % : tensor<f32>` is the key of all such ops.
-    """
-    parts = _NAME.split(text)
-    names = parts[1::2]
-    parts[1::2] = "%" * len(names)
-    form = "".join(parts)
-    between = like.get(form)
-    if between:
-        parts[::2] = between
-        parts[1::2] = names
-        return "".join(parts)
-    marked_text = marked(Line(pieces(text)))
-    if _any_name_does(text) and _NAME.findall(marked_text) == names:
-        like[form] = tuple(_NAME.split(marked_text)[::2])
-    return marked_text
-
-
-def _any_name_does(text: str) -> bool:
-    """Returns whether the marks do not depend on the names: none is in a fold or a string."""
-    braces = text.find("{")
-    outside = braces < 0 or text.rfind("%") < braces
-    return outside and text.isascii() and text.isprintable() and not _QUOTED.search(text)

@@ -1,4 +1,4 @@
-"""Sweeps over shapes, flags, policies and targets, compared with hand counts and with XLA."""
+"""Sweeps over shapes, flags and targets, compared with hand counts and with XLA."""
 
 import dataclasses
 import functools
@@ -154,22 +154,16 @@ def test_an_error_has_no_address(here):
     assert answer.rows[0].error == "ValueError: no <object object>"
 
 
-def test_a_policy_applies_to_what_is_differentiated(here):
-    policies = [None, "nothing_saveable", jax.checkpoint_policies.everything_saveable]
-    x = shape(256, 64)
-    answer = jaxlens.sweep(jax.grad(loss), W, x, over={"policy": policies}, executor=here)
-    none, nothing, everything = answer.rows
-    assert [row.point["policy"] for row in answer.rows] == [
-        "none",
-        "nothing_saveable",
-        "everything_saveable",
-    ]
+def test_a_policy_varies_by_its_name(here):
+    def gradient(w, x, policy):
+        saved = getattr(jax.checkpoint_policies, policy)
+        return jax.grad(jax.checkpoint(loss, policy=saved))(w, x)
+
+    over = {"policy": ["nothing_saveable", "everything_saveable"]}
+    answer = jaxlens.sweep(gradient, W, shape(256, 64), over=over, executor=here)
+    nothing, everything = answer.rows
     # The products of all layers but the last are computed again: 2 * 256 * 64 * 64 flops each.
-    again = nothing.figures.flops - none.figures.flops
-    assert again >= 3 * 2 * 256 * 64 * 64
-    assert everything.figures.flops == pytest.approx(none.figures.flops, rel=0.01)
-    plain = jaxlens.sweep(loss, W, x, over={"policy": ["nothing_saveable"]}, executor=here)
-    assert "nothing is differentiated in it" in plain.rows[0].error
+    assert nothing.figures.flops - everything.figures.flops >= 3 * 2 * 256 * 64 * 64
 
 
 def test_arguments_vary_together_and_by_keyword(here):
@@ -322,8 +316,6 @@ def test_labels_are_what_differs(values, labels, numbers):
         ({"x": "f32[8]"}, "expected a list of values for 'x', got str"),
         ({"y": [1]}, "increment has no argument 'y'; choose from x, target"),
         ({"x, y": [1]}, "each of its values is a tuple of 2, got 1"),
-        ({"policy": ["save_only_these_names"]}, "save_only_these_names makes a policy of its arg"),
-        ({"policy": ["dots_savable"], "x": XS}, "did you mean 'dots_saveable'?"),
         ({"flags": ["fast"], "target": [None]}, "missing a required argument: 'x'"),
     ],
 )

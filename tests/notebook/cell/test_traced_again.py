@@ -5,14 +5,12 @@ from contextlib import redirect_stdout
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax.experimental import io_callback
 
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.report import traced_again
-from jaxlens.stages.trace import captured_limits
 
 pytestmark = pytest.mark.backend
 
@@ -104,19 +102,6 @@ def test_a_magic_says_what_it_traced_again(shell, run, line):
     assert (traces, runs) == (MAGICS[line], 0)
     assert says(str(shell.user_ns["view"]), traces - 1)
     assert not w.is_deleted()
-
-
-def test_arrays_as_arguments_take_another_trace(monkeypatch):
-    monkeypatch.setattr(captured_limits, "MOST", 2**24)
-    table = np.ones(2**22 + 1, np.float32)
-
-    def step(x):
-        note()
-        return (x * table).sum()
-
-    traces, _, text = done(lambda: jaxlens.hlo(step, jnp.ones(table.shape)))
-    assert traces == 2
-    assert says(text, 1)
 
 
 def test_a_cure_of_a_recompile_says_that_it_was_traced():

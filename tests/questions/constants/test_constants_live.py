@@ -274,12 +274,12 @@ def test_without_a_compile() -> None:
     assert [t.step for t in cap.times] == ["trace"]
 
 
-def test_large_arrays_are_said_to_be_handed_over(monkeypatch) -> None:
+def test_of_arrays_that_are_too_large_the_bytes_are_known(monkeypatch) -> None:
     monkeypatch.setattr(captured_limits, "MOST", captured_limits.LARGE)
     large = numbers(2200, 2000)
     answer = jaxlens.captured(lambda x: large @ x, numbers(2000))
     assert answer.bytes == 2200 * 2000 * 4
-    assert "jax.jit copies 17.6 MB into StableHLO" in " ".join(str(answer).split())
+    assert "What was folded is not known: jax.jit would copy" in " ".join(str(answer).split())
 
 
 def test_a_saved_capture_answers_the_same(tmp_path) -> None:

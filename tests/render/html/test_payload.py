@@ -108,14 +108,15 @@ def words(count):
 
 def test_rows_made_in_advance_are_those_of_later_and_kept_for_one_use(monkeypatch):
     monkeypatch.setattr(lazy_lines, "_PREPARED", 3)
+    monkeypatch.setattr(lazy_lines, "_FEW", 0)
     made = []
 
-    def write():
+    def make():
         for n in range(9):
             made.append(n)
-            yield f"row {n}", 0, ""
+            yield Line((Piece(f"row {n}"),))
 
-    lines = lazy_lines.LazyLines(5, tuple, write, start=2)
+    lines = lazy_lines.LazyLines(5, make, start=2)
     later = list(lines.written())
     made.clear()
     lines.prepare()

@@ -103,44 +103,18 @@ def test_symbolic_sizes_are_named_and_the_stablehlo_is_shown(exported):
     assert "with symbolic sizes (b, n)" in cap.program.origin
     assert "stablehlo.tanh" in jaxlens.hlo(cap, stage="stablehlo").text()
     for verb in (jaxlens.hlo, jaxlens.compile, jaxlens.explore):
-        assert "jaxlens.capture(exported," in verb(cap).text()
+        assert "jaxlens.capture(exported.call, x)" in verb(cap).text()
     for verb in (jaxlens.cost, jaxlens.memory):
-        with pytest.raises(UnavailableError, match=r"\(b, n\).*sizes=\{'b': 8, 'n': 8\}"):
+        with pytest.raises(UnavailableError, match=r"\(b, n\).*exported.call, x"):
             verb(cap).text()
-    with pytest.raises(UnavailableError, match=r"f32\[\?,\?\].*open the jax.export.Exported"):
+    with pytest.raises(UnavailableError, match=r"f32\[\?,\?\].*exported.call, x"):
         _ = jaxlens.capture(exported.mlir_module()).optimized
 
 
-def test_numbers_for_symbolic_sizes_compile(exported):
-    n = 5
-    cap = jaxlens.capture(exported, sizes={"b": 8, "n": n})
-    assert [leaf.type.shape for leaf in cap.program.inputs] == [(8, n), (n, 2 * n)]
-    plain = jax.jit(step).lower(S((8, n), jnp.float32), S((n, 2 * n), jnp.float32)).compile()
+def test_with_arrays_its_call_compiles(exported):
+    cap = jaxlens.capture(exported.call, jnp.ones((8, 5)), jnp.ones((5, 10)))
+    plain = jax.jit(step).lower(S((8, 5), jnp.float32), S((5, 10), jnp.float32)).compile()
     assert cap.cost["flops"] == plain.cost_analysis()["flops"]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"b": 8}, r"a number for each symbolic size \(b, n\)"),
-        ({"b": 8, "n": 4, "m": 1}, "a number for each symbolic size"),
-        ({"b": 8, "n": 0}, "a number for each symbolic size"),
-        ({"b": 8, "n": "4"}, "a number for each symbolic size"),
-        ({"b": 8, "n": 1}, "n >= 2"),
-    ],
-)
-def test_sizes_that_do_not_fit_say_which_do(exported, sizes, message):
-    with pytest.raises(OptionError, match=message) as error:
-        jaxlens.capture(exported, sizes=sizes)
-    assert "\n" not in str(error.value)
-
-
-def test_sizes_are_for_symbolic_programs_only(lowered):
-    with pytest.raises(OptionError, match="leave them out"):
-        jaxlens.capture(FILES["m.bin"](lowered), sizes={"b": 1})
-    plain = jax.export.export(jax.jit(step))(S((4, 3), jnp.float32), S((3, 2), jnp.float32))
-    with pytest.raises(OptionError, match="leave sizes out"):
-        jaxlens.capture(plain, sizes={"b": 1})
 
 
 def test_a_serialised_exported_is_opened_or_names_its_package(exported):
@@ -152,7 +126,6 @@ def test_a_serialised_exported_is_opened_or_names_its_package(exported):
         return
     data = exported.serialize()
     assert jaxlens.capture(data).program.inputs == jaxlens.capture(exported).program.inputs
-    assert jaxlens.capture(data, sizes={"b": 8, "n": 4}).optimized.text
     with pytest.raises(ReadError, match="looks like a serialised"):
         jaxlens.capture(b"\x20\0\0\0" + exported.mlir_module_serialized)
 

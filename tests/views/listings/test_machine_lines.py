@@ -4,7 +4,6 @@ import pytest
 
 from jaxlens.ir.facts import Kernel
 from jaxlens.program.kernels import Work
-from jaxlens.render.html.lazy_lines import row_of
 from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings.machine import kernel_lines, listing
 
@@ -121,25 +120,3 @@ def test_no_code_at_all_is_no_listing() -> None:
 
 def test_one_kernel() -> None:
     assert written(kernel_lines(kernels()[1], "asm")) == ASM.rstrip("\n").split("\n")
-
-
-ODD = """define void @f(<4 x float> %0, [2 x i8]ptr %1) {
-é:
-  %2 = ptr i32void
-  %"a b" = tail call float @g(half %0) ; i32
-  ret
-i32
-label: ; preds
-\tstore\ti8 0
-}"""
-ODD_ASM = "f:\n  1a: ret\n .x\n   2: é.\n//c\nloc:\n$L:\n\tmov.u32 %r1, 3;\n  @p bra L;\n   3: \n"
-
-
-@pytest.mark.parametrize("stage", ["llvm", "asm"])
-@pytest.mark.parametrize("head", [0, 3])
-@pytest.mark.parametrize("code", [(BEFORE, ASM), (BEFORE, PTX), (ODD, ODD_ASM)])
-def test_lines_written_out_are_those_of_the_listing(stage, head, code) -> None:
-    works = [*kernels(code[1]), work(Kernel("odd <b>", "odd", "kernel", *code[:1], "", code[1]))]
-    listed = listing(works, stage, head=head)
-    assert [*listed.more.written()] == [row_of(line) for line in listed.more]
-    assert len(listed.more) > 4

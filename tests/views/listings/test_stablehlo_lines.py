@@ -10,15 +10,10 @@ import pytest
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.ir.stablehlo.text import PrintedLine, printed
-from jaxlens.render.document import Line
-from jaxlens.render.html.lazy_lines import row_of, written
-from jaxlens.render.html.marks import marked
+from jaxlens.ir.stablehlo.text import printed
 from jaxlens.render.text.lines import line_text
 from jaxlens.stages.trace.lower import stablehlo_text
 from jaxlens.views.listings import stablehlo as stablehlo_lines
-from jaxlens.views.listings.stablehlo import rows
-from jaxlens.views.listings.stablehlo_words import pieces
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
@@ -96,28 +91,6 @@ def test_with_folds_shown_the_pane_is_what_jax_prints(lowered):
     assert without_large(line for line in lines if not line.startswith("// ")) == without_large(
         lowered.as_text().rstrip("\n").split("\n")
     )
-
-
-def test_lines_written_out_are_those_of_the_listing(lowered):
-    for limit in (0, 5):
-        listing = stablehlo_lines.listing(*read(lowered), limit=limit)
-        assert list(written(listing.more)) == [row_of(line) for line in listing.more]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '%1 = "x"(%0) {a = %2, b = ' + "c" * 70 + "}",
-        '%1 = "x"(%0) {a = %22222222222222222222222222222222222, b = ' + "c" * 50 + "}",
-        'custom_call @"%1"(%0, "%1") : tensor<2xf32>',
-        "%1 = x %\u202e, %0 : tensor<2xf32> <b>&amp;",
-        "%1:2 = x %0#1, %0#0 : (" + "tensor<2xf32>, " * 9 + "f32)",
-    ],
-)
-def test_a_line_is_marked_like_another_only_where_names_make_no_difference(text):
-    lines = [text.replace("%0", name) for name in ("%0", "%12", "%" + "long" * 20, "%0")]
-    listed = rows([PrintedLine(line, 2) for line in lines], {})
-    assert [row for row, _, _ in listed] == [marked(Line(pieces(line), "", 1)) for line in lines]
 
 
 def test_every_op_begins_one_line_or_is_applied_on_its_parents(lowered):

@@ -1,7 +1,18 @@
 // @ts-check
 /**
- * Where everything is when some boxes stand open: the arithmetic of `render/graph/scene.py`, line by line
- * and in the same order (a test compares the two).
+ * Where everything is when some boxes stand open, without a new layout.
+ *
+ * When a box grows from w0 x h0 to w1 x h1, each axis is mapped by a monotone piecewise linear function: slope
+ * w1 / w0 across the box's own interval (h1 / h0 in y), 1 elsewhere. Where intervals of several open boxes
+ * overlap, the greatest slope applies. Other boxes keep their size and move with their centre.
+ *
+ *     closed   |--[2  4]--[5 6]--|           box 2..4 grows from 2 to 6 wide: slope 3 on 2..4
+ *     map      2 -> 2,  4 -> 8,  5 -> 9      its centre 3 -> 5
+ *     open     |--[2        8]--[9 10]--|    the box is 5 - 3 .. 5 + 3, the other moved by 4
+ *
+ * Boxes that do not overlap before do not overlap after: every slope is at least 1, so no distance shrinks; the
+ * image of an open box's interval, on each side of its centre, is at least half the grown box; and images of
+ * disjoint intervals are disjoint.
  *
  * @typedef {[string, string, string, number, number, string, string, number, number, number,
  *   number, number, number, string[]?, string[]?]} Box

@@ -1,10 +1,9 @@
-"""HLO lines written out for scripts are those that the listing has."""
+"""HLO lines are the same whether they are split as printed or made of an instruction's fields."""
 
 import pytest
 
 import jaxlens
 from jaxlens.ir.hlo import reader as hlo
-from jaxlens.render.html.lazy_lines import row_of, written
 from jaxlens.views.listings import hlo_brief
 from jaxlens.views.listings.hlo import names_of
 from jaxlens.views.listings.hlo_pieces import _read, instruction_pieces, printed
@@ -43,7 +42,6 @@ def checked(module, limit=0):
         assert instruction_pieces(node, names) == _read(node, names)
     listed = hlo_brief.listing(module, limit)
     assert len(list(listed.more)) == len(listed.more)
-    assert list(written(listed.more)) == [row_of(line) for line in listed.more]
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
