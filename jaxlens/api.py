@@ -32,7 +32,7 @@ when_it_fails.append(when_a_trace_fails)
 _BY_JAX = "JAX compiles the call as it is written; --core shows what jaxlens.core makes of it."
 
 
-def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows the jaxpr beside your lines, and as a graph whose nested jaxprs open in place.
 
     Args:
@@ -50,7 +50,7 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("jaxpr", f, args, kwargs)
 
 
-def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows XLA's program: before and after fusion, at any stage, after any pass.
 
     Args:
@@ -69,7 +69,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("hlo", f, args, kwargs)
 
 
-def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows what compiling did: cache verdict, kernels, cost, memory, times, LLVM IR, assembly.
 
     Args:
@@ -88,7 +88,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("compile", f, args, kwargs)
 
 
-def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows your lines and every stage below them, linked: point at one, and see what it became.
 
     The panes are your code, the jaxpr and its graph, StableHLO, HLO before, between and after the
@@ -109,7 +109,7 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("explore", f, args, kwargs)
 
 
-def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Runs the call, and says whether its results can be trusted: a sentence for each check.
 
     It looks for the first NaN, for lost digits, for what JAX does without a word, and at what the
@@ -130,7 +130,7 @@ def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("check", f, args, kwargs)
 
 
-def glossary(word: str) -> View:
+def glossary(word: str) -> View[Any]:
     """What a word of a program means: for a first meeting, then what an expert wants to know.
 
     Args:
@@ -144,12 +144,13 @@ def glossary(word: str) -> View:
     Raises:
         OptionError: The glossary has no such word; the message names near ones.
     """
+    from jaxlens.ir.glossary import meanings
     from jaxlens.views.glossary import document
 
-    return View(None, lambda: document(word)).compute()
+    return View(None, lambda: document(word), know=lambda: meanings(word.strip())).compute()
 
 
-def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
+def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View[Any]:
     """Returns the view of a verb's call."""
     from jaxlens.viewer import show
 
@@ -157,7 +158,7 @@ def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> V
     for row in of_verb(verb):  # what changes: another document than the verb's
         if row.several is not None and getattr(options, row.name, None):
             return row.several(verb, cap, options)
-    return View(cap, lambda: show.verb(verb, cap, options))
+    return show.verb(verb, cap, options)
 
 
 def _capture_and_options(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import CellError, LensError, UnavailableError
 from jaxlens.ir.cell_calls import CalledProgram
@@ -27,7 +27,7 @@ def answer(
     error: Exception | None,
     spared: bool,
     hint: str,
-) -> "View":
+) -> "View[Any]":
     """Returns a view of the largest program that a cell called, or of one sentence.
 
     Args:
@@ -58,7 +58,7 @@ def answer(
         return View(None, lambda: nothing(magic.verb, why, sentence))
     for capture, ordered in _largest(magic, own or programs):
         with suppress(Exception):  # the next largest is shown
-            view: View = getattr(api, magic.verb)(capture, **magic.show).compute()
+            view: View[Any] = getattr(api, magic.verb)(capture, **magic.show).compute()
             rows = [Row(p, _inputs(c), _line(magic, p)) for p, c in ordered]
             return View(capture, partial(document, why, rows, view.document))
     if programs:

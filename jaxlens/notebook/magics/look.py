@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View  # not imported by %load_ext
 
-Show = Callable[["View"], None]
+Show = Callable[["View[Any]"], None]
 
 
 class Looking:
@@ -401,17 +401,17 @@ class Looking:
         elif not isinstance(error, EmptyError):
             self._fail(call_text(call), error)
 
-    def _view(self, call: EvaluatedCall, results: bool = False) -> "View":
+    def _view(self, call: EvaluatedCall, results: bool = False) -> "View[Any]":
         """Captures a call, and computes the view that the verb shows of it."""
         from jaxlens import api
 
         magic, code = self._magic, self._code
 
-        def view() -> "View":
+        def view() -> "View[Any]":
             with progress.step(f"jaxlens looks at {call.name or 'the call'}"):
                 return looked()
 
-        def looked() -> "View":
+        def looked() -> "View[Any]":
             targets = magic.take.target
             if len(targets) > 1:
                 return beside(targets)
@@ -419,7 +419,7 @@ class Looking:
             if results and capture.program.unjitted and not capture.outputs:
                 raise EmptyError
             try:
-                shown: View = getattr(api, magic.verb)(capture, **magic.show)
+                shown: View[Any] = getattr(api, magic.verb)(capture, **magic.show)
                 with progress.when_idle(self._preview(capture)):
                     return shown.compute()
             except LensError as error:
@@ -432,7 +432,7 @@ class Looking:
                     raise LineError(why) from None
                 raise
 
-        def beside(targets: Sequence[str]) -> "View":
+        def beside(targets: Sequence[str]) -> "View[Any]":
             from jaxlens.viewer.side_by_side import on_targets
 
             programs = self._captures(call, targets)
@@ -442,7 +442,7 @@ class Looking:
                 raise LineError(error) from None
 
         try:
-            computed: View = cells.call_at(self._shell, code, call.node, view)
+            computed: View[Any] = cells.call_at(self._shell, code, call.node, view)
         except LensError as error:
             if not magic.take.core:
                 raise
@@ -542,7 +542,7 @@ class Looking:
                 raise error.error from None
             self._shown_now(view)
 
-    def _shown_now(self, view: "View") -> None:
+    def _shown_now(self, view: "View[Any]") -> None:
         self._shown = True
         self._show(view)
 
@@ -568,7 +568,7 @@ class Looking:
 
     # ---- fallback output -------------------------------------------------------------------
 
-    def _answer(self) -> "View":
+    def _answer(self) -> "View[Any]":
         """Returns the view of the programs that the cell called."""
         from jaxlens.notebook.magics.called_programs import answer
 

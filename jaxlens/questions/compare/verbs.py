@@ -9,14 +9,14 @@ from jaxlens.capturing import Function, as_capture, captured
 from jaxlens.questions.compare.facts import Comparison
 from jaxlens.questions.compare.receipt import Receipt as Receipt
 from jaxlens.report import Report
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 __all__ = ["compare", "receipt", "without"]
 
 
 def compare(
     before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True
-) -> Answer[Comparison]:
+) -> View[Comparison]:
     """Compares two programs: across an edit, another JAX version, another device or flag.
 
         before = jaxlens.capture(step, params, x)
@@ -52,7 +52,7 @@ def compare(
         comparison = facts()  # which compiles: the times are known after it
         return report(comparison, called, times(was, now, called) if compiled else ())
 
-    return Answer(now, lambda: document(was, now, called, facts()), reported, facts)
+    return View(now, lambda: document(was, now, called, facts()), know=facts, tell=reported)
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

@@ -12,13 +12,12 @@ from jaxlens.errors import TargetError
 from jaxlens.questions.memory.checkpoint import CHECKPOINTED
 from jaxlens.questions.memory.fits import FitFacts
 from jaxlens.questions.memory.row import FITS, MEMORY
-from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
 __all__ = ["fits"]
 
 
-def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:
+def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> View[FitFacts]:
     """Will it fit a device, and if not, what would make it? Nothing is run.
 
         jaxlens.fits(step, params, batch, device="h100")
@@ -61,7 +60,7 @@ def differentiated_under(capture: Capture, wrap: Callable[..., Any]) -> Capture:
     return under(live, wrap)
 
 
-def out_of_memory(error: BaseException) -> View | None:
+def out_of_memory(error: BaseException) -> View[Any] | None:
     """Shows the memory of the program that ran out of it; None for any other exception.
 
     The program is the one that failed to compile, or that of the last call of the traceback if it

@@ -51,12 +51,12 @@ class SessionWatch:
         """Number of programs of functions that were made."""
         return self._programs.total()
 
-    def explained(self) -> View | None:
+    def explained(self) -> View[Any] | None:
         """Explains the last cell that compiled a function, and tries cures; None if none has."""
         if self._log is None or self.after is None:
             return None
-        answer, after, ways = self._log.answer, self.after, self.ways_around()
-        return View(None, lambda: explained(answer.document, after, ways))
+        log, after, ways = self._log, self.after, self.ways_around()
+        return View(None, lambda: explained(log.document, after, ways), know=lambda: log.facts)
 
     @staticmethod
     def said(after: AfterCell, html: bool) -> dict[str, str]:

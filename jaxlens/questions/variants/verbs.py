@@ -12,7 +12,8 @@ from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.extracted import Extracted
 from jaxlens.questions.variants.reproduced import Reproducer
 from jaxlens.questions.variants.shown import answer
-from jaxlens.views.answer import Answer
+from jaxlens.render.document import Code, Document, Fold
+from jaxlens.views.view import View
 
 __all__ = ["bisect", "edit", "extract", "reproducer"]
 
@@ -22,12 +23,12 @@ def edit(capture: Capture, stage: str, /) -> str: ...
 
 
 @overload
-def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> Answer[Edited]: ...
+def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> View[Edited]: ...
 
 
 def edit(
     capture: Capture, stage: str, text: str | None = None, /, *, run: int = 10
-) -> str | Answer[Edited]:
+) -> str | View[Edited]:
     """Returns a text to change; given a changed one, compiles and runs it and compares.
 
         text = jaxlens.edit(cap, "stablehlo")
@@ -60,7 +61,7 @@ def edit(
     return answer(*compared(capture, stage, text, run), edited.report)
 
 
-def extract(capture: Capture, name: str, /, *, run: int = 10) -> Answer[Extracted]:
+def extract(capture: Capture, name: str, /, *, run: int = 10) -> View[Extracted]:
     """Runs one instruction as a program of its own, on the values that it has in the program.
 
         jaxlens.extract(cap, "fusion.3")
@@ -94,7 +95,7 @@ def extract(capture: Capture, name: str, /, *, run: int = 10) -> Answer[Extracte
 
 def reproducer(
     capture: Capture, path: str | os.PathLike[str], /, *, data: bool = False
-) -> Reproducer:
+) -> View[Reproducer]:
     """Writes one file of Python that compiles and runs the program with jax alone.
 
         jaxlens.reproducer(jaxlens.capture(step, params, x), "repro.py")
@@ -111,7 +112,7 @@ def reproducer(
             that are constants of the program are in its text either way.
 
     Returns:
-        The file, with `.path`, `.text` and `.data`.
+        The file, with `.path`, `.code` and `.data`.
 
     Raises:
         UnavailableError: The program is for several devices or an absent one, calls Python
@@ -121,7 +122,9 @@ def reproducer(
     capture.driver.live("program that could be written to a file")  # raises before JAX is imported
     from jaxlens.questions.variants.measure.reproducer import written_for
 
-    return written_for(capture, path, data)
+    made = written_for(capture, path, data)
+    file = Fold("the file", (Code("text", made.code),))
+    return View(None, lambda: Document("in_hand", str(made), (file,)), know=lambda: made)
 
 
 def bisect(
@@ -130,7 +133,7 @@ def bisect(
     /,
     *,
     run: int = 3,
-) -> Answer[Bisected]:
+) -> View[Bisected]:
     """Which flag or pass makes it wrong, slow or large? Leaves one after another out, and checks.
 
         jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
