@@ -200,9 +200,11 @@ def take(
         core: Whether `jaxlens.core` transforms, lowers and runs what JAX traces.
     """
     from jaxlens.call.arguments.written_shapes import arguments
+    from jaxlens.call.call import Call
+    from jaxlens.call.traceable import prepare
     from jaxlens.call.traceable import transforms as made_by
-    from jaxlens.call.transforms import by_position, transformed
-    from jaxlens.stages.driver import capture as staged
+    from jaxlens.call.transforms import by_position, transformed, under
+    from jaxlens.stages.driver import prepared
     from jaxlens.stages.existing.opening import is_program, opened
 
     if is_program(f):
@@ -221,12 +223,17 @@ def take(
     differs = core and f is not as_called and not transforms  # else no such call runs
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
-    if transforms:
+    call = prepare(f, args, named, name or None)
+    unwrapped = call.core or call.opened
+    if transforms and call.inner is None and unwrapped is not None:
+        call = under(call, unwrapped, Call(f, tuple(args), named, None), transforms)
+    elif transforms:  # of a library's jit: JAX's own
         args, named = by_position(f, args, named)
         f, named = transformed(f, args, named, transforms)
+        call = prepare(f, args, named, name or None)
     # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
     names = [kind for kind, _ in transforms if kind != "jit"] if "jvp" in dict(transforms) else ()
-    taken = staged(f, args, named, target=target or None, name=name or None, transforms=names)
+    taken = Capture(*prepared(call, target or None, names))
     if not differs:
         return taken
     deviations = (*taken.program.deviations, _BY_JAX)
@@ -246,8 +253,7 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
         OptionError: There is no such transform, or its value does not fit.
     """
     live = capture.driver.live("Python function that a transform could take", traces=True)
-    from jaxlens.call.traceable import prepare
-    from jaxlens.call.transforms import put_round
+    from jaxlens.call.transforms import under
     from jaxlens.stages.driver import prepared
 
     call, opened = live.staging.call, live.staging.opened
@@ -256,9 +262,7 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
             f"a library jits {call.name}: look at the function inside, which a transform can take"
         )
     with live.staging.as_called():
-        f, args, named = put_round(call, opened, name, value)
-        made = prepare(f, args, named, call.name, call.core is not None)
-        made = replace(made, statics=call.statics)
+        made = under(call, opened, opened, [(name, value)], examples=True)
         names = (name, *capture.program.transforms)
         return Capture(*prepared(made, live.target or None, names))
 
