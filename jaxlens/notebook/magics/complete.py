@@ -24,8 +24,7 @@ _PLAIN = {
     "arrays": ("-o", "-h", "--help"),
     "explain": ("-o", "-h", "--help"),
     "jaxlens": ("on", "off", "-h", "--help"),
-    "stablehlo": ("--run", "-o", "-h", "--help"),
-    "hlotext": ("--optimized", "--run", "-o", "-h", "--help"),
+    "edit": ("--stage", "--run", "-o", "-h", "--help"),
 }
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_VERBS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
