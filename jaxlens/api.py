@@ -39,7 +39,7 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
         f: A function, or a Capture.
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`,
-            `ladder`, `tape`, `captured`, `against`, `full` (see `%jaxpr -h`).
+            `ladder`, `tape`, `captured`, `against`, `full` (see `%jaxpr -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`, `view.svg()`).
@@ -57,7 +57,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
         f: A function, or a Capture.
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `stage`, `diff`, `passes`,
-            `pass_name`, `fusion`, `without`, `full` (see `%hlo -h`).
+            `pass_name`, `fusion`, `without`, `full` (see `%hlo -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).
@@ -77,7 +77,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `run`, `why`, `cost`, `roofline`,
             `memory`, `checkpoint`, `kernel`, `asm`, `sharding`, `captured`, `times`, `scan`,
-            `without`, `against`, `full` (see `%compile -h`). Only `run=n` executes the program.
+            `without`, `against`, `full` (see `%compile -hh`). Only `run=n` executes the program.
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).
@@ -119,7 +119,7 @@ def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
         f: A function, or a Capture.
         *args: The function's arguments: arrays or numbers.
         **kwargs: Its keyword arguments; with a Capture, options: `nan`, `numerics`, `silent`,
-            `values`, `at`, `full` (see `%check -h`).
+            `values`, `at`, `full` (see `%check -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).

@@ -26,9 +26,9 @@ def parser_on_use(magic: Any) -> Any:
     """
 
     def getdoc() -> str:
-        from jaxlens.notebook.magics.magic_line import with_parser
+        from jaxlens.notebook.magics.magic_line import first_help
 
-        return str(with_parser(magic).__doc__)
+        return first_help(magic)
 
     magic.getdoc = getdoc
     return magic
