@@ -19,8 +19,7 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, capture
-from jaxlens.errors import CellError, OptionError, UnavailableError
-from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.spans import describe
 from jaxlens.options import read_options
@@ -203,7 +202,7 @@ def take(
     from jaxlens.call.call import Call
     from jaxlens.call.traceable import prepare
     from jaxlens.call.traceable import transforms as made_by
-    from jaxlens.call.transforms import by_position, transformed, under
+    from jaxlens.call.transforms import under
     from jaxlens.stages.driver import prepared
     from jaxlens.stages.existing.opening import is_program, opened
 
@@ -224,13 +223,8 @@ def take(
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
     call = prepare(f, args, named, name or None)
-    unwrapped = call.core or call.opened
-    if transforms and call.inner is None and unwrapped is not None:
-        call = under(call, unwrapped, Call(f, tuple(args), named, None), transforms)
-    elif transforms:  # of a library's jit: JAX's own
-        args, named = by_position(f, args, named)
-        f, named = transformed(f, args, named, transforms)
-        call = prepare(f, args, named, name or None)
+    if transforms:
+        call = under(call, Call(f, tuple(args), named, None), transforms)
     # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
     names = [kind for kind, _ in transforms if kind != "jit"] if "jvp" in dict(transforms) else ()
     taken = Capture(*prepared(call, target or None, names))
@@ -256,13 +250,9 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
     from jaxlens.call.transforms import under
     from jaxlens.stages.driver import prepared
 
-    call, opened = live.staging.call, live.staging.opened
-    if call.inner is not None:
-        raise UnavailableError(
-            f"a library jits {call.name}: look at the function inside, which a transform can take"
-        )
+    call = live.staging.call
     with live.staging.as_called():
-        made = under(call, opened, opened, [(name, value)], examples=True)
+        made = under(call, live.staging.opened, [(name, value)], examples=True)
         names = (name, *capture.program.transforms)
         return Capture(*prepared(made, live.target or None, names))
 
@@ -299,54 +289,3 @@ def _is_written(f: Any) -> bool:
     if isinstance(f, MethodType):
         return True
     return isinstance(f, FunctionType) and not describe(f.__code__.co_filename).library
-
-
-def calls() -> Any:
-    """Returns a context manager that records calls of jitted functions; see `CellCalls`."""
-    from jaxlens.listen.cell_calls import CellCalls
-
-    return CellCalls()
-
-
-def traced_before(program: CalledProgram) -> Capture | None:
-    """Captures a called program from its trace in JAX's caches; None if there is none."""
-    from jaxlens.listen.cell_calls import traced_before as answer
-
-    return answer(program)
-
-
-def abstract(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns arguments with `ShapeDtypeStruct`s for arrays, so that no buffer is kept alive."""
-    from jaxlens.listen.cell_calls import abstracted
-
-    return abstracted(args, kwargs)
-
-
-def computes(f: Any) -> bool:
-    """Whether a function of JAX's computes, and does nothing else."""
-    from jaxlens.compat import computes as answer
-
-    return answer(f)
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is one array of JAX's or NumPy's."""
-    from jaxlens.call.arguments.pytrees import is_array as answer
-
-    return answer(value)
-
-
-def holds_arrays(value: Any) -> bool:
-    """Whether a value is an array, or a pytree with arrays in it."""
-    from jaxlens.call.arguments.pytrees import holds_arrays as answer
-
-    return answer(value)
-
-
-def targets() -> tuple[str, ...]:
-    """Returns the targets that this process has, the default first."""
-    from jaxlens.call.target import names
-
-    return names()

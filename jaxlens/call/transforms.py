@@ -17,7 +17,7 @@ from jaxlens.call.arguments.inputs import positional_names, signature_of
 from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.call import Call
 from jaxlens.call.traceable import TraceableCall, prepare
-from jaxlens.errors import OptionError, nearest
+from jaxlens.errors import OptionError, UnavailableError, nearest
 
 _NAMES = ("jit", "grad", "vmap", "jvp", "checkpoint")
 _EXAMPLES = 8  # of a `vmap` that the viewer puts round a function
@@ -64,7 +64,6 @@ def transformed(
 
 def under(
     call: TraceableCall,
-    opened: Call,
     written: Call,
     transforms: Sequence[tuple[str, str]],
     examples: bool = False,
@@ -73,7 +72,6 @@ def under(
 
     Args:
         call: The call, ready to be traced.
-        opened: The same, unwrapped.
         written: The same as the user wrote it, by whose arguments it is transformed.
         transforms: "jit", "grad", "vmap", "jvp" or "checkpoint", each with what `--grad` and
             `--vmap` take, outermost first; "" for axis 0 of all arguments, and for the first
@@ -82,12 +80,19 @@ def under(
 
     Raises:
         OptionError: There is no such transform, or its value does not fit.
+        UnavailableError: A library's jit stands between what is static and the function.
     """
     library: Any = jax if call.core is None else sys.modules["jaxlens.core"]
     f, args, kwargs = written.function, written.args, written.kwargs
-    bound = len(opened.args) - len(args)  # the object of a method
-    leaves = jax.tree_util.tree_leaves((opened.args, opened.kwargs))
-    if call.unjitted and len(leaves) > len(call.inputs):
+    whole = call.unwrapped
+    bound = len(whole.args) - len(args)  # the object of a method
+    leaves = jax.tree_util.tree_leaves((whole.args, whole.kwargs))
+    has_static = len(leaves) > len(call.inputs)
+    if call.inner is not None and (examples or has_static):
+        raise UnavailableError(
+            f"a library jits {call.name}: look at the function inside, which a transform can take"
+        )
+    if call.unjitted and has_static:
         # An object, a function or a text among them: no transform takes those.
         f, args, kwargs = call.traceable.__wrapped__, call.args[bound:], call.kwargs
         f = functools.partial(f, *call.args[:bound]) if bound else f
@@ -100,11 +105,10 @@ def under(
         if name == "vmap" and examples:
             args, kwargs = _with_examples(args, kwargs, value)
     f, kwargs = transformed(f, args, kwargs, transforms, library)
-    static = {
-        "static_argnums": [n - bound for n in getattr(call.settings, "static_argnums", ())],
-        "static_argnames": getattr(call.settings, "static_argnames", ()),
-    }
-    f = library.jit(f, **static) if any(static.values()) else f
+    if call.static and call.inner is None:
+        argnums = [place - bound for place in call.static if isinstance(place, int)]
+        argnames = [place for place in call.static if isinstance(place, str)]
+        f = library.jit(f, static_argnums=argnums, static_argnames=argnames)
     made = prepare(f, args, kwargs, call.name, call.core is not None)
     return replace(made, statics=call.statics)
 

@@ -119,13 +119,14 @@ def _largest(
 def _traced(magic: MagicLine, program: CalledProgram) -> "Capture | None":
     """Captures a program on its abstract arguments, else from the cell's trace in JAX's caches."""
     from jaxlens import api
+    from jaxlens.listen.cell_calls import traced_before
 
     target = "".join(magic.take.target[:1])
     ways: list[Callable[[], Capture | None]] = [
         lambda: api.take(
             program.function, program.args, program.kwargs, name=program.name, target=target
         ),
-        lambda: None if target else api.traced_before(program),
+        lambda: None if target else traced_before(program),
     ]
     for way in ways:
         with suppress(Exception):  # what cannot be traced is not shown

@@ -97,10 +97,11 @@ def _values(kind: str) -> tuple[str, ...]:
     if kind == "hlo":
         return ("hlo", "optimized")
     if kind == "target":
-        from jaxlens import api
+        if "jax" not in sys.modules:  # Tab does not import it
+            return ("cpu", "gpu", "tpu")
+        from jaxlens.call.target import names
 
-        # `targets` imports JAX and starts its backends; Tab does not import JAX.
-        return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
+        return names()
     if kind == "device":
         from jaxlens.program.published_limits import PUBLISHED  # not imported by %load_ext
 

@@ -12,7 +12,7 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from jaxlens.captures import Capture
-from jaxlens.capturing import Function, is_program
+from jaxlens.capturing import Function
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
@@ -21,6 +21,7 @@ from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.report import Recompiles, facts, one_line
 from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
+from jaxlens.stages.existing.opening import is_program
 from jaxlens.views.view import View, Watch
 
 __all__ = ["assert_compiles", "key", "recompiles"]
