@@ -72,7 +72,7 @@ def package(text: str, rows: tuple[Any, ...]) -> str:
     lines = ["if TYPE_CHECKING:"]
     for home in sorted(imported):
         lines += _wrapped(f"    from {home} import ", sorted(imported[home]), "")
-    lines += ["", *(f"    {name}: Callable[..., Answer[{made[name][1]}]]" for name in sorted(made))]
+    lines += ["", *(f"    {name}: Callable[..., View[{made[name][1]}]]" for name in sorted(made))]
     lines += ["", "_VERBS = {"]
     for home, names in written.items():
         lines += _wrapped(f'    "{home}": ', [f'"{name}"' for name in names], ",")

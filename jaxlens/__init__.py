@@ -1,22 +1,23 @@
 """jaxlens: every step from a Python function to machine code, visible and linked.
 
 `%load_ext jaxlens` gives a notebook the magics. In Python a verb takes a function and arguments,
-`jaxlens.explore(f, x)`, or a capture. Nothing is imported before it is used.
+`jaxlens.explore(f, x)`, or a capture, and gives a View: text, HTML, tables, and facts to assert on,
+`jaxlens.memory(f, x).peak`. Nothing is imported before it is used.
 
 Look at a program:
-    jaxpr hlo compile explore   the program at a stage, or at all of them: a View
+    jaxpr hlo compile explore   the program at a stage, or at all of them
     capture load Capture        one program, its stages made when they are read; one from a file
     side_by_side                programs, or devices, in columns
     glossary                    what a word of a program means
 
-Ask about it, an Answer each:
+Ask about it:
     memory fits                 which line owns the peak; whether it fits a device
     cost fusion sharding        flops and bytes; what was fused; what travels between devices
     captured times              arrays that are compiled in; where compile time goes
     tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
-    check                       these four at once, a sentence each: a View
+    check                       these four at once, a sentence each
     explain                     why a function cannot be traced
     Explorer                    the viewer as a widget, which asks and answers in place
 
@@ -25,11 +26,11 @@ Change it:
     reproducer                  a file that needs jax alone
 
 Watch what runs:
-    recompiles key              why a call compiled again: RecompileLog, RecompileError
+    recompiles key              why a call compiled again
     arrays timeline             what lives on each device; who waits for whom
 
 Test and record:
-    assert_compiles             a limit of compiles
+    assert_compiles             a limit of compiles, else a RecompileError
     receipt compare             what changed since then
     record runs sweep           the compiles of a job; of a grid of arguments
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from jaxlens.jobs.sweeps.sweep import sweep
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.viewer.side_by_side import side_by_side
-    from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
 
 # verbs of rows
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.memory.verbs import fits
     from jaxlens.questions.nan.first_nan import FirstNan
     from jaxlens.questions.numerics.facts import Numerics
-    from jaxlens.questions.recompiles.verbs import RecompileLog, assert_compiles, key, recompiles
+    from jaxlens.questions.recompiles.verbs import assert_compiles, key, recompiles
     from jaxlens.questions.sharding.facts import Sharding
     from jaxlens.questions.silent.facts import Silent
     from jaxlens.questions.timeline.verbs import timeline
@@ -79,26 +79,26 @@ if TYPE_CHECKING:
     from jaxlens.questions.values.facts import Values
     from jaxlens.questions.variants.verbs import bisect, edit, reproducer
 
-    bytecode: Callable[..., Answer[Bytecode]]
-    captured: Callable[..., Answer[Captured]]
-    cost: Callable[..., Answer[CostFacts]]
-    first_nan: Callable[..., Answer[FirstNan]]
-    fusion: Callable[..., Answer[Fusions]]
-    memory: Callable[..., Answer[MemoryFacts]]
-    numerics: Callable[..., Answer[Numerics]]
-    sharding: Callable[..., Answer[Sharding]]
-    silent: Callable[..., Answer[Silent]]
-    tape: Callable[..., Answer[Tracing]]
-    times: Callable[..., Answer[Times]]
-    tree: Callable[..., Answer[Depth]]
-    values: Callable[..., Answer[Values]]
+    bytecode: Callable[..., View[Bytecode]]
+    captured: Callable[..., View[Captured]]
+    cost: Callable[..., View[CostFacts]]
+    first_nan: Callable[..., View[FirstNan]]
+    fusion: Callable[..., View[Fusions]]
+    memory: Callable[..., View[MemoryFacts]]
+    numerics: Callable[..., View[Numerics]]
+    sharding: Callable[..., View[Sharding]]
+    silent: Callable[..., View[Silent]]
+    tape: Callable[..., View[Tracing]]
+    times: Callable[..., View[Times]]
+    tree: Callable[..., View[Depth]]
+    values: Callable[..., View[Values]]
 
 _VERBS = {
     "arrays": ("arrays",),
     "compare": ("compare", "receipt", "without"),
     "failure": ("explain",),
     "memory": ("fits",),
-    "recompiles": ("RecompileLog", "assert_compiles", "key", "recompiles"),
+    "recompiles": ("assert_compiles", "key", "recompiles"),
     "timeline": ("timeline",),
     "trace": ("ladder",),
     "variants": ("bisect", "edit", "reproducer"),
@@ -109,12 +109,10 @@ _VERBS = {
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer",
     "Capture",
     "Explorer",
     "LensError",
     "RecompileError",
-    "RecompileLog",
     "View",
     "__version__",
     "arrays",
@@ -162,7 +160,6 @@ __all__ = [
 _API = ("check", "compile", "explore", "glossary", "hlo", "jaxpr")
 _HOMES = (
     {
-        "Answer": "jaxlens.views.answer",
         "Capture": "jaxlens.captures",
         "capture": "jaxlens.capturing",
         "Explorer": "jaxlens.notebook.widgets.explorer",

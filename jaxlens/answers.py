@@ -9,26 +9,26 @@ from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.question import Question
 from jaxlens.render.document import Block, Document, Tabs
-from jaxlens.views.answer import Answer
 from jaxlens.views.header import header_line
 from jaxlens.views.jitted_calls import as_written
 from jaxlens.views.report_blocks import run_blocks
+from jaxlens.views.view import View
 
 F = TypeVar("F")
 
 
-def ask(question: Question[F], capture: Capture, **options: Any) -> Answer[F]:
+def ask(question: Question[F], capture: Capture, **options: Any) -> View[F]:
     """Answers one question about a capture; `options` are the question's."""
 
     @cache
     def facts() -> F:
         return question.gathered_facts(capture, options)
 
-    return Answer(
+    return View(
         capture,
         build=lambda: document(capture, question.kind or question.verb, [(question, facts())]),
-        ask=lambda: question.lens().report(facts()),
         know=facts,
+        tell=lambda: question.lens().report(facts()),
     )
 
 

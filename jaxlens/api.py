@@ -19,8 +19,7 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, capture
-from jaxlens.errors import CellError, OptionError, UnavailableError
-from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.driver import when_it_fails
 from jaxlens.ir.spans import describe
 from jaxlens.options import read_options
@@ -32,14 +31,14 @@ when_it_fails.append(when_a_trace_fails)
 _BY_JAX = "JAX compiles the call as it is written; --core shows what jaxlens.core makes of it."
 
 
-def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows the jaxpr beside your lines, and as a graph whose nested jaxprs open in place.
 
     Args:
         f: A function, or a Capture.
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`,
-            `ladder`, `tape`, `captured`, `against`, `full` (see `%jaxpr -h`).
+            `ladder`, `tape`, `captured`, `against`, `full` (see `%jaxpr -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`, `view.svg()`).
@@ -50,14 +49,14 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("jaxpr", f, args, kwargs)
 
 
-def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows XLA's program: before and after fusion, at any stage, after any pass.
 
     Args:
         f: A function, or a Capture.
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `stage`, `diff`, `passes`,
-            `pass_name`, `fusion`, `without`, `full` (see `%hlo -h`).
+            `pass_name`, `fusion`, `without`, `full` (see `%hlo -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).
@@ -69,7 +68,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("hlo", f, args, kwargs)
 
 
-def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows what compiling did: cache verdict, kernels, cost, memory, times, LLVM IR, assembly.
 
     Args:
@@ -77,7 +76,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `run`, `why`, `cost`, `roofline`,
             `memory`, `checkpoint`, `kernel`, `asm`, `sharding`, `captured`, `times`, `scan`,
-            `without`, `against`, `full` (see `%compile -h`). Only `run=n` executes the program.
+            `without`, `against`, `full` (see `%compile -hh`). Only `run=n` executes the program.
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).
@@ -88,7 +87,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("compile", f, args, kwargs)
 
 
-def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Shows your lines and every stage below them, linked: point at one, and see what it became.
 
     The panes are your code, the jaxpr and its graph, StableHLO, HLO before, between and after the
@@ -109,7 +108,7 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("explore", f, args, kwargs)
 
 
-def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     """Runs the call, and says whether its results can be trusted: a sentence for each check.
 
     It looks for the first NaN, for lost digits, for what JAX does without a word, and at what the
@@ -119,7 +118,7 @@ def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         f: A function, or a Capture.
         *args: The function's arguments: arrays or numbers.
         **kwargs: Its keyword arguments; with a Capture, options: `nan`, `numerics`, `silent`,
-            `values`, `at`, `full` (see `%check -h`).
+            `values`, `at`, `full` (see `%check -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).
@@ -130,7 +129,7 @@ def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("check", f, args, kwargs)
 
 
-def glossary(word: str) -> View:
+def glossary(word: str) -> View[Any]:
     """What a word of a program means: for a first meeting, then what an expert wants to know.
 
     Args:
@@ -144,12 +143,13 @@ def glossary(word: str) -> View:
     Raises:
         OptionError: The glossary has no such word; the message names near ones.
     """
+    from jaxlens.ir.glossary import meanings
     from jaxlens.views.glossary import document
 
-    return View(None, lambda: document(word)).compute()
+    return View(None, lambda: document(word), know=lambda: meanings(word.strip())).compute()
 
 
-def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
+def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View[Any]:
     """Returns the view of a verb's call."""
     from jaxlens.viewer import show
 
@@ -157,7 +157,7 @@ def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> V
     for row in of_verb(verb):  # what changes: another document than the verb's
         if row.several is not None and getattr(options, row.name, None):
             return row.several(verb, cap, options)
-    return View(cap, lambda: show.verb(verb, cap, options))
+    return show.verb(verb, cap, options)
 
 
 def _capture_and_options(
@@ -199,9 +199,11 @@ def take(
         core: Whether `jaxlens.core` transforms, lowers and runs what JAX traces.
     """
     from jaxlens.call.arguments.written_shapes import arguments
+    from jaxlens.call.call import Call
+    from jaxlens.call.traceable import prepare
     from jaxlens.call.traceable import transforms as made_by
-    from jaxlens.call.transforms import by_position, transformed
-    from jaxlens.stages.driver import capture as staged
+    from jaxlens.call.transforms import under
+    from jaxlens.stages.driver import prepared
     from jaxlens.stages.existing.opening import is_program, opened
 
     if is_program(f):
@@ -220,12 +222,12 @@ def take(
     differs = core and f is not as_called and not transforms  # else no such call runs
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
+    call = prepare(f, args, named, name or None)
     if transforms:
-        args, named = by_position(f, args, named)
-        f, named = transformed(f, args, named, transforms)
+        call = under(call, Call(f, tuple(args), named, None), transforms)
     # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
     names = [kind for kind, _ in transforms if kind != "jit"] if "jvp" in dict(transforms) else ()
-    taken = staged(f, args, named, target=target or None, name=name or None, transforms=names)
+    taken = Capture(*prepared(call, target or None, names))
     if not differs:
         return taken
     deviations = (*taken.program.deviations, _BY_JAX)
@@ -245,19 +247,12 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
         OptionError: There is no such transform, or its value does not fit.
     """
     live = capture.driver.live("Python function that a transform could take", traces=True)
-    from jaxlens.call.traceable import prepare
-    from jaxlens.call.transforms import put_round
+    from jaxlens.call.transforms import under
     from jaxlens.stages.driver import prepared
 
-    call, opened = live.staging.call, live.staging.opened
-    if call.inner is not None:
-        raise UnavailableError(
-            f"a library jits {call.name}: look at the function inside, which a transform can take"
-        )
+    call = live.staging.call
     with live.staging.as_called():
-        f, args, named = put_round(call, opened, name, value)
-        made = prepare(f, args, named, call.name, call.core is not None)
-        made = replace(made, statics=call.statics)
+        made = under(call, live.staging.opened, [(name, value)], examples=True)
         names = (name, *capture.program.transforms)
         return Capture(*prepared(made, live.target or None, names))
 
@@ -294,54 +289,3 @@ def _is_written(f: Any) -> bool:
     if isinstance(f, MethodType):
         return True
     return isinstance(f, FunctionType) and not describe(f.__code__.co_filename).library
-
-
-def calls() -> Any:
-    """Returns a context manager that records calls of jitted functions; see `CellCalls`."""
-    from jaxlens.listen.cell_calls import CellCalls
-
-    return CellCalls()
-
-
-def traced_before(program: CalledProgram) -> Capture | None:
-    """Captures a called program from its trace in JAX's caches; None if there is none."""
-    from jaxlens.listen.cell_calls import traced_before as answer
-
-    return answer(program)
-
-
-def abstract(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns arguments with `ShapeDtypeStruct`s for arrays, so that no buffer is kept alive."""
-    from jaxlens.listen.cell_calls import abstracted
-
-    return abstracted(args, kwargs)
-
-
-def computes(f: Any) -> bool:
-    """Whether a function of JAX's computes, and does nothing else."""
-    from jaxlens.compat import computes as answer
-
-    return answer(f)
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is one array of JAX's or NumPy's."""
-    from jaxlens.call.arguments.pytrees import is_array as answer
-
-    return answer(value)
-
-
-def holds_arrays(value: Any) -> bool:
-    """Whether a value is an array, or a pytree with arrays in it."""
-    from jaxlens.call.arguments.pytrees import holds_arrays as answer
-
-    return answer(value)
-
-
-def targets() -> tuple[str, ...]:
-    """Returns the targets that this process has, the default first."""
-    from jaxlens.call.target import names
-
-    return names()

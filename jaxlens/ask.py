@@ -17,7 +17,7 @@ from jaxlens.capturing import Function
 from jaxlens.options import CompilePanes
 from jaxlens.question import Question
 from jaxlens.questions import rows
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 F = TypeVar("F")
 
@@ -32,10 +32,10 @@ Args:
 """
 
 
-def _verb(question: Question[F], name: str) -> Callable[..., Answer[F]]:
+def _verb(question: Question[F], name: str) -> Callable[..., View[F]]:
     """Returns the verb of a question; its docstring is made of the row and the lens function's."""
 
-    def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
+    def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[F]:
         from jaxlens import capturing
         from jaxlens.answers import ask
 
@@ -52,11 +52,11 @@ def _verb(question: Question[F], name: str) -> Callable[..., Answer[F]]:
     answer = cleandoc(question.lens.__doc__ or "").partition("\n\n")[2]
     options = "; with a Capture, the options below" if question.choices else ""
     verb.__doc__ = about + _ARGUMENTS.format(options=options) + answer
-    verb.__annotations__["return"] = Answer  # as help() shows it
+    verb.__annotations__["return"] = View  # as help() shows it
     return verb
 
 
-def __getattr__(name: str) -> Callable[..., Answer[Any]]:
+def __getattr__(name: str) -> Callable[..., View[Any]]:
     """The verbs that are made of a row alone."""
     found = [row for row in rows() if row.function == name]
     if not found:

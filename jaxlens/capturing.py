@@ -82,10 +82,3 @@ def captured(
             f"got a Capture and {len(args) + len(kwargs)} more"
         )
     return f
-
-
-def is_program(value: Any) -> bool:
-    """Whether a value is an existing program, which `capture` opens as it is."""
-    from jaxlens.stages.existing.opening import is_program as answer
-
-    return answer(value)

@@ -183,7 +183,7 @@ class Question(Generic[F]):
     place: int = 1000
     prepared: Callable[[Capture, dict[str, Any]], Capture] = lambda capture, keywords: capture
     runs: bool = False
-    several: Callable[[str, Capture, Any], View] | None = None
+    several: Callable[[str, Capture, Any], View[Any]] | None = None
     pane: Callable[[Capture, Given[Counted]], Pane] | None = None
 
     @property

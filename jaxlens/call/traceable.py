@@ -89,6 +89,13 @@ class TraceableCall:
         with self.inner.within() if self.inner else nullcontext():
             return place.trace(self.traceable, self.args, self.kwargs)
 
+    @property
+    def unwrapped(self) -> Call:
+        """The call with its partials and bound methods unwrapped."""
+        unwrapped = self.core or self.opened
+        assert unwrapped is not None
+        return unwrapped
+
     def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments of the compiled program: all but the static ones."""
         args = tuple(a for i, a in enumerate(self.args) if i not in self.static)

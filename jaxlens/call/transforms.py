@@ -4,6 +4,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,8 +16,8 @@ from jaxlens.call.arguments import pytrees
 from jaxlens.call.arguments.inputs import positional_names, signature_of
 from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.call import Call
-from jaxlens.call.traceable import TraceableCall
-from jaxlens.errors import OptionError, nearest
+from jaxlens.call.traceable import TraceableCall, prepare
+from jaxlens.errors import OptionError, UnavailableError, nearest
 
 _NAMES = ("jit", "grad", "vmap", "jvp", "checkpoint")
 _EXAMPLES = 8  # of a `vmap` that the viewer puts round a function
@@ -61,44 +62,69 @@ def transformed(
     return f, kwargs
 
 
-def put_round(
-    call: TraceableCall, opened: Call, name: str, value: str
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Returns the function of a call under one more transform, with arguments that fit it.
+def under(
+    call: TraceableCall,
+    written: Call,
+    transforms: Sequence[tuple[str, str]],
+    examples: bool = False,
+) -> TraceableCall:
+    """Returns a call under transforms, with arguments that fit them; what is static stays so.
 
     Args:
-        call: The call, ready to be traced: what is static in it stays so.
-        opened: The same, unwrapped; a `vmap` adds an axis of 8 examples to its arguments.
-        name: "jit", "grad", "vmap", "jvp" or "checkpoint".
-        value: What `--grad` and `--vmap` take; "" for axis 0 of all arguments, and for the first
+        call: The call, ready to be traced.
+        written: The same as the user wrote it, by whose arguments it is transformed.
+        transforms: "jit", "grad", "vmap", "jvp" or "checkpoint", each with what `--grad` and
+            `--vmap` take, outermost first; "" for axis 0 of all arguments, and for the first
             argument with numbers that have a gradient.
+        examples: Whether a `vmap` adds an axis of 8 examples to the arguments.
 
     Raises:
         OptionError: There is no such transform, or its value does not fit.
+        UnavailableError: A library's jit stands between what is static and the function.
     """
-    if name not in _NAMES:
-        raise OptionError(f"no transform {name!r}; {nearest(name, _NAMES)}")
     library: Any = jax if call.core is None else sys.modules["jaxlens.core"]
-    f, args, kwargs = opened.function, opened.args, opened.kwargs
-    if call.unjitted and len(jax.tree_util.tree_leaves((args, kwargs))) > len(call.inputs):
+    f, args, kwargs = written.function, written.args, written.kwargs
+    whole = call.unwrapped
+    bound = len(whole.args) - len(args)  # the object of a method
+    leaves = jax.tree_util.tree_leaves((whole.args, whole.kwargs))
+    has_static = len(leaves) > len(call.inputs)
+    if call.inner is not None and (examples or has_static):
+        raise UnavailableError(
+            f"a library jits {call.name}: look at the function inside, which a transform can take"
+        )
+    if call.unjitted and has_static:
         # An object, a function or a text among them: no transform takes those.
-        f, args, kwargs = call.traceable.__wrapped__, call.args, call.kwargs
+        f, args, kwargs = call.traceable.__wrapped__, call.args[bound:], call.kwargs
+        f = functools.partial(f, *call.args[:bound]) if bound else f
     args, kwargs = by_position(f, args, kwargs)
-    if name == "grad" and not value:
-        value = str(next((n for n, arg in enumerate(args) if _has_gradient(arg)), 0))
-    if name == "vmap":
-        mapped = axis_per_argument(axes(value), len(args))
-        if len(mapped) != len(args):
-            raise OptionError(
-                f"vmap takes an axis for each of {len(args)} arguments, got {len(mapped)}: "
-                f"{','.join(['0'] * len(args))}"
-            )
-        args = tuple(_with_axis(arg, axis) for arg, axis in zip(args, mapped, strict=True))
-        kwargs = {key: _with_axis(argument, 0) for key, argument in kwargs.items()}
-    f, kwargs = transformed(f, args, kwargs, [(name, value)], library)
-    keys = ("static_argnums", "static_argnames")
-    static = {key: getattr(call.settings, key, ()) for key in keys}
-    return (library.jit(f, **static) if any(static.values()) else f), args, kwargs
+    first = str(next((n for n, arg in enumerate(args) if _has_gradient(arg)), 0))
+    transforms = [(name, value or first * (name == "grad")) for name, value in transforms]
+    for name, value in transforms:
+        if name not in _NAMES:
+            raise OptionError(f"no transform {name!r}; {nearest(name, _NAMES)}")
+        if name == "vmap" and examples:
+            args, kwargs = _with_examples(args, kwargs, value)
+    f, kwargs = transformed(f, args, kwargs, transforms, library)
+    if call.static and call.inner is None:
+        argnums = [place - bound for place in call.static if isinstance(place, int)]
+        argnames = [place for place in call.static if isinstance(place, str)]
+        f = library.jit(f, static_argnums=argnums, static_argnames=argnames)
+    made = prepare(f, args, kwargs, call.name, call.core is not None)
+    return replace(made, statics=call.statics)
+
+
+def _with_examples(
+    args: tuple[Any, ...], kwargs: dict[str, Any], value: str
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns arguments with one more axis of examples, as shapes."""
+    mapped = axis_per_argument(axes(value), len(args))
+    if len(mapped) != len(args):
+        raise OptionError(
+            f"vmap takes an axis for each of {len(args)} arguments, got {len(mapped)}: "
+            f"{','.join(['0'] * len(args))}"
+        )
+    args = tuple(_with_axis(arg, axis) for arg, axis in zip(args, mapped, strict=True))
+    return args, {key: _with_axis(argument, 0) for key, argument in kwargs.items()}
 
 
 def _has_gradient(arg: Any) -> bool:

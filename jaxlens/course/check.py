@@ -24,7 +24,7 @@ _GIVES = "does each name hold, and each function return, what the task asks for?
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outcome(View):
+class Outcome(View[Any]):
     """The judgement on one answer: `str(outcome)` is its text, a notebook shows its HTML.
 
     Attributes:
@@ -42,14 +42,14 @@ class Outcome(View):
     error: BaseException | None = None
 
     @cached_property
-    def evidence(self) -> View | None:
+    def evidence(self) -> View[Any] | None:
         """The lens that shows the decisive fact; None where no lens does."""
         try:
             return self.prove()
         except Exception:  # an answer is judged also where its program cannot be shown
             return None
 
-    def prove(self) -> View | None:
+    def prove(self) -> View[Any] | None:
         """Makes `evidence`; raises what the lens raises."""
         proofs = [fact.evidence for fact in self.facts if fact.evidence is not None]
         return proofs[-1]().compute() if proofs else None

@@ -1,12 +1,13 @@
 """What a judgement or an answer rests on, as a pane of its own."""
 
 from dataclasses import replace
+from typing import Any
 
 from jaxlens.render.document import Tab, Tabs
 from jaxlens.views.view import View
 
 
-def evidence_pane(evidence: View, lead: str = "") -> Tabs:
+def evidence_pane(evidence: View[Any], lead: str = "") -> Tabs:
     """Returns a view as a pane; a jaxpr shows its text, since equations are asked for.
 
     Args:

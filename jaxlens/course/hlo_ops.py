@@ -169,7 +169,7 @@ class OpExample:
     stage: str
 
 
-def hlo_ops(*opcodes: str) -> View:
+def hlo_ops(*opcodes: str) -> View[Any]:
     """Shows HLO opcodes: what each does, a JAX expression that makes it, and what XLA printed.
 
     Each expression is lowered, and compiled if need be, when this is called; nothing is run.

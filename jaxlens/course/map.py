@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxlens.course.library import ids_of, modules
 from jaxlens.course.progress_file import Record, current, join
@@ -14,7 +15,7 @@ from jaxlens.views.view import View
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Progress(View):
+class Progress(View[Any]):
     """What a learner has done: `str(progress)` is the map as text, a notebook shows it.
 
     Attributes:

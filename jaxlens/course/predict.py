@@ -41,7 +41,7 @@ class Truth:
     """
 
     value: float | str
-    evidence: View | None = None
+    evidence: View[Any] | None = None
     unit: str = ""
 
 
@@ -73,7 +73,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reply(View):
+class Reply(View[Any]):
     """A prediction beside the truth.
 
     Attributes:

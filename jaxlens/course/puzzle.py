@@ -35,7 +35,7 @@ class Fact:
     actual: str
     holds: bool
     hint: str = ""
-    evidence: Callable[[], View] | None = None
+    evidence: Callable[[], View[Any]] | None = None
     backends: tuple[str, ...] = ()
 
 
@@ -115,11 +115,11 @@ def edited(text: str, *edits: tuple[str, str]) -> str:
 class Proof:
     """Evidence: a verb of jaxlens and its arguments, called when it is shown."""
 
-    verb: Callable[..., View]
+    verb: Callable[..., View[Any]]
     args: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
-    def __call__(self) -> View:
+    def __call__(self) -> View[Any]:
         return self.verb(*self.args, **self.options)
 
 
@@ -130,7 +130,7 @@ def at_most(
     *,
     unit: str = "",
     hint: str = "",
-    evidence: Callable[[], View] | None = None,
+    evidence: Callable[[], View[Any]] | None = None,
     backends: tuple[str, ...] = (),
 ) -> Fact:
     """Returns the fact that a figure is at most `limit`."""
@@ -145,7 +145,7 @@ def at_least(
     *,
     unit: str = "",
     hint: str = "",
-    evidence: Callable[[], View] | None = None,
+    evidence: Callable[[], View[Any]] | None = None,
 ) -> Fact:
     """Returns the fact that a figure is at least `limit`."""
     wanted, actual = f"at least {figure(limit, unit)}", figure(value, unit)
@@ -158,7 +158,7 @@ def equal(
     wanted: Any,
     *,
     hint: str = "",
-    evidence: Callable[[], View] | None = None,
+    evidence: Callable[[], View[Any]] | None = None,
 ) -> Fact:
     """Returns the fact that a value (number, word, list of words) is `wanted`."""
     return Fact(name, words(wanted), words(value), value == wanted, hint, evidence)
@@ -171,7 +171,7 @@ def close(
     *,
     rtol: float = 1e-4,
     hint: str = "",
-    evidence: Callable[[], View] | None = None,
+    evidence: Callable[[], View[Any]] | None = None,
 ) -> Fact:
     """Returns the fact that arrays have the same shape and nearly the same elements.
 
@@ -240,7 +240,7 @@ def traced(f: Callable[..., Any], *args: Any) -> Fact:
     return Fact("under jit", "a program", "a program", True)
 
 
-def _explained(error: Exception) -> View:
+def _explained(error: Exception) -> View[Any]:
     """Shows why a trace failed. What to write instead is the puzzle, and left out."""
     import jaxlens
 

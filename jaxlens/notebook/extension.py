@@ -18,11 +18,10 @@ from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
-_NAMES = "jaxpr hlo compile explore check nan recompiles timeline arrays jaxlens explain".split()
-_TEXTS = ("stablehlo", "hlotext")
-_COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
-_PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_TEXTS, *_COURSE)]
 _MAGICS = (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
+_PLACES = [
+    (kind, name) for home in _MAGICS for kind in ("line", "cell") for name in home.magics[kind]
+]
 
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
@@ -39,13 +38,12 @@ def load(shell: Any) -> None:
     """Registers the magics, their completion and the output hooks; a second call does nothing."""
     if shell in _loaded:
         return
-    magics = shell.magics_manager.magics
     completions = matcher()
     comms = OutputComms(shell)
     cell = CellProgress(shell)
     progress.front_end = cell.front_end
     awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
-    before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
+    before = {(kind, name): shell.find_magic(name, kind) for kind, name in _PLACES}
     watch = JaxLens(shell, comms, cell)
     count, is_on = _unloaded.pop(shell, (None, False))
     if count == shell.execution_count:  # %reload_ext

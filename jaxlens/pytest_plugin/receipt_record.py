@@ -134,7 +134,7 @@ def _written_by_another(earlier: Record, target: Target) -> str:
 
 def _traced(receipt: Receipt) -> dict[str, Any]:
     return {
-        **_plain(receipt.facts(compiled=False)),
+        **_plain(receipt.figures(compiled=False)),
         "fingerprint": {receipt.capture.program.target.platform: receipt.fingerprint},
         "lines": {text: _operations(nodes) for text, nodes in _lines(receipt).items()},
         "arguments": _arguments(receipt),
@@ -167,8 +167,8 @@ def _results(receipt: Receipt) -> dict[str, str]:
 
 
 def _compiled(receipt: Receipt) -> dict[str, Any]:
-    traced = receipt.facts(compiled=False)
-    figures = {k: v for k, v in receipt.facts().items() if k not in traced}
+    traced = receipt.figures(compiled=False)
+    figures = {k: v for k, v in receipt.figures().items() if k not in traced}
     fused = Counter(text for text, _ in _fusions(receipt).values())
     return {**_plain(figures), "made_by": _made_by(receipt), "fused": dict(fused)}
 

@@ -1,13 +1,13 @@
-"""Builds the document that a verb shows of a capture.
+"""Returns what a verb shows of a capture.
 
 What all questions of a call need is gathered with at most one compile. Views get facts, which are
 computed here, and never a capture.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, TypeVar
 
@@ -20,12 +20,13 @@ from jaxlens.question import Question
 from jaxlens.questions import askable, of_verb
 from jaxlens.render.document import Ask, Document, Tabs
 from jaxlens.viewer.panes import PANES
+from jaxlens.views.view import View
 
 F = TypeVar("F")
 
 
-def verb(name: str, capture: Capture, options: Any) -> Document:
-    """Returns the document that a verb shows of a capture.
+def verb(name: str, capture: Capture, options: Any) -> View[Any]:
+    """Returns what a verb shows of a capture; its facts are those of the question that it asks.
 
     Args:
         name: "jaxpr", "hlo", "compile", "explore" or "check".
@@ -39,6 +40,18 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
         "check",
     ):  # one answer: a question whose output has its own kind goes first
         questions = [min(questions, key=lambda question: not question.kind)]
+    made = cache(lambda: _answered(name, capture, options, questions))
+    first = questions[0]
+    if first is panes and name != "check":  # the figures of the program
+        return View(capture, lambda: made()[0])
+    reported = None if first is panes else lambda: first.lens().report(made()[1])
+    return View(capture, lambda: made()[0], know=lambda: made()[1], tell=reported)
+
+
+def _answered(
+    name: str, capture: Capture, options: Any, questions: Sequence[Question[Any]]
+) -> tuple[Document, Any]:
+    """Returns the document that answers questions, and the facts of the first."""
     keywords = {question: question.keywords(options) for question in questions}
     for row, own in keywords.items():
         capture = row.prepared(capture, own)
@@ -55,7 +68,7 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
         with paused():
             shown = document(capture, questions[0].kind or name, answers, options.full, run)
     chained = any(isinstance(block, Tabs) and block.chain for block in shown.blocks)
-    return replace(shown, asks=asks()) if chained else shown
+    return replace(shown, asks=asks()) if chained else shown, answers[0][1]
 
 
 def asks() -> tuple[Ask, ...]:

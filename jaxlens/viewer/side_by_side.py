@@ -13,15 +13,15 @@ from jaxlens.viewer.panes import overview
 from jaxlens.viewer.side_by_side_report import SideBySide, column, report
 from jaxlens.viewer.target_links import weave_targets
 from jaxlens.viewer.targets import TargetsFacts, blocks
-from jaxlens.views.answer import Answer
 from jaxlens.views.header import header_line, where
 from jaxlens.views.jitted_calls import as_written
+from jaxlens.views.view import View
 
 Programs = Sequence[tuple[str, Capture | LensError]]
 """The name of each target, with its program or why there is none."""
 
 
-def side_by_side(*programs: Any, explore: bool = False) -> Answer[SideBySide]:
+def side_by_side(*programs: Any, explore: bool = False) -> View[SideBySide]:
     """Shows one function on several targets: a column of figures for each, and linked panes.
 
         jaxlens.side_by_side(cap, jaxlens.capture(step, params, x, target="gpu:h100"))
@@ -60,7 +60,7 @@ def side_by_side(*programs: Any, explore: bool = False) -> Answer[SideBySide]:
 
 def on_targets(
     programs: Sequence[tuple[str, Capture | LensError]], verb: str = "compile", full: bool = False
-) -> Answer[SideBySide]:
+) -> View[SideBySide]:
     """Shows one function on several targets, with a column for each.
 
     Args:
@@ -76,11 +76,11 @@ def on_targets(
     if not captures:
         raise next(why for _, why in programs if isinstance(why, LensError))
     figures = cache(lambda: SideBySide(tuple(column(name, program) for name, program in programs)))
-    return Answer(
+    return View(
         captures[0],
         lambda: _document(verb, programs, figures(), full),
-        lambda: report(figures()),
-        figures,
+        know=figures,
+        tell=lambda: report(figures()),
     )
 
 

@@ -1,6 +1,6 @@
-"""The result of a verb or magic: one document that renders as text, HTML, JSON, SVG or DOT.
+"""The result of every verb and magic: facts, and one document that renders in many forms.
 
-The document is built on first use, and once.
+Facts and document are computed on first use, and once.
 """
 
 import os
@@ -9,34 +9,55 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from json import dumps
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar, cast
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
-from jaxlens.render.document import Document, Findings, GraphPane, Picture
+from jaxlens.program.figures import Figures
+from jaxlens.render.document import Document, Findings, GraphPane, Picture, TableBlock, walk
 from jaxlens.render.text.document_text import text
 from jaxlens.render.text.lines import REST
 from jaxlens.render.to_json import plain
-from jaxlens.report import Finding, traced_again
+from jaxlens.report import Finding, Report, Table, traced_again
 from jaxlens.views.about import pictures, versions
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View:
-    """An output about a capture: `str(view)` is its text, and a notebook shows its HTML.
+class View(Generic[F]):
+    """An answer: `str(view)` is its text, a notebook shows its HTML, each fact is an attribute.
+
+    `jaxlens.cost(f, x).flops` is a number to assert on; `view.facts` has all facts.
 
     Attributes:
         capture: The program; None for a view of something else, such as a log of compiles.
         build: Returns the document; called once, when the view is first displayed or read.
+        know: Returns the facts, data with a name for each figure; by default the figures of the
+            program, such as `.equations` and `.kernels`, each computed when it is read.
+        tell: Returns the report; by default the sentences and tables of the document.
     """
 
     capture: Capture | None
     build: Callable[[], Document]
+    know: Callable[[], F] | None = field(default=None, kw_only=True)
+    tell: Callable[[], Report] | None = field(default=None, kw_only=True)
     _traced: int = field(init=False)  # traces before this output; the first is no trial's
 
     def __post_init__(self) -> None:
         traced = self.capture.driver.tracings() if self.capture is not None else 0
         object.__setattr__(self, "_traced", max(traced, 1))
+
+    @classmethod
+    def of(
+        cls,
+        facts: F,
+        document: Callable[[F], Document],
+        report: Callable[[F], Report],
+        capture: Capture | None = None,
+    ) -> Self:
+        """Returns the view of facts that are there."""
+        return cls(capture, lambda: document(facts), know=lambda: facts, tell=lambda: report(facts))
 
     @cached_property
     def document(self) -> Document:
@@ -52,7 +73,56 @@ class View:
         said = (Findings((Finding(again, "traced"),)),) if again else ()
         return replace(built, blocks=(*built.blocks, *said), deviations=deviations, versions=known)
 
-    def compute(self) -> "View":
+    @cached_property
+    def facts(self) -> F:
+        """The figures as data."""
+        if self.know is not None:
+            return self.know()
+        return cast(F, Figures(self.capture) if self.capture else self.document)
+
+    @cached_property
+    def report(self) -> Report:
+        """Sentences, tables and overlays as data."""
+        if self.tell is not None:
+            return self.tell()
+        parts = [step.part for step in walk(self.document.blocks)]
+        found = [
+            finding for part in parts if isinstance(part, Findings) for finding in part.findings
+        ]
+        tables = [part.table for part in parts if isinstance(part, TableBlock)]
+        return Report(self.document.taken, tuple(found), tuple(tables))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The answer in sentences, each with how it is known."""
+        return self.report.findings
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The facts as tables."""
+        return self.report.tables
+
+    def __getattr__(self, name: str) -> Any:
+        """A fact by its name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in ("facts", "report", "document"):
+            # The cached property raised an AttributeError, which Python hides: raise it again.
+            return type(self).__dict__[name].func(self)
+        facts = self.facts
+        try:
+            return getattr(facts, name)
+        except AttributeError:
+            names = [word for word in dir(facts) if not word.startswith("_")]
+            raise AttributeError(
+                f"this answer has no fact {name!r}; it has {', '.join(names)}"
+            ) from None
+
+    def __dir__(self) -> list[str]:
+        facts = [word for word in dir(self.facts) if not word.startswith("_")]
+        return sorted({*super().__dir__(), *facts})
+
+    def compute(self) -> "View[F]":
         """Builds the document now, so that an error is raised here."""
         _ = self.document
         return self
@@ -90,7 +160,7 @@ class View:
         """Returns the document as JSON-able data; each object names its type."""
         return plain(self.document)
 
-    def markdown(self, *, full: bool = False) -> str:
+    def md(self, *, full: bool = False) -> str:
         """Returns versions, answer and programs as Markdown, for a report of a bug or a chat.
 
         Args:
@@ -180,7 +250,7 @@ class View:
         path = Path(path)
         forms: Mapping[str, Callable[[], str | bytes]] = {
             ".html": lambda: page(self.document),
-            ".md": self.markdown,
+            ".md": self.md,
             ".txt": lambda: self.text() + "\n",
             ".json": lambda: dumps(self.json()),
             ".svg": lambda: self.svg(picture),
@@ -227,3 +297,34 @@ class View:
             bundle = {"text/plain": f"{type(error).__name__}: {error}"}
         types = set(include or bundle) - set(exclude or ())
         return {k: v for k, v in bundle.items() if k in types}
+
+
+class Watch(View[F]):
+    """A view of what goes on: each read is of what is there by then.
+
+    Args:
+        now: Returns the view so far.
+    """
+
+    def __init__(self, now: Callable[[], View[F]]) -> None:
+        super().__init__(None, lambda: now().document)
+        self._now = now
+
+    @property
+    def document(self) -> Document:
+        """The parts of the output, as data."""
+        return self._now().document
+
+    @property
+    def facts(self) -> F:
+        """The figures as data."""
+        return self._now().facts
+
+    @property
+    def report(self) -> Report:
+        """Sentences, tables and overlays as data."""
+        return self._now().report
+
+    def html(self) -> str:
+        """Returns a fragment of HTML that needs no network and no kernel."""
+        return self._now().html()

@@ -334,7 +334,7 @@ def watched(out: Out, f: Any, args: Any, kwargs: Any) -> None:
         for _ in range(2):
             jitted(*jax.tree.map(lambda x: x + 0 if hasattr(x, "dtype") else x, args), **kwargs)
         jitted(*_halved(args), **kwargs)
-    out.view("recompiles", lambda: log.answer)
+    out.view("recompiles", lambda: log)
     jitted(*_halved(args), **kwargs)
     out.view("key-after", lambda: jaxlens.key(jitted, *_halved(args), **kwargs))
 

@@ -10,7 +10,7 @@ from jaxlens.jobs.record.facts import facts
 from jaxlens.jobs.record.view import document
 from jaxlens.questions.timeline.events import CodeLine, Dispatch, Execution, RunTimeline, Wait
 from jaxlens.questions.timeline.verbs import answer
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 from tests.jobs.record.job_records import compiled, job, process
 from tests.support.paths import RECORDS
 
@@ -139,7 +139,7 @@ def test_programs_of_a_record_open_from_bars_and_folded_rows(chromium, tmp_path,
     for address in pages.values():
         (tmp_path / address).write_text(f"<title>{address}</title>")
     known = replace(facts(record, lambda *_: None), pages=pages)
-    Answer(None, lambda: document(known), None, None).save(tmp_path / "a.html")
+    View(None, lambda: document(known)).save(tmp_path / "a.html")
     page = chromium.new_page(viewport={"width": width, "height": 900})
     home = (tmp_path / "a.html").as_uri()
     page.goto(home)

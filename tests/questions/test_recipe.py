@@ -22,7 +22,7 @@ from IPython.testing.globalipapp import start_ipython
 shell = start_ipython()
 shell.run_line_magic("load_ext", "jaxlens")
 shell.run_cell("import jax.numpy as jnp; x, w = jnp.ones((8, 4)), jnp.ones((4, 100))")
-shell.run_line_magic("compile", "-h")
+shell.run_line_magic("compile", "-hh")
 print(shell.run_line_magic("compile", "--widest jnp.tanh(x @ w)"))
 """
 

@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_output
 import jaxlens
 from jaxlens.ir.glossary import words
 from jaxlens.ir.lessons import LESSONS
+from jaxlens.notebook import extension
 from jaxlens.notebook.magics.magic_line import flags
 from jaxlens.questions import rows
 from jaxlens.viewer.panes import OPTIONS, PANES
@@ -56,12 +57,7 @@ def test_each_option_of_a_magic_has_an_address(verb):
 
 def test_each_magic_has_a_section():
     named = {name.strip("%") for name in reference.magic_functions()}
-    text = (Path(jaxlens.__file__).parent / "notebook" / "extension.py").read_text()
-    lines = re.search(r'_NAMES = "(.*?)"\.split', text)[1]
-    registered = lines.split()
-    course = re.findall(r'"(\w+)"', re.search(r"_COURSE = \((.*)\)", text)[1])
-    texts = re.findall(r'"(\w+)"', re.search(r"_TEXTS = \((.*)\)", text)[1])
-    assert named == {*registered, *texts, *course}
+    assert named == {name for _, name in extension._PLACES}
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,18 @@ from jaxlens.viewer.panes import OPTIONS
 
 
 def jaxpr(capture: Capture, options: Any = None) -> Document:
-    return show.verb("jaxpr", capture, options or OPTIONS["jaxpr"]())
+    return show.verb("jaxpr", capture, options or OPTIONS["jaxpr"]()).document
 
 
 def hlo(capture: Capture, **options: Any) -> Document:
-    return show.verb("hlo", capture, OPTIONS["hlo"](**options))
+    return show.verb("hlo", capture, OPTIONS["hlo"](**options)).document
 
 
 def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Document:
     """With executions that were measured, where such are given."""
     options = options or OPTIONS["compile"]()
     if run is None:
-        return show.verb("compile", capture, options)
+        return show.verb("compile", capture, options).document
     asked = [
         (q, q.gathered_facts(capture, q.keywords(options)))
         for q in of_verb("compile")
@@ -33,4 +33,4 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
 
 
 def explore(capture: Capture) -> Document:
-    return show.verb("explore", capture, OPTIONS["explore"]())
+    return show.verb("explore", capture, OPTIONS["explore"]()).document

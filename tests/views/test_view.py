@@ -229,7 +229,7 @@ def test_a_page_of_its_own_has_a_title_and_everything_in_it(tmp_path):
 def test_markdown_has_versions_and_nothing_in_it_acts():
     sentence = Finding("`x` * y_ <img> @jit [a](b) of h_in is __init__, ~~x~~ &lt; $x$.")
     code = Code("text", "a\n````\nb")
-    shown = view(Findings((sentence,)), code).markdown()
+    shown = view(Findings((sentence,)), code).md()
     lines = shown.splitlines()
     assert lines[0] == "**f(x)**"
     assert lines[2].startswith("jaxlens 0.")
@@ -242,8 +242,8 @@ def test_markdown_has_versions_and_nothing_in_it_acts():
 
 def test_markdown_of_everything_opens_folds_and_cuts_long_programs():
     shown = View(None, sample.everything)
-    assert "target triple" not in shown.markdown()
-    assert "target triple" in shown.markdown(full=True)
+    assert "target triple" not in shown.md()
+    assert "target triple" in shown.md(full=True)
     long = view(Code("text", "\n".join(map(str, range(500)))))
-    assert "... 300 more lines; " in long.markdown()
-    assert "\n499\n" in long.markdown(full=True)
+    assert "... 300 more lines; " in long.md()
+    assert "\n499\n" in long.md(full=True)

@@ -35,7 +35,7 @@ def _programs_without_jit(names: Names) -> Truth:
     w, b, x = jnp.ones((3, n)), jnp.ones(n), jnp.ones((4, 3))
     with jaxlens.recompiles() as log:
         names["predict"](w, b, x)
-    return Truth(log.compiles + log.operations, log.answer, "programs")
+    return Truth(log.compiles + log.operations, log, "programs")
 
 
 def _printed(names: Names) -> str:
@@ -119,7 +119,7 @@ def _leaves(names: Names) -> Truth:
 def _compiles(names: Names) -> Truth:
     with jaxlens.recompiles() as log:
         names["calls"]()
-    return Truth(log.compiles, log.answer)
+    return Truth(log.compiles, log)
 
 
 PREDICTIONS = (

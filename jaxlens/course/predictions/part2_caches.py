@@ -7,14 +7,14 @@ from jaxlens.course.predict import Names, Prediction, Truth
 def _compiles_of_calls(names: Names) -> Truth:
     with jaxlens.recompiles() as log:
         names["calls"]()
-    return Truth(log.compiles, log.answer)
+    return Truth(log.compiles, log)
 
 
 def _second_call(names: Names) -> Truth:
     names["f"](names["first"])
     with jaxlens.recompiles() as log:
         names["f"](names["second"])
-    return Truth("compiled" if log.compiles else "served", log.answer)
+    return Truth("compiled" if log.compiles else "served", log)
 
 
 def _cosines(names: Names) -> Truth:
@@ -25,7 +25,7 @@ def _cosines(names: Names) -> Truth:
 def _second_result(names: Names) -> Truth:
     with jaxlens.recompiles() as log:
         names["f"](1.0, names["options"])
-    return Truth(float(names["second"]), log.answer)
+    return Truth(float(names["second"]), log)
 
 
 def _what_comes(names: Names) -> Truth:

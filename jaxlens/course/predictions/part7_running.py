@@ -14,7 +14,7 @@ from jaxlens.course.predict import Names, Prediction, Truth
 def _compiles_of_calls(names: Names) -> Truth:
     with jaxlens.recompiles() as log:
         names["calls"]()
-    return Truth(log.compiles, log.answer)
+    return Truth(log.compiles, log)
 
 
 def _call_of_other_shape(names: Names) -> Truth:
@@ -142,7 +142,7 @@ def _under_debug_nans(names: Names) -> Truth:
 def _compiles_of_train(names: Names) -> Truth:
     with jaxlens.recompiles() as log:
         names["train"](names["ws"], names["data"], (0.1, 0.05, 0.01))
-    return Truth(log.compiles, log.answer)
+    return Truth(log.compiles, log)
 
 
 def _products_of_step(names: Names) -> Truth:

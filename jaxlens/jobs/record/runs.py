@@ -8,7 +8,7 @@ runs.diff("runs/b")                     # what another run compiled
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from jaxlens import progress
@@ -25,7 +25,6 @@ from jaxlens.jobs.record.program_difference import StageOf
 from jaxlens.jobs.record.report import report
 from jaxlens.jobs.record.view import difference_document, document
 from jaxlens.reading import read_file
-from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
 
@@ -81,8 +80,8 @@ class RecordedRun:
         return f"<compile {self.compile.number} of {self.function} in {where}: {self.reason}>"
 
 
-class JobAnswer(Answer[JobFacts]):
-    """The record of a job as a view with facts; `answer[i]` is a compile, in order of its table."""
+class RecordedRuns(View[JobFacts]):
+    """The record of a job; `runs[i]` is a compile, in order of its table."""
 
     def __len__(self) -> int:
         return len(self.facts.rows)
@@ -113,7 +112,7 @@ class JobAnswer(Answer[JobFacts]):
         if path.suffix.lower() != ".html" or not programs:
             return super().save(path, picture=picture)
         pages = self._pages(path.with_name(f"{path.stem}-programs"), programs)
-        return _answer(replace(self.facts, pages=pages)).save(path)
+        return View.of(replace(self.facts, pages=pages), document, report).save(path)
 
     def _pages(self, folder: Path, most: int) -> dict[str, str]:
         """Writes pages about programs; returns their addresses by the program's name."""
@@ -126,32 +125,27 @@ class JobAnswer(Answer[JobFacts]):
             if len(pages) < most and name in run.job.programs and name not in pages:
                 folder.mkdir(exist_ok=True)
                 with progress.step(f"jaxlens writes the page of {run.function}"):
-                    build = partial(verb, "explore", run.capture, OPTIONS["explore"]())
-                    View(run.capture, build).save(folder / f"{name}.html")
+                    shown = verb("explore", run.capture, OPTIONS["explore"]())
+                    shown.save(folder / f"{name}.html")
                 pages[name] = f"{folder.name}/{name}.html"
         return pages
 
-    def diff(self, other: "str | os.PathLike[str] | JobAnswer") -> Answer[JobDifference]:
+    def diff(self, other: "str | os.PathLike[str] | RecordedRuns") -> View[JobDifference]:
         """What another run compiled: programs, seconds and memory, function by function.
 
         Args:
             other: Its record, or the folder of it.
         """
-        second = other if isinstance(other, JobAnswer) else runs(other)
+        second = other if isinstance(other, RecordedRuns) else runs(other)
         first, then = (_stages(Path(facts.job.name)) for facts in (self.facts, second.facts))
         # A program's name is a hash of its text: it is the same in both records.
         known = difference(
             self.facts, second.facts, lambda name, stage: first(name, stage) or then(name, stage)
         )
-        return Answer(
-            None,
-            lambda: difference_document(known),
-            lambda: difference_report(known),
-            lambda: known,
-        )
+        return View.of(known, difference_document, difference_report)
 
 
-def runs(path: str | os.PathLike[str]) -> JobAnswer:
+def runs(path: str | os.PathLike[str]) -> RecordedRuns:
     """Opens the record of a job: what its processes compiled, when, why, and how large it is.
 
         runs = jaxlens.runs("runs/a")
@@ -173,11 +167,7 @@ def runs(path: str | os.PathLike[str]) -> JobAnswer:
     Raises:
         CaptureFileError: The folder is no record.
     """
-    return _answer(facts(read_job(path), _stages(Path(path))))
-
-
-def _answer(known: JobFacts) -> JobAnswer:
-    return JobAnswer(None, lambda: document(known), lambda: report(known), lambda: known)
+    return RecordedRuns.of(facts(read_job(path), _stages(Path(path))), document, report)
 
 
 def _stages(root: Path) -> StageOf:

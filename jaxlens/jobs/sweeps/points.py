@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
+from jaxlens.errors import missing_package
 from jaxlens.program.published_limits import Capacity
 
 
@@ -122,3 +124,24 @@ class SweepFacts:
     def failed(self) -> tuple[SweepRow, ...]:
         """The points with an error."""
         return tuple(row for row in self.rows if row.error)
+
+    def pandas(self) -> Any:
+        """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
+
+        Raises:
+            PackageError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise missing_package("sweep.pandas", error) from None
+        rows = [
+            {
+                **{axis.name: axis.value(row.place[n]) for n, axis in enumerate(self.axes)},
+                **{name: getattr(row.figures, name) for name in FIGURES},
+                "fits": row.fits,
+                "error": row.error,
+            }
+            for row in self.rows
+        ]
+        return pd.DataFrame(rows)

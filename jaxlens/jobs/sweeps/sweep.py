@@ -20,11 +20,11 @@ import jax
 from jaxlens import compat, progress
 from jaxlens.call.traceable import function_name
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, first_line, missing_package, nearest
+from jaxlens.errors import OptionError, first_line, nearest
 from jaxlens.jobs.sweeps.children import ChildProcesses
 from jaxlens.jobs.sweeps.grid import AxisValues, arguments, axes, sweep_axis, values_at
 from jaxlens.jobs.sweeps.journal import Journal
-from jaxlens.jobs.sweeps.points import FIGURES, SweepFacts, SweepFigures, SweepRow
+from jaxlens.jobs.sweeps.points import SweepFacts, SweepFigures, SweepRow
 from jaxlens.jobs.sweeps.report import document, report
 from jaxlens.jobs.sweeps.worker import measure as measure_capture
 from jaxlens.jobs.sweeps.worker import measured, one_line
@@ -34,7 +34,7 @@ from jaxlens.program.subject import devices
 from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.driver import capture as captured
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 _COUNTS = 2  # of what the figures count, so that a file's others are measured again
 MEASURES = ("compile", "peak", "flops", "bytes", "kernels", "run")
@@ -42,32 +42,6 @@ _DEFAULT = MEASURES[:-1]  # looking at a program executes nothing
 _WAITING = 64  # points that are lowered and wait for a worker
 _CHILDREN = 4  # by default at most: each takes some 300 MB
 _LOOK = 0.2  # seconds between two looks for an interrupt
-
-
-class Sweep(Answer[SweepFacts]):
-    """The answer of a sweep: `.rows`, `.pandas()`, and sentences and tables as a view."""
-
-    def pandas(self) -> Any:
-        """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
-
-        Raises:
-            PackageError: pandas is not installed.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise missing_package("Sweep.pandas", error) from None
-        facts = self.facts
-        rows = [
-            {
-                **{axis.name: axis.value(row.place[n]) for n, axis in enumerate(facts.axes)},
-                **{name: getattr(row.figures, name) for name in FIGURES},
-                "fits": row.fits,
-                "error": row.error,
-            }
-            for row in facts.rows
-        ]
-        return pd.DataFrame(rows)
 
 
 def sweep(
@@ -81,7 +55,7 @@ def sweep(
     limit: float | str | None = None,
     runs: int = 10,
     **kwargs: Any,
-) -> Sweep:
+) -> View[SweepFacts]:
     """Compiles a function at each point of a grid: shapes, targets, XLA's flags.
 
         shape = jax.ShapeDtypeStruct
@@ -145,8 +119,7 @@ def sweep(
         tuple(axis.name for axis in along if axis.quantity in plan.inputs),
         tuple(sorted(plan.open)),
     )
-    asked = names != _DEFAULT
-    return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
+    return View.of(facts, partial(document, asked=names != _DEFAULT), report)
 
 
 def _executor(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import CellError, LensError, UnavailableError
 from jaxlens.ir.cell_calls import CalledProgram
@@ -27,7 +27,7 @@ def answer(
     error: Exception | None,
     spared: bool,
     hint: str,
-) -> "View":
+) -> "View[Any]":
     """Returns a view of the largest program that a cell called, or of one sentence.
 
     Args:
@@ -58,7 +58,7 @@ def answer(
         return View(None, lambda: nothing(magic.verb, why, sentence))
     for capture, ordered in _largest(magic, own or programs):
         with suppress(Exception):  # the next largest is shown
-            view: View = getattr(api, magic.verb)(capture, **magic.show).compute()
+            view: View[Any] = getattr(api, magic.verb)(capture, **magic.show).compute()
             rows = [Row(p, _inputs(c), _line(magic, p)) for p, c in ordered]
             return View(capture, partial(document, why, rows, view.document))
     if programs:
@@ -119,13 +119,14 @@ def _largest(
 def _traced(magic: MagicLine, program: CalledProgram) -> "Capture | None":
     """Captures a program on its abstract arguments, else from the cell's trace in JAX's caches."""
     from jaxlens import api
+    from jaxlens.listen.cell_calls import traced_before
 
     target = "".join(magic.take.target[:1])
     ways: list[Callable[[], Capture | None]] = [
         lambda: api.take(
             program.function, program.args, program.kwargs, name=program.name, target=target
         ),
-        lambda: None if target else api.traced_before(program),
+        lambda: None if target else traced_before(program),
     ]
     for way in ways:
         with suppress(Exception):  # what cannot be traced is not shown

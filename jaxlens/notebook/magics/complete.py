@@ -24,8 +24,7 @@ _PLAIN = {
     "arrays": ("-o", "-h", "--help"),
     "explain": ("-o", "-h", "--help"),
     "jaxlens": ("on", "off", "-h", "--help"),
-    "stablehlo": ("--run", "-o", "-h", "--help"),
-    "hlotext": ("--optimized", "--run", "-o", "-h", "--help"),
+    "edit": ("--stage", "--run", "-o", "-h", "--help"),
 }
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_VERBS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
@@ -98,10 +97,11 @@ def _values(kind: str) -> tuple[str, ...]:
     if kind == "hlo":
         return ("hlo", "optimized")
     if kind == "target":
-        from jaxlens import api
+        if "jax" not in sys.modules:  # Tab does not import it
+            return ("cpu", "gpu", "tpu")
+        from jaxlens.call.target import names
 
-        # `targets` imports JAX and starts its backends; Tab does not import JAX.
-        return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
+        return names()
     if kind == "device":
         from jaxlens.program.published_limits import PUBLISHED  # not imported by %load_ext
 

@@ -99,7 +99,7 @@ class CourseMagics(Magics):
 
     @line_magic
     @no_var_expand
-    def glossary(self, line: str) -> "View":
+    def glossary(self, line: str) -> "View[Any]":
         """What a word of a program means: %glossary reduce-window, %glossary weak type."""
         from jaxlens import api
 
@@ -109,7 +109,7 @@ class CourseMagics(Magics):
 
     @line_cell_magic
     @no_var_expand
-    def predict(self, line: str, cell: str | None = None) -> "View":
+    def predict(self, line: str, cell: str | None = None) -> "View[Any]":
         """Answer a question of the course, then see what the compiler says.
 
             %%predict 1.a

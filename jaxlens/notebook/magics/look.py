@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View  # not imported by %load_ext
 
-Show = Callable[["View"], None]
+Show = Callable[["View[Any]"], None]
 
 
 class Looking:
@@ -177,9 +177,9 @@ class Looking:
         """Starts to record calls of jitted functions, once JAX or jaxlens.core is imported."""
         imported = "jax" in sys.modules or "jaxlens.core" in sys.modules
         if self._calls is None and (imported or always):
-            from jaxlens import api
+            from jaxlens.listen.cell_calls import CellCalls
 
-            self._calls = api.calls()
+            self._calls = CellCalls()
             self._calls.__enter__()
 
     def _last(self, last: ast.stmt) -> Any:
@@ -205,20 +205,21 @@ class Looking:
         return self._run_one(last)
 
     def _names(self) -> Namespace:
-        from jaxlens import api
+        from jaxlens.call.arguments.pytrees import holds_arrays, is_array
+        from jaxlens.compat import computes
 
         def holds(value: Any) -> bool:
             try:
-                return api.holds_arrays(value)
+                return holds_arrays(value)
             except Exception:  # an object that JAX cannot go through
                 return False
 
-        return Namespace(self._shell.user_ns, api.is_array, holds, api.computes)
+        return Namespace(self._shell.user_ns, is_array, holds, computes)
 
     def _is_program(self, last: ast.stmt) -> bool:
         """Shows an existing program that the last line names: `lowered`, "a folder"."""
-        from jaxlens import api
-        from jaxlens.capturing import is_program
+        from jaxlens.call.arguments.pytrees import is_array
+        from jaxlens.stages.existing.opening import is_program
 
         named = ast.Name | ast.Attribute | ast.Subscript | ast.Constant
         if not (isinstance(last, ast.Expr) and isinstance(last.value, named)):
@@ -227,7 +228,7 @@ class Looking:
         if isinstance(last.value, ast.Constant):
             value = last.value.value
         else:
-            value = resolve(last.value, self._shell.user_ns, api.is_array)
+            value = resolve(last.value, self._shell.user_ns, is_array)
         if value is MISSING or not is_program(value):
             return False
         self._show_only(EvaluatedCall(value, name=short(last.value)))
@@ -324,11 +325,11 @@ class Looking:
 
     def _keep(self, candidate: Candidate, call: EvaluatedCall) -> None:
         """Stores a call with abstract arguments, to be captured if no better call can be."""
-        from jaxlens import api
+        from jaxlens.listen.cell_calls import abstracted
 
         number = self._order.index(id(candidate))
         if number not in self._pending:
-            args, kwargs = api.abstract(call.args, call.kwargs)
+            args, kwargs = abstracted(call.args, call.kwargs)
             self._pending[number] = EvaluatedCall(
                 call.function, args, kwargs, call.name, node=call.node
             )
@@ -389,7 +390,7 @@ class Looking:
 
     def _refused(self, call: EvaluatedCall, error: Exception, staged: bool) -> None:
         """Records why a capture failed: an option of the magic's line, or the function."""
-        from jaxlens.capturing import is_program
+        from jaxlens.stages.existing.opening import is_program
 
         if isinstance(error, LineError):
             # A stage that an existing program lacks is not an error of the magic's line.
@@ -401,17 +402,17 @@ class Looking:
         elif not isinstance(error, EmptyError):
             self._fail(call_text(call), error)
 
-    def _view(self, call: EvaluatedCall, results: bool = False) -> "View":
+    def _view(self, call: EvaluatedCall, results: bool = False) -> "View[Any]":
         """Captures a call, and computes the view that the verb shows of it."""
         from jaxlens import api
 
         magic, code = self._magic, self._code
 
-        def view() -> "View":
+        def view() -> "View[Any]":
             with progress.step(f"jaxlens looks at {call.name or 'the call'}"):
                 return looked()
 
-        def looked() -> "View":
+        def looked() -> "View[Any]":
             targets = magic.take.target
             if len(targets) > 1:
                 return beside(targets)
@@ -419,7 +420,7 @@ class Looking:
             if results and capture.program.unjitted and not capture.outputs:
                 raise EmptyError
             try:
-                shown: View = getattr(api, magic.verb)(capture, **magic.show)
+                shown: View[Any] = getattr(api, magic.verb)(capture, **magic.show)
                 with progress.when_idle(self._preview(capture)):
                     return shown.compute()
             except LensError as error:
@@ -432,7 +433,7 @@ class Looking:
                     raise LineError(why) from None
                 raise
 
-        def beside(targets: Sequence[str]) -> "View":
+        def beside(targets: Sequence[str]) -> "View[Any]":
             from jaxlens.viewer.side_by_side import on_targets
 
             programs = self._captures(call, targets)
@@ -442,7 +443,7 @@ class Looking:
                 raise LineError(error) from None
 
         try:
-            computed: View = cells.call_at(self._shell, code, call.node, view)
+            computed: View[Any] = cells.call_at(self._shell, code, call.node, view)
         except LensError as error:
             if not magic.take.core:
                 raise
@@ -484,7 +485,7 @@ class Looking:
     def _capture(self, call: EvaluatedCall, target: str = "") -> Any:
         """Captures a call for a target, and traces it unless it is an existing program."""
         from jaxlens import api
-        from jaxlens.capturing import is_program
+        from jaxlens.stages.existing.opening import is_program
 
         take, program = self._magic.take, is_program(call.function)
         try:
@@ -498,7 +499,7 @@ class Looking:
                 transforms=take.transforms,
                 core=take.core,
             )
-        except (OptionError, TargetError) as error:
+        except (OptionError, TargetError, UnavailableError) as error:
             if isinstance(error, TargetError) or take.transforms or call.shapes or program:
                 raise LineError(error) from None
             raise
@@ -542,7 +543,7 @@ class Looking:
                 raise error.error from None
             self._shown_now(view)
 
-    def _shown_now(self, view: "View") -> None:
+    def _shown_now(self, view: "View[Any]") -> None:
         self._shown = True
         self._show(view)
 
@@ -568,7 +569,7 @@ class Looking:
 
     # ---- fallback output -------------------------------------------------------------------
 
-    def _answer(self) -> "View":
+    def _answer(self) -> "View[Any]":
         """Returns the view of the programs that the cell called."""
         from jaxlens.notebook.magics.called_programs import answer
 
@@ -583,7 +584,7 @@ class Looking:
 
     def _opened(self) -> bool:
         """Shows the program that the last expression returned, such as `lowered.as_text()`."""
-        from jaxlens.capturing import is_program
+        from jaxlens.stages.existing.opening import is_program
 
         value = self._value
         if "jax" not in sys.modules or value is None or self._calls is None:

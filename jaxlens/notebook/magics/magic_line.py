@@ -3,7 +3,7 @@
 The options of what a magic shows are defined in `options.py` and in the rows of
 `questions/`, which `viewer/panes.py` joins; those of what it captures, which all magics
 share, are `TakeOptions` here. Both become IPython `magic_arguments`,
-so that `-h`, `?` and Tab have the same options as the parser.
+so that `-hh` and Tab have the same options as the parser; `-h` and `?` have the first of them.
 """
 
 import argparse
@@ -15,16 +15,16 @@ from dataclasses import Field, dataclass, fields
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic_arguments import argument, kwds, magic_arguments
+from IPython.core.magic_arguments import argument, argument_group, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.options import flag, option
-from jaxlens.questions import about
+from jaxlens.questions import about, of_verb
 from jaxlens.viewer.panes import OPTIONS
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
-_OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
-_HELP = re.compile(r"(^|\s)(-h|--help)(\s|$)")
+_OPTION = re.compile(r"--[A-Za-z]|-(?:[a-z]|hh)$")
+_HELP = re.compile(r"(^|\s)(-hh?|--help)(\s|$)")
 _CALL = re.compile(r"[A-Za-z_][\w.\[\]]*\(")
 _NUMBERS = re.compile(r"-?\d+(,(-?\d+|None))*$|None(,(-?\d+|None))+$")
 _SEVERAL = ("compile", "explore")  # the verbs that show several targets
@@ -40,6 +40,9 @@ _FITTING = {
     "vmap": "--vmap 0,None maps the first argument and passes the second as it is",
 }
 _LONGEST = 300  # characters of JAX's message
+_SHOW, _ASK, _OF, _REST = "show", "ask", "of which program", "output"  # groups of options
+_FIRST = 6  # of what is shown and asked, in `-h`
+_RARE = {"--jvp", "--jit", "--core"}  # in `-hh`
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class MagicLine:
         show: Options of the verb that were given, by field name.
         take: Options of what is captured.
         expression: The text behind the options of a line magic.
-        help: Whether `-h` is given.
+        help: "first" for `-h`, "all" for `-hh`, "" for neither.
     """
 
     magic: str
@@ -91,7 +94,7 @@ class MagicLine:
     show: dict[str, Any]
     take: TakeOptions
     expression: str = ""
-    help: bool = False
+    help: str = ""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -128,9 +131,10 @@ def with_parser(magic: Any) -> Any:
 
 
 def _arguments(kind: type) -> list[Any]:
-    """Returns the options of a magic as IPython arguments, in the order of its help."""
-    own = [_argument(f) for f in fields(kind)]
-    shared = [_argument(f) for f in fields(TakeOptions) if f.metadata]
+    """Returns the options of a magic as IPython arguments, in the groups of its help."""
+    *own, full = fields(kind)
+    panes = fields(kind.__mro__[1])
+    *of, store = (_argument(f) for f in fields(TakeOptions) if f.metadata)
     transforms = [
         argument(
             f"--{name}",
@@ -142,8 +146,20 @@ def _arguments(kind: type) -> list[Any]:
         )
         for name, (value, help) in TRANSFORMS.items()
     ]
-    about_help = argument("-h", "--help", action="store_true", help="show this and do nothing")
-    return [*own, *transforms, *shared, about_help]
+    helps = [
+        argument(*names, dest="help", action="store_const", const=all, default="", help=help)
+        for *names, all, help in (
+            ("-h", "--help", "first", "show this and do nothing"),
+            ("-hh", "all", "show all options"),
+        )
+    ]
+    groups = {
+        _SHOW: [_argument(f) for f in own[: len(panes)]],
+        _ASK: [_argument(f) for f in own[len(panes) :]],
+        _OF: [*transforms, *of],
+        _REST: [_argument(full), store, *helps],
+    }
+    return [part for title, group in groups.items() for part in (argument_group(title), *group)]
 
 
 def _argument(entry: "Field[Any]") -> Any:
@@ -166,7 +182,7 @@ def flags(kind: type) -> dict[str, str]:
     """Returns each option of a magic with the kinds of values that Tab offers ("stage pass")."""
     entries = [*fields(kind), *(f for f in fields(TakeOptions) if f.metadata)]
     own = {_flag(f.name): f.metadata["values"] for f in entries}
-    return own | {f"--{name}": "" for name in TRANSFORMS} | {"-h": "", "--help": ""}
+    return own | {f"--{name}": "" for name in TRANSFORMS} | {"-h": "", "-hh": "", "--help": ""}
 
 
 def _flag(name: str) -> str:
@@ -254,7 +270,26 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
 def help_of(magic: Any, line: MagicLine) -> str:
     """Returns the text of `-h`: how the magic is used, or how lenses before `-h` get figures."""
     lenses = [str(row) for name in line.show if (row := about(name))]
-    return "\n\n".join(lenses) or str(with_parser(magic).__doc__)
+    return "\n\n".join(lenses) or first_help(magic, line.help == "all")
+
+
+def first_help(magic: Any, all: bool = False) -> str:
+    """Returns a magic's help: with at most twelve options, or with all."""
+    parser = with_parser(magic).parser
+    refine = {o.name for row in of_verb(magic.__name__) for o in row.options if o.about}
+    own = [a for g in parser._action_groups if g.title in (_SHOW, _ASK) for a in g._group_actions]
+    first = [action for action in own if action.dest not in refine][:_FIRST]
+    left = [
+        a for a in parser._actions if _RARE & {*a.option_strings} or (a in own and a not in first)
+    ]
+    helps = [action.help for action in left]
+    try:
+        for action in () if all else left:
+            action.help = argparse.SUPPRESS
+        return str(parser.format_help())
+    finally:
+        for action, text in zip(left, helps, strict=True):
+            action.help = text
 
 
 def split(

@@ -26,9 +26,9 @@ def parser_on_use(magic: Any) -> Any:
     """
 
     def getdoc() -> str:
-        from jaxlens.notebook.magics.magic_line import with_parser
+        from jaxlens.notebook.magics.magic_line import first_help
 
-        return str(with_parser(magic).__doc__)
+        return first_help(magic)
 
     magic.getdoc = getdoc
     return magic
@@ -65,7 +65,9 @@ class OutputMagics(Magics):
         """Whether the front end shows HTML."""
         return "text/html" in self.shell.display_formatter.active_types
 
-    def display(self, view: "View", full: bool = False, rest: str = ".text(full=True)") -> None:
+    def display(
+        self, view: "View[Any]", full: bool = False, rest: str = ".text(full=True)"
+    ) -> None:
         """Displays a view in this front end.
 
         A terminal gets text only, so that no HTML or layout is computed. Its output is not saved,
@@ -253,7 +255,7 @@ class ProgramMagics(OutputMagics):
         code = self.read_code(magic.magic, cell, magic.expression)
         self._progress.look_begins()
 
-        def show(view: "View") -> None:
+        def show(view: "View[Any]") -> None:
             if magic.take.o:
                 self.shell.user_ns[magic.take.o] = view
                 remember_name(magic.take.o)

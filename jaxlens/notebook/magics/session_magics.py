@@ -110,7 +110,7 @@ class JaxLens(WholeCellMagics):
         self.display(view)
         return None
 
-    def _answer(self) -> "View":
+    def _answer(self) -> "View[Any]":
         import jaxlens
         from jaxlens.questions.memory.verbs import out_of_memory
 
@@ -124,7 +124,7 @@ class JaxLens(WholeCellMagics):
             raise CellError(f"{first}no cell has compiled a function while jaxlens watched")
         return self._of_earlier(view, self._since_compile)
 
-    def _fits(self, view: "View", device: str) -> "View":
+    def _fits(self, view: "View[Any]", device: str) -> "View[Any]":
 
         import jaxlens
 
@@ -132,7 +132,7 @@ class JaxLens(WholeCellMagics):
             raise CellError("--fits is for a program that ran out of memory, and was identified")
         return jaxlens.fits(view.capture, device=device)
 
-    def _of_earlier(self, view: "View", since: int) -> "View":
+    def _of_earlier(self, view: "View[Any]", since: int) -> "View[Any]":
         """Returns an answer, with the note that cells ran since the one that it is about."""
         from jaxlens.render.document import Document, Findings
 

@@ -1,4 +1,4 @@
-"""`%%stablehlo` and `%%hlotext`: a program's text in a cell, changed, compiled and run."""
+"""`%%edit`: a program's text in a cell, changed, compiled and run."""
 
 from typing import Any
 
@@ -11,95 +11,85 @@ from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
 
-_RUN = argument("--run", type=int, default=10, metavar="N", help="run both so often; 0: not at all")
-_STORE = argument("-o", default="", metavar="NAME", help="store the comparison in a variable")
-_NAME = argument("name", nargs="?", default="", help="a variable with a Capture, or -o's view")
-
 
 @magics_class
 class TextMagics(WholeCellMagics):
-    """`%%stablehlo` and `%%hlotext`."""
+    """`%%edit`."""
+
+    def __init__(self, shell: Any, *rest: Any) -> None:
+        super().__init__(shell, *rest)
+        self._ipythons = shell.find_line_magic("edit")
 
     @line_cell_magic
     @no_var_expand
     @parser_on_use
-    @_NAME
-    @_RUN
-    @_STORE
+    @argument("name", nargs="?", default="", help="a variable with a Capture, or -o's view")
+    @argument(
+        "--stage",
+        default="stablehlo",
+        metavar="STAGE",
+        help="what %%edit writes: stablehlo, hlo, or optimized, which is compiled as it is written",
+    )
+    @argument("--run", type=int, default=10, metavar="N", help="run both so often; 0: not at all")
+    @argument("-o", default="", metavar="NAME", help="store the comparison in a variable")
     @HELP
-    def stablehlo(self, line: str, cell: str | None = None) -> Any:
-        """Change a program's StableHLO: compile it, run both on the same arguments, compare.
+    def edit(self, line: str, cell: str | None = None) -> Any:
+        """Change a program's text: compile it, run both on the same arguments, compare.
 
-        The line form puts the text of a capture into a new cell, and runs nothing:
+        The line form puts the text of a capture into a new cell, and runs nothing. Where it
+        names no program it is IPython's own %edit.
 
             cap = jaxlens.capture(step, w, x)
-            %stablehlo cap
+            %edit cap
+            %edit --stage optimized cap
 
-        The cell form compiles the text, and runs it and the original:
+        The cell form compiles the text, StableHLO or HLO, and runs it and the original:
 
-            %%stablehlo cap
+            %%edit cap
             module @jit_step ...
 
         In Python:    jaxlens.edit(cap, "stablehlo"), and with the changed text
         """
-        return self._edit(self.stablehlo, "stablehlo", line, cell)
-
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
-    @_NAME
-    @argument("--optimized", action="store_true", help="the text after XLA's passes")
-    @_RUN
-    @_STORE
-    @HELP
-    def hlotext(self, line: str, cell: str | None = None) -> Any:
-        """Change a program's HLO: compile it, run both on the same arguments, compare.
-
-        The line form puts the text of a capture into a new cell, and runs nothing. With
-        --optimized it is the text after XLA's passes, which is compiled as it is written:
-
-            %hlotext --optimized cap
-
-        The cell form compiles the text, and runs it and the original:
-
-            %%hlotext cap
-            HloModule jit_step ...
-
-        In Python:    jaxlens.edit(cap, "hlo"), and with the changed text
-        """
-        return self._edit(self.hlotext, "hlo", line, cell)
-
-    def _edit(self, magic: Any, stage: str, line: str, cell: str | None) -> Any:
-        """Puts a text into a new cell, or compiles and runs the text of this one."""
-        options, rest = self.options_of(magic, line, cell)
+        word = line.strip().rpartition(" ")[2]
+        if cell is None and word not in ("-h", "--help") and self._program(word) is None:
+            return self._ipythons(line)
+        options, rest = self.options_of(self.edit, line, cell)
         if options.help:
-            print(magic.getdoc())
+            print(self.edit.getdoc())
             return None
         check_name(options.o, "comparison")
         name = options.name or rest
         with of_the_user(self.shell):
-            cap = self._capture(magic.__name__, name)
+            cap = self._program(name)
+            if cap is None:
+                raise OptionError(
+                    f"%%edit takes the name of a Capture, got {name!r}: "
+                    "cap = jaxlens.capture(f, x), then %edit cap"
+                )
             if cell is None:
-                stage = "optimized" if stage == "hlo" and options.optimized else stage
-                text = jaxlens.edit(cap, stage)
-                self.shell.set_next_input(f"%%{magic.__name__} {name}\n{text.strip()}")
+                text = jaxlens.edit(cap, options.stage)
+                self.shell.set_next_input(f"%%edit {name}\n{text.strip()}")
                 return None
             # The first line is the magic's, so that a parser's error has the line of the cell.
-            edited = jaxlens.edit(cap, stage, f"\n{cell}", run=options.run)
+            edited = jaxlens.edit(cap, _stage(cell), f"\n{cell}", run=options.run)
             if options.o:
                 self.shell.user_ns[options.o] = edited
             return edited
 
-    def _capture(self, magic: str, name: str) -> Any:
+    def _program(self, name: str) -> Any:
+        """Returns the program that a variable holds; None for none."""
         from jaxlens.captures import Capture  # not imported by %load_ext
         from jaxlens.views.view import View
 
         value = self.shell.user_ns.get(name)
         found = value.capture if isinstance(value, View) else value
-        if not isinstance(found, Capture):
-            got = f"{name} holds {type(value).__name__}" if value is not None else repr(name)
-            raise OptionError(
-                f"%{magic} takes the name of a Capture, got {got}: cap = jaxlens.capture(f, x), "
-                f"then %{magic} cap"
-            )
-        return found
+        return found if isinstance(found, Capture) else None
+
+
+def _stage(text: str) -> str:
+    """Returns the stage of a text by its first line."""
+    if not text.lstrip().startswith("HloModule"):
+        return "stablehlo"
+    from jaxlens.stages.compile.program_text import is_scheduled  # which imports JAX
+
+    return "optimized" if is_scheduled(text) else "hlo"

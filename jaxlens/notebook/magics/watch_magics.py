@@ -49,4 +49,4 @@ class WatchMagics(WholeCellMagics):
                     return self.run_whole(code, cell)
                 finally:
                     log.__exit__()
-                    self.display(log.answer)
+                    self.display(log)

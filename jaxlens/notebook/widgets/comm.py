@@ -27,10 +27,10 @@ class OutputComms:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._shown: list[View] = []
+        self._shown: list[View[Any]] = []
         self._open: dict[str, tuple[int, list[Explorer]]] = {}  # by cell id, with its count
 
-    def bundle(self, view: "View") -> Mapping[str, str]:
+    def bundle(self, view: "View[Any]") -> Mapping[str, str]:
         """Returns the mime bundle of a view, and records that the running cell displays it."""
         if cell_of(self._shell):
             self._shown.append(view)

@@ -50,7 +50,7 @@ class Explorer(anywidget.AnyWidget):
     selection = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     html = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, view: View, **traits: Any) -> None:
+    def __init__(self, view: View[Any], **traits: Any) -> None:
         self._next: dict[str, Explorer] = {}  # views that took the place of this one
         self._view = view
         self._html = view.html()
@@ -120,7 +120,7 @@ class Explorer(anywidget.AnyWidget):
         except LensError as why:
             return {"error": str(why)}
 
-    def _then(self, name: str, view: Callable[[Capture], View]) -> str:
+    def _then(self, name: str, view: Callable[[Capture], View[Any]]) -> str:
         """Returns the HTML of a view that takes the place of this one, and serves its outputs."""
         assert self._view.capture is not None
         if name not in self._next:

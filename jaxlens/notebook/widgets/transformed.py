@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from jaxlens import api
 from jaxlens.answers import ask
@@ -14,7 +15,7 @@ from jaxlens.report import Finding
 from jaxlens.views.view import View
 
 
-def with_transform(view: View, name: str, value: str) -> View:
+def with_transform(view: View[Any], name: str, value: str) -> View[Any]:
     """Returns the same look at a program under one more transform.
 
     Args:
@@ -29,7 +30,7 @@ def with_transform(view: View, name: str, value: str) -> View:
     if view.capture is None:
         raise UnavailableError("there is no program behind this view")
     made = api.transformed(view.capture, name, value.strip())
-    shown: View = getattr(api, view.document.verb)(made).compute()
+    shown: View[Any] = getattr(api, view.document.verb)(made).compute()
     rules = tuple(_rules(made))
     was, now = _sizes(view.document), _sizes(shown.document)
     counts = tuple(_counts(was, now)) if set(now) != {"jaxpr"} or not rules else ()

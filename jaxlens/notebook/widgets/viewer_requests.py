@@ -75,7 +75,7 @@ def answer(capture: Capture, document: Document, request: Mapping[str, Any]) -> 
         return {"error": f"the question {kind!r} does not fit: {type(why).__name__} {why}"}
 
 
-def with_answer(view: View, name: str) -> View:
+def with_answer(view: View[Any], name: str) -> View[Any]:
     """Returns a view with one more pane, which answers a question about its program.
 
     Args:

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxlens.questions.arrays.report import LiveArrayFacts, document, facts, report
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 __all__ = ["arrays"]
 
 
-def arrays(names: Mapping[str, Any] | None = None) -> Answer[LiveArrayFacts]:
+def arrays(names: Mapping[str, Any] | None = None) -> View[LiveArrayFacts]:
     """What lives on each device, and what grew? Looks at the live arrays of this process.
 
         jaxlens.arrays()            # the names are those of the caller: of the notebook
@@ -34,4 +34,4 @@ def arrays(names: Mapping[str, Any] | None = None) -> Answer[LiveArrayFacts]:
     from jaxlens.questions.arrays.measure.live_arrays import look
 
     known = facts(look(names))
-    return Answer(None, lambda: document(known), lambda: report(known), lambda: known)
+    return View.of(known, document, report)

@@ -25,7 +25,9 @@ from jaxlens.program.figures import FIGURES, Figures, figure_text, read_bounds
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
 from jaxlens.questions.memory import report as memory
+from jaxlens.render.document import Code, Document
 from jaxlens.report import Finding, amount, share
+from jaxlens.views.view import View
 
 _DIGITS = 16
 _FEW, _SENTENCES = 8, 2  # fusions, and findings, in a failed assertion
@@ -33,102 +35,61 @@ _PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
 _COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
 
 
-class Receipt:
+class Receipt(View[Figures]):
     """Facts of one program. Counting equations traces; a fact of the compile compiles, once.
 
     Attributes:
         capture: The program.
+        equations: Equations of the jaxpr, each nested body once.
+        primitives: Equations by primitive.
+        flops: Arithmetic operations of the equations, of all devices, loops by their trips.
+        transcendentals: Exponentials, roots and the like, likewise.
+        bytes: Bytes of the results, and of what the equations read of the arguments.
+        instructions: Instructions of the optimised program, each once; a fusion is one.
+        fusions: Fusions of the optimised program that join several operations (not a single
+            one).
+        kernels: Kernels that XLA generated.
+        library_calls: Calls of libraries.
+        executions: How often kernels and library calls start in a run, loops by their
+            trips.
+        temporaries: Bytes of scratch memory, by XLA's buffer assignment.
+        peak: Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts
+            them.
+        on_chip: Bytes in use at most outside the device's main memory, such as in a TPU's
+            VMEM.
+        reserved: Bytes taken from start to end: arguments, results and scratch memory.
+        xla_flops: XLA's own figure for the optimised program, each loop body once.
+        xla_bytes: Bytes that instructions access by XLA's account, each loop body once.
+        moved: Bytes of main memory that kernels read and write in a run, loops by their
+            trips.
     """
 
+    capture: Capture
+    equations: int
+    primitives: Mapping[str, int]
+    flops: int
+    transcendentals: int
+    bytes: int
+    instructions: int
+    fusions: int
+    kernels: int
+    library_calls: int
+    executions: int
+    temporaries: int
+    peak: int
+    on_chip: int
+    reserved: int
+    xla_flops: int
+    xla_bytes: int
+    moved: int
+
     def __init__(self, capture: Capture) -> None:
-        self.capture = capture
-        self._figures = Figures(capture)
+        super().__init__(capture, self._document)
         self._computed: dict[str, Any] = {}
 
-    @property
-    def equations(self) -> int:
-        """Equations of the jaxpr, each nested body once."""
-        return self._fact("equations")
-
-    @property
-    def primitives(self) -> Mapping[str, int]:
-        """Equations by primitive."""
-        return self._figures.primitives
-
-    @property
-    def flops(self) -> int:
-        """Arithmetic operations of the equations, of all devices, loops by their trips."""
-        return self._fact("flops")
-
-    @property
-    def transcendentals(self) -> int:
-        """Exponentials, roots and the like, likewise."""
-        return self._fact("transcendentals")
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the results, and of what the equations read of the arguments."""
-        return self._fact("bytes")
-
-    @property
-    def instructions(self) -> int:
-        """Instructions of the optimised program, each once; a fusion is one."""
-        return self._fact("instructions")
-
-    @property
-    def fusions(self) -> int:
-        """Fusions of the optimised program that join several operations (not a single one)."""
-        return self._fact("fusions")
-
-    @property
-    def kernels(self) -> int:
-        """Kernels that XLA generated."""
-        return self._fact("kernels")
-
-    @property
-    def library_calls(self) -> int:
-        """Calls of libraries."""
-        return self._fact("library_calls")
-
-    @property
-    def executions(self) -> int:
-        """How often kernels and library calls start in a run, loops by their trips."""
-        return self._fact("executions")
-
-    @property
-    def temporaries(self) -> int:
-        """Bytes of scratch memory, by XLA's buffer assignment."""
-        return self._fact("temporaries")
-
-    @property
-    def peak(self) -> int:
-        """Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."""
-        return self._fact("peak")
-
-    @property
-    def on_chip(self) -> int:
-        """Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."""
-        return self._fact("on_chip")
-
-    @property
-    def reserved(self) -> int:
-        """Bytes taken from start to end: arguments, results and scratch memory."""
-        return self._fact("reserved")
-
-    @property
-    def xla_flops(self) -> int:
-        """XLA's own figure for the optimised program, each loop body once."""
-        return self._fact("xla_flops")
-
-    @property
-    def xla_bytes(self) -> int:
-        """Bytes that instructions access by XLA's account, each loop body once."""
-        return self._fact("xla_bytes")
-
-    @property
-    def moved(self) -> int:
-        """Bytes of main memory that kernels read and write in a run, loops by their trips."""
-        return self._fact("moved")
+    def __getattr__(self, name: str) -> Any:
+        """A figure by its name."""
+        return self._fact(name) if name in FIGURES else super().__getattr__(name)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -147,21 +108,23 @@ class Receipt:
     @property
     def stable(self) -> str:
         """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
-        kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
-        rows = [(name, figure_text(self._figures.get(name))) for name in _PORTABLE]
-        rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
         deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
-        facts = _rows([("fingerprint", self.fingerprint), *rows])
-        return "\n".join([self.title, *deviations, *facts])
+        return "\n".join([self.title, *deviations, *self._stable_rows()])
 
-    def facts(self, *, compiled: bool = True) -> dict[str, Any]:
+    def _stable_rows(self) -> list[str]:
+        kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
+        rows = [(name, figure_text(self.facts.get(name))) for name in _PORTABLE]
+        rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
+        return _rows([("fingerprint", self.fingerprint), *rows])
+
+    def figures(self, *, compiled: bool = True) -> dict[str, Any]:
         """Every fact by name, as plain data; None for what this backend does not give. Compiles.
 
         Args:
             compiled: Whether to include the facts of a compile; without them nothing is compiled.
         """
         names = [name for name, figure in FIGURES.items() if compiled or not figure.compiled]
-        figures = {name: self._figures.get(name) for name in names}
+        figures = {name: self.facts.get(name) for name in names}
         self._computed.update(figures)
         return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
 
@@ -215,7 +178,7 @@ class Receipt:
         """Whether every fact is the same; compiles both, unless the fingerprints differ."""
         if not isinstance(other, Receipt):
             return NotImplemented
-        return self.fingerprint == other.fingerprint and self.facts() == other.facts()
+        return self.fingerprint == other.fingerprint and self.figures() == other.figures()
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -225,14 +188,16 @@ class Receipt:
         facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts())
         return f"<Receipt of {self.title}{facts and f': {facts}'}>"
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Shows the text in IPython."""
-        printer.text(str(self))
-
     def __str__(self) -> str:
         """The stable text, and below it what is known of the compile so far."""
-        rows = [fact for fact in self._computed_facts() if fact[0] in _COMPILED]
-        return "\n".join([self.stable, *(_rows(rows) if rows else ())])
+        return "\n".join([self.stable, *self._compiled_rows()])
+
+    def _document(self) -> Document:
+        rows = (*self._stable_rows(), *self._compiled_rows())
+        return Document("receipt", self.title, (Code("text", "\n".join(rows)),))
+
+    def _compiled_rows(self) -> list[str]:
+        return _rows([fact for fact in self._computed_facts() if fact[0] in _COMPILED])
 
     @property
     def title(self) -> str:
@@ -248,10 +213,10 @@ class Receipt:
         Raises:
             UnavailableError: The backend does not provide it.
         """
-        figure = self._figures.get(name)
+        figure = self.facts.get(name)
         if figure is None:
             title, program = FIGURES[name].title, self.capture.program.name
-            why = self._figures.missing.get(name, "this backend does not say")
+            why = self.facts.missing.get(name, "this backend does not say")
             raise UnavailableError(f"no {title} of {program}: {why}")
         self._computed[name] = figure
         return figure
@@ -267,7 +232,7 @@ class Receipt:
         if name in ("temporaries", "peak", "reserved"):
             findings = memory.report(memory.facts(self.capture)).findings
         elif name == "flops":
-            flops = self._figures.counted
+            flops = self.facts.counted
             lines = sorted(flops.by_line.items(), key=lambda item: -item[1])
             shares = [f"{line or 'no line'} {share(n, flops.counted)}" for line, n in lines if n]
             return [f"    {listed(shares)}"]

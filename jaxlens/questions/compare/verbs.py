@@ -8,14 +8,14 @@ from jaxlens.captures import Capture
 from jaxlens.capturing import Function, as_capture, captured
 from jaxlens.questions.compare.facts import Comparison
 from jaxlens.questions.compare.receipt import Receipt as Receipt
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 __all__ = ["compare", "receipt", "without"]
 
 
 def compare(
     before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True
-) -> Answer[Comparison]:
+) -> View[Comparison]:
     """Compares two programs: across an edit, another JAX version, another device or flag.
 
         before = jaxlens.capture(step, params, x)
@@ -46,8 +46,11 @@ def compare(
     called = sides(was.program, now.program, names)
     facts = cache(lambda: facts_of.facts(was, now, compiled=compiled))
 
-    return Answer(
-        now, lambda: document(was, now, called, facts()), lambda: report(facts(), called), facts
+    return View(
+        now,
+        lambda: document(was, now, called, facts()),
+        know=facts,
+        tell=lambda: report(facts(), called),
     )
 
 

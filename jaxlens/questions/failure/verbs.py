@@ -2,13 +2,14 @@
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 from jaxlens.views.view import View
 
 __all__ = ["explain"]
 
 
-def explain(error: BaseException | None = None, *, remedies: bool = True) -> View | None:
+def explain(error: BaseException | None = None, *, remedies: bool = True) -> View[Any] | None:
     """Explains why tracing failed: the line, the traced value, and what to write instead.
 
     An exception raised by a verb, or by a stage of a capture, already has the answer as a note
@@ -30,10 +31,10 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
     if cause is None:
         return None
     shown = cause if remedies else replace(cause, remedies=())
-    return View(None, lambda: document(shown))
+    return View(None, lambda: document(shown), know=lambda: shown)
 
 
-def card(error: BaseException) -> tuple[str, View] | None:
+def card(error: BaseException) -> tuple[str, View[Any]] | None:
     """Returns the note of an explained exception, and the view that stands for it; None without."""
     from jaxlens.questions.failure.measure.explain import noted
 

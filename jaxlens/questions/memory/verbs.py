@@ -10,13 +10,12 @@ from jaxlens.capturing import Function, capture, captured
 from jaxlens.errors import TargetError
 from jaxlens.questions.memory.fits import FitFacts
 from jaxlens.questions.memory.row import FITS, MEMORY
-from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
 __all__ = ["fits"]
 
 
-def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:
+def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> View[FitFacts]:
     """Will it fit a device, and if not, what would make it? Nothing is run.
 
         jaxlens.fits(step, params, batch, device="h100")
@@ -47,7 +46,7 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
     return ask(FITS, cap or captured("fits", f, args, kwargs), fits=device)
 
 
-def out_of_memory(error: BaseException) -> View | None:
+def out_of_memory(error: BaseException) -> View[Any] | None:
     """Shows the memory of the program that ran out of it; None for any other exception.
 
     The program is that of the call in JAX's frames of the traceback. It is compiled, and not run;

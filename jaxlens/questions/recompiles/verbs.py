@@ -12,7 +12,7 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from jaxlens.captures import Capture
-from jaxlens.capturing import Function, is_program
+from jaxlens.capturing import Function
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
@@ -21,12 +21,13 @@ from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.report import Recompiles, facts, one_line
 from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.questions.recompiles.view import document
-from jaxlens.views.answer import Answer
+from jaxlens.stages.existing.opening import is_program
+from jaxlens.views.view import View, Watch
 
-__all__ = ["RecompileLog", "assert_compiles", "key", "recompiles"]
+__all__ = ["assert_compiles", "key", "recompiles"]
 
 
-class RecompileLog:
+class RecompileLog(Watch[Recompiles]):
     """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
 
     Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (from the persistent
@@ -38,7 +39,7 @@ class RecompileLog:
         where: The name of the block in sentences: "in this cell".
     """
 
-    # Facts of `answer`, to which every attribute that is not defined here is forwarded.
+    # Facts, to which every attribute that is not defined here is forwarded.
     compiles: int
     recompiles: int
     traces: int
@@ -49,9 +50,10 @@ class RecompileLog:
     reasons: tuple[str, ...]
 
     def __init__(self, watch: CompileWatch | None = None, where: str = "") -> None:
+        super().__init__(self._so_far)
         self._watch = watch or CompileWatch()
         self._where = where
-        self._last: tuple[CompileLog, Answer[Recompiles]] | None = None
+        self._last: tuple[CompileLog, View[Recompiles]] | None = None
         self._with_cures: tuple[CompileLog, CompileLog] | None = None
 
     def __enter__(self) -> "RecompileLog":
@@ -74,16 +76,15 @@ class RecompileLog:
         calls = self._cured(self.log).calls
         return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
 
-    @property
-    def answer(self) -> Answer[Recompiles]:
-        """The log so far as a view with facts."""
+    def _so_far(self) -> View[Recompiles]:
+        """Returns the log so far as a view with facts."""
         log = self.log
         if self._last is None or self._last[0] != log:
-            answer = Answer(
+            answer = View(
                 None,
                 build=lambda: document(self._cured(log), self._where),
-                ask=lambda: report(self._cured(log), self._where),
                 know=lambda: facts(log),
+                tell=lambda: report(self._cured(log), self._where),
             )
             self._last = log, answer
         return self._last[1]
@@ -95,26 +96,6 @@ class RecompileLog:
         if self._with_cures is None or self._with_cures[0] != log:
             self._with_cures = log, with_cures(log, self._watch.keys())
         return self._with_cures[1]
-
-    def __str__(self) -> str:
-        return str(self.answer)
-
-    __repr__ = __str__
-
-    def _repr_mimebundle_(self, **formats: Any) -> dict[str, str]:
-        return self.answer._repr_mimebundle_(**formats)
-
-    def _display_(self) -> Any:
-        return self.answer._display_()
-
-    def __getattr__(self, name: str) -> Any:
-        """Returns an attribute of the answer: a fact, or a method of the view."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.answer, name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self.answer)})
 
 
 def recompiles() -> RecompileLog:
@@ -129,7 +110,7 @@ def recompiles() -> RecompileLog:
     the thread's name.
 
     Returns:
-        A `RecompileLog`, to be entered by `with`.
+        A view, to be entered by `with`; see `RecompileLog`.
     """
     return RecompileLog()
 
@@ -192,7 +173,7 @@ def check(log: CompileLog, most: int, operations: bool = False) -> None:
         raise RecompileError(f"expected {allowed}, got {count}: {one_line(log, operations)}")
 
 
-def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
+def key(f: Function, /, *args: Any, **kwargs: Any) -> View[CallKey]:
     """Returns the key by which JAX's caches look up a call, and whether it would hit.
 
     Nothing is traced, executed or compiled, and no cache entry is made.
@@ -219,4 +200,4 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
             "its arguments"
         )
     key = call_key(f, args, kwargs)
-    return Answer(None, lambda: key_document(key), lambda: key_report(key), lambda: key)
+    return View.of(key, key_document, key_report)

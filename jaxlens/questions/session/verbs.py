@@ -39,12 +39,12 @@ class SessionWatch:
         """Number of programs of functions that were made."""
         return self._programs.total()
 
-    def explained(self) -> View | None:
+    def explained(self) -> View[Any] | None:
         """Explains the last cell that compiled a function; None if none has."""
         if self._log is None or self.after is None:
             return None
-        answer, after = self._log.answer, self.after
-        return View(None, lambda: explained(answer.document, after))
+        log, after = self._log, self.after
+        return View(None, lambda: explained(log.document, after), know=lambda: log.facts)
 
     @staticmethod
     def said(after: AfterCell, html: bool) -> dict[str, str]:

@@ -16,7 +16,7 @@ from jaxlens.questions.timeline.events import RunTimeline
 from jaxlens.questions.timeline.facts import TimelineFacts, facts
 from jaxlens.questions.timeline.report import report
 from jaxlens.questions.timeline.view import document
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 if TYPE_CHECKING:
     from jaxlens.questions.timeline.measure.record import TimelineRecording
@@ -35,15 +35,15 @@ def recording(caller: FrameType | None = None) -> "TimelineRecording":
     return TimelineRecording(caller)
 
 
-def answer(recorded: RunTimeline, ran: str) -> Answer[TimelineFacts]:
+def answer(recorded: RunTimeline, ran: str) -> View[TimelineFacts]:
     """Returns the answer about a recorded run."""
     known = facts(recorded, ran)
-    return Answer(None, lambda: document(known), lambda: report(known), lambda: known)
+    return View.of(known, document, report)
 
 
 def timeline(
     f: Callable[..., Any] | str | os.PathLike[str], /, *args: Any, **kwargs: Any
-) -> Answer[TimelineFacts]:
+) -> View[TimelineFacts]:
     """Who waits for whom, at which line? Calls a function once, and says.
 
         jaxlens.timeline(train, params, data)

@@ -49,7 +49,7 @@ TAPE = Question(
     kind="tape",
     panel=7,
     python="jaxlens.tape(f, x)",
-    place=150,
+    place=137,
 )
 
 
@@ -171,7 +171,7 @@ LADDER = Question(
     kind="ladder",
     panel=6,
     python="jaxlens.ladder(f, x)",
-    place=180,
+    place=135,
     prepared=_prepared,
 )
 

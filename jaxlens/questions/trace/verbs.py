@@ -7,12 +7,12 @@ from jaxlens.captures import Capture
 from jaxlens.capturing import Function, captured
 from jaxlens.questions.trace.ladder.facts import Ladder
 from jaxlens.questions.trace.row import LADDER, all_rungs
-from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 __all__ = ["ladder"]
 
 
-def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:
+def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Ladder]:
     """Shows what each transform makes: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
 
     Args:

@@ -9,16 +9,16 @@ class Reproducer:
 
     Attributes:
         path: The file.
-        text: What it holds.
+        code: What it holds.
         data: The file with the arguments' values; "" where they are drawn.
     """
 
     path: str
-    text: str = field(repr=False)
+    code: str = field(repr=False)
     data: str = ""
 
-    def __repr__(self) -> str:
-        lines = self.text.count("\n")
+    def __str__(self) -> str:
+        lines = self.code.count("\n")
         values = f"reads its arguments from {self.data}" if self.data else "draws its arguments"
         what = f"{lines:,} lines that need jax alone; it {values}"
         return f"{self.path}: {what}. Run: python {self.path}"

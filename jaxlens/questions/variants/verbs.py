@@ -11,7 +11,8 @@ from jaxlens.questions.variants.bisected import Bisected, TrialProgram
 from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.reproduced import Reproducer
 from jaxlens.questions.variants.shown import answer
-from jaxlens.views.answer import Answer
+from jaxlens.render.document import Code, Document, Fold
+from jaxlens.views.view import View
 
 __all__ = ["bisect", "edit", "reproducer"]
 
@@ -21,12 +22,12 @@ def edit(capture: Capture, stage: str, /) -> str: ...
 
 
 @overload
-def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> Answer[Edited]: ...
+def edit(capture: Capture, stage: str, text: str, /, *, run: int = 10) -> View[Edited]: ...
 
 
 def edit(
     capture: Capture, stage: str, text: str | None = None, /, *, run: int = 10
-) -> str | Answer[Edited]:
+) -> str | View[Edited]:
     """Returns a text to change; given a changed one, compiles and runs it and compares.
 
         text = jaxlens.edit(cap, "stablehlo")
@@ -61,7 +62,7 @@ def edit(
 
 def reproducer(
     capture: Capture, path: str | os.PathLike[str], /, *, data: bool = False
-) -> Reproducer:
+) -> View[Reproducer]:
     """Writes one file of Python that compiles and runs the program with jax alone.
 
         jaxlens.reproducer(jaxlens.capture(step, params, x), "repro.py")
@@ -78,7 +79,7 @@ def reproducer(
             that are constants of the program are in its text either way.
 
     Returns:
-        The file, with `.path`, `.text` and `.data`.
+        The file, with `.path`, `.code` and `.data`.
 
     Raises:
         UnavailableError: The program is for several devices or an absent one, calls Python
@@ -88,7 +89,9 @@ def reproducer(
     capture.driver.live("program that could be written to a file")  # raises before JAX is imported
     from jaxlens.questions.variants.measure.reproducer import written_for
 
-    return written_for(capture, path, data)
+    made = written_for(capture, path, data)
+    file = Fold("the file", (Code("text", made.code),))
+    return View(None, lambda: Document("in_hand", str(made), (file,)), know=lambda: made)
 
 
 def bisect(
@@ -97,7 +100,7 @@ def bisect(
     /,
     *,
     run: int = 3,
-) -> Answer[Bisected]:
+) -> View[Bisected]:
     """Which flag or pass makes it wrong, slow or large? Leaves one after another out, and checks.
 
         jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())

@@ -188,9 +188,7 @@ class TracedCall:
             UnavailableError: The program was made for a trial, so there is no such call.
         """
         self._check_called()
-        opened = self.call.core or self.call.opened
-        assert opened is not None
-        return opened
+        return self.call.unwrapped
 
     def _check_called(self) -> None:
         """Raises UnavailableError for a trial's program, traced from a wrapper of jaxlens."""

@@ -47,7 +47,7 @@ def examples(text: str) -> Iterator[str]:
 def helped(run, name: str) -> str:
     ran = run(f"%{name} -h")
     assert ran.ok, ran.out
-    return (ran.out + ran.shown).partition("\noptions:")[0]
+    return re.split(r"\n(?:show|ask|of which program|options):\n", ran.out + ran.shown)[0]
 
 
 @pytest.mark.parametrize("name", MAGICS)

@@ -1,5 +1,6 @@
 """The line of a magic: options, transforms, help, and one-line errors."""
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -7,21 +8,23 @@ from typing import Any
 import pytest
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, read
+from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, flags, read
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.options import flag, read_options
 from jaxlens.viewer.panes import OPTIONS
 
 # What %%jaxpr takes, in the order in which help lists it.
 KNOWN = [
-    *(flag(f.name) for f in fields(OPTIONS["jaxpr"])),
+    *(flag(f.name) for f in fields(OPTIONS["jaxpr"])[:-1]),
     *(f"--{name}" for name in TRANSFORMS),
     "--in",
     "--target",
     "--core",
+    "--full",
     "-o",
     "-h",
     "--help",
+    "-hh",
 ]
 
 
@@ -133,6 +136,20 @@ def test_help_runs_nothing_and_is_worth_reading(
     for option in ("--in SHAPES", "--target DEVICE", "-o NAME", "--grad [ARG]", "-h, --help"):
         assert option in ran.out
     assert ran.out.strip() in shell.object_inspect_text(f"%%{verb}")
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_help_lists_at_most_twelve_options_and_all_if_asked(run: Any, verb: str) -> None:
+    def listed(text: str) -> list[str]:
+        return re.findall(r"^  (-[-\w]+)", text, re.MULTILINE)
+
+    first, whole = (listed(run(f"%{verb} {word}").out) for word in ("-h", "-hh"))
+    helps = ["-h", "-hh"]
+    assert first[-2:] == whole[-2:] == helps
+    assert len(first[:-2]) <= 12
+    assert set(first) <= set(whole)
+    assert {*whole, "--help"} == {*flags(OPTIONS[verb])}
+    assert listed(run(f"%{verb} -h").out) == first
 
 
 def test_braces_and_dollars_are_not_expanded(run: Callable[..., Any], shell: Any) -> None:

@@ -188,7 +188,7 @@ def test_an_answer_has_its_facts() -> None:
     assert answer.bytes == 2 * 4 * 4 * 4
     assert "128 flop" in str(answer)
     assert answer.findings[0].trust == "counted"
-    assert answer.overlay.stage == "jaxpr"
+    assert answer.report.overlays[0].stage == "jaxpr"
     with pytest.raises(AttributeError, match=r"it has .*flops"):
         answer.flop
 

@@ -15,6 +15,7 @@ from jaxlens.notebook.widgets.transformed import with_transform
 
 W, X = np.ones((3, 4), np.float32), np.ones(3, np.float32)
 BATCH = jax.ShapeDtypeStruct((8, 3), jnp.float32)
+VMAPPED = [("vmap", "None,0"), ("grad", "x")]
 ran = []
 
 
@@ -143,3 +144,23 @@ def test_a_press_is_answered_by_the_kernel() -> None:
     assert "\n" not in vector["error"]
     assert short["error"].startswith("ValueError")
     explorer.close()
+
+
+def test_the_line_transforms_as_the_row_does() -> None:
+    """A model that holds functions is transformed by its arrays; a text and a static stay so."""
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.MLP(3, "scalar", 4, 1, key=jax.random.key(0))
+
+    def error(model, x):
+        return jnp.square(model(x))
+
+    jitted = jax.jit(scaled, static_argnums=(1, 2))
+    calls = [(error, (model, X)), (scaled, (X, "n", 3)), (jitted, (X, "n", 3))]
+    calls.append((Model().loss, (jax.random.key(0), X)))
+    for f, args in calls:
+        line = api.take(f, args, {}, transforms=[("grad", "")])
+        row = under(jaxlens.capture(f, *args), "grad")
+        assert line.jaxpr.text == row.jaxpr.text
+        assert "grad(" in str(jaxlens.jaxpr(line))
+    batched = api.take(error, (model, np.ones((5, 3), np.float32)), {}, transforms=VMAPPED)
+    assert "vmap(grad(error))(model, x) with" in str(jaxlens.jaxpr(batched))

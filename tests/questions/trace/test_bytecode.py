@@ -31,7 +31,7 @@ def loop(x, double=True):
     )
 
 
-def by_text(answer) -> dict[str, jaxlens.Answer]:
+def by_text(answer) -> dict[str, jaxlens.View]:
     return {line.text: line for line in answer.lines}
 
 

@@ -55,11 +55,11 @@ def test_it_runs_with_jax_alone_bit_for_bit(tmp_path: Path) -> None:
     args = ({"w": jnp.arange(3.0) / 7}, jnp.ones(5), x, jax.random.key(3), 0.3)
     made = jaxlens.reproducer(jaxlens.capture(f, *args), tmp_path / "repro.py", data=True)
     assert sorted(os.listdir(tmp_path)) == ["repro.npz", "repro.py"]
-    assert "jaxlens" not in made.text
-    assert "step" in made.text
-    assert __file__ not in made.text
-    assert "xla_cpu_enable_fast_math" in made.text
-    assert jax.__version__ in made.text
+    assert "jaxlens" not in made.code
+    assert "step" in made.code
+    assert __file__ not in made.code
+    assert "xla_cpu_enable_fast_math" in made.code
+    assert jax.__version__ in made.code
     words, outputs = in_empty_folder(tmp_path)
     assert "ran: output 0 is float32[2, 3]" in words
     assert not x.is_deleted()
@@ -77,8 +77,8 @@ def test_a_large_program_is_compressed_and_its_data_is_drawn(tmp_path: Path) -> 
         cap = jaxlens.capture(f, np.ones(4), 1)
     made = jaxlens.reproducer(cap, tmp_path / "repro.py")
     assert made.data == ""
-    assert "b85decode" in made.text
-    assert len(made.text) < 9_000
+    assert "b85decode" in made.code
+    assert len(made.code) < 9_000
     assert "python" in repr(made)
     words, (output,) = in_empty_folder(tmp_path)
     assert "float64[]" in words

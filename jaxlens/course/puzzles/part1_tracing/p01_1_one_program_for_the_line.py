@@ -28,16 +28,14 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
         hint = "Each operation that runs outside of a jitted function is a program of its own."
     else:
         hint = "Nothing was compiled at all, so JAX did not do the work."
-    yield equal("programs for one call", programs, 1, hint=hint, evidence=lambda: log.answer)
+    yield equal("programs for one call", programs, 1, hint=hint, evidence=lambda: log)
     with jaxlens.recompiles() as again:
         layer(w, b, x)
     programs = again.compiles + again.operations
     hint = (
         "`jax.jit` made a new function in each call, and a new function has compiled nothing yet."
     )
-    yield at_most(
-        "programs for the next call", programs, 0, hint=hint, evidence=lambda: again.answer
-    )
+    yield at_most("programs for the next call", programs, 0, hint=hint, evidence=lambda: again)
 
 
 PUZZLE = Puzzle(

@@ -32,7 +32,7 @@ def check(total: Callable[..., Any]) -> Iterator[Fact]:
         results = [jitted(x) for x in arrays]
     yield close("total under jit", results, right, hint=positive)
     hint = "One program must do for every array of four numbers."
-    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log)
 
 
 PUZZLE = Puzzle(

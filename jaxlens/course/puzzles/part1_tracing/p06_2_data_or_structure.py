@@ -27,7 +27,7 @@ def check(Config: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803 - the nam
     hint = "The program of the first scale served the others too: to JAX they were all equal."
     yield close("10 * scale for 0.1, 0.2, 0.3", found, [1.0, 2.0, 3.0], hint=hint)
     hint = "The scale is part of the structure, and the structure is part of the key."
-    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log)
 
 
 _STATIC = """\

@@ -28,7 +28,7 @@ def check(ones: Sequence[Any]) -> Iterator[Fact]:
         else "Types are the key: let two of the arguments have the type of another."
     )
     wanted = 4
-    yield equal("compiles", log.compiles, wanted, hint=hint, evidence=lambda: log.answer)
+    yield equal("compiles", log.compiles, wanted, hint=hint, evidence=lambda: log)
 
 
 PUZZLE = Puzzle(

@@ -23,7 +23,7 @@ def check(first: Any, second: Any) -> Iterator[Fact]:
     yield equal("dtype of second", other[1], one[1], hint=hint)
     both = "Both are weak" if one[2] else "Neither is weak"
     hint = f"{both}, so the key is the same: where does a weak number come from?"
-    yield equal("compiles for second", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+    yield equal("compiles for second", log.compiles, 1, hint=hint, evidence=lambda: log)
 
 
 PUZZLE = Puzzle(

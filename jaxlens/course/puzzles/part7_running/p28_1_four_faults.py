@@ -29,7 +29,7 @@ def check(
         if log.compiles >= 2 * len(rates)
         else "The rate is a part of the program. What if it were an argument that is traced?"
     )
-    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log)
     products = jaxlens.receipt(step, *args).primitives.get("dot_general", 0)
     hint = "A Python loop is written out layer by layer. Which loop of JAX's stays a loop?"
     proof = Proof(jaxlens.jaxpr, (step, *args))
