@@ -5,14 +5,9 @@
 Tracing is that of a new function each time, as a user's is when it is written; JAX has then
 traced the functions of its own `jax.numpy` before and remembers them. A run is a step of training
 on arrays that are on the device already. A cached call does next to nothing on the device, so that
-what is left is finding and starting the program. The order of the two sides turns from round to
-round; figures are medians of CPU seconds of all threads: a shared machine's clock says little.
+what is left is finding and starting the program.
 """
 
-import argparse
-import gc
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -21,32 +16,9 @@ import jax
 import numpy as np
 
 from jaxlens import core
+from tests.bench.turns import options, ratio
 from tests.support.core import models
 from tests.support.core.models import CORE, JAX
-
-Task = Callable[[], Any]
-
-
-def seconds(task: Task, calls: int) -> float:
-    gc.collect()
-    gc.disable()
-    start = time.process_time()
-    for _ in range(calls):
-        task()
-    taken = (time.process_time() - start) / calls
-    gc.enable()
-    return taken
-
-
-def compare(name: str, ours: Task, theirs: Task, rounds: int, calls: int = 1) -> None:
-    times: dict[Task, list[float]] = {ours: [], theirs: []}
-    for index in range(rounds + 1):
-        for task in (ours, theirs) if index % 2 else (theirs, ours):
-            taken = seconds(task, calls)
-            if index:  # the first round fills caches that are not the function's
-                times[task].append(taken)
-    a, b = (statistics.median(times[task]) * 1e6 for task in (ours, theirs))
-    print(f"{name:<42}{a:>13,.1f} us{b:>13,.1f} us{a / b:>8.2f}x", flush=True)
 
 
 def placed(lib: Any, tree: Any) -> Any:
@@ -95,14 +67,14 @@ def steps(big: bool) -> Iterator[tuple[str, Callable[[Any], Any], tuple[Any, ...
 
 def trace(rounds: int) -> None:
     for name, make, args in steps(big=False):
-        compare(
+        ratio(
             f"trace: {name}",
             lambda make=make, args=args: make(CORE).trace(*args),
             lambda make=make, args=args: make(JAX).trace(*args),
             rounds,
         )
     x = np.ones(3, np.float32)
-    compare(
+    ratio(
         "trace: 1,000 equations in a line",
         lambda: straight(CORE, 1000).trace(x),
         lambda: straight(JAX, 1000).trace(x),
@@ -121,7 +93,7 @@ def run(rounds: int) -> None:
 
             task()
             sides.append(task)
-        compare(f"run: {name}", *sides, rounds=3 * rounds, calls=10)
+        ratio(f"run: {name}", *sides, rounds=3 * rounds, calls=10)
 
 
 def dispatch(rounds: int) -> None:
@@ -132,9 +104,9 @@ def dispatch(rounds: int) -> None:
             xs = placed(lib, [np.full(4, i, np.float32) for i in range(leaves)])
             double(xs)
             sides.append(lambda double=double, xs=xs: double(xs))
-        compare(f"cached call: {leaves} leaves", *sides, rounds=rounds, calls=300)
+        ratio(f"cached call: {leaves} leaves", *sides, rounds=rounds, calls=300)
     x, y = (placed(lib, np.ones(4, np.float32)) for lib in (CORE, JAX))
-    compare("cached operation: x * 2", lambda: x * 2, lambda: y * 2, rounds, 300)
+    ratio("cached operation: x * 2", lambda: x * 2, lambda: y * 2, rounds, 300)
 
 
 def cache(rounds: int) -> None:
@@ -148,7 +120,7 @@ def cache(rounds: int) -> None:
             many.trace(x, n)
         many(x, 0)
         assert many.cache_info().entries == entries
-        compare(
+        ratio(
             f"{entries:,} entries (beside 1)",
             lambda many=many: many(x, 0),
             lambda: alone(x, 0),
@@ -158,14 +130,11 @@ def cache(rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    print(f"jax {jax.__version__}; core, JAX, core / JAX")
+    given = options(__doc__, rounds=9, only="")
+    print("core, JAX, core / JAX")
     for part in (trace, run, dispatch, cache):
-        if options.only in part.__name__:
-            part(options.rounds)
+        if given.only in part.__name__:
+            part(given.rounds)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,7 @@
 Prints a row for each figure that the project has a goal for, and with `--write` makes
 `bench.json` and `bench.md` in the folder; `notebooks/site` is the site's. Figures are of the wall
 clock, what a user waits for, and need a machine with two idle cores; "CPU" marks seconds of all
-threads, which tell how much work is hidden beside XLA's. Both are medians of rounds in which both
-sides take turns on function objects that JAX has not seen, without garbage collection (as in
-`bench_verbs.py`). Layouts that were made before are forgotten, but where a row says so.
+threads, which tell how much work is hidden beside XLA's.
 
 Peers are measured in the same run: JAX's own `jaxpr_to_html` (jax 0.12 and later) in this process,
 jaxviz and Model Explorer's converter in processes of the Python that `--peers` names, by default
@@ -16,17 +14,16 @@ this one. One that is not installed is left out, with a line that says so.
 """
 
 import argparse
-import gc
 import json
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -35,8 +32,9 @@ from jaxlens.ir.needs import Needs
 from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.values.measure import Statistics
 from jaxlens.taps.execute import CompiledPieces, execute
-from tests.bench import bench_scale, bench_verbs
-from tests.bench.bench_verbs import bare_compile, bare_jaxpr, fresh, shown
+from tests.bench import bench_scale
+from tests.bench.bench_verbs import bare_compile, bare_jaxpr, shown
+from tests.bench.turns import Seconds, Task, fresh, medians, rotated, seconds, turns
 from tests.support import programs
 from tests.support.paths import environment
 
@@ -67,37 +65,9 @@ class Row:
     peers: dict[str, float] = field(default_factory=dict)
 
 
-class Seconds(NamedTuple):
-    """Of one task."""
-
-    wall: float
-    cpu: float
-
-
-def taken(task: Callable[[], object]) -> Seconds:
-    """Seconds of one call."""
-    wall = 0.0
-
-    def timed(*_: object) -> None:
-        nonlocal wall
-        start = time.perf_counter()
-        task()
-        wall = time.perf_counter() - start
-
-    cpu = bench_verbs.seconds(timed, None, None)
-    return Seconds(wall, cpu)
-
-
-def turns(rounds: int, *tasks: Callable[[], object]) -> list[Seconds]:
-    """Medians of tasks that take turns; the first round warms caches."""
-    times: list[list[Seconds]] = [[] for _ in tasks]
-    for turn in range(rounds + 1):
-        order = range(len(tasks)) if turn % 2 else reversed(range(len(tasks)))
-        for n in order:
-            seconds = taken(tasks[n])
-            if turn:
-                times[n].append(seconds)
-    return [Seconds(*map(statistics.median, zip(*one, strict=True))) for one in times]
+def in_turns(rounds: int, *tasks: Task) -> list[Seconds]:
+    """Medians of tasks that take turns."""
+    return list(turns({str(n): task for n, task in enumerate(tasks)}, rounds).values())
 
 
 def both(ours: Seconds, bare: Seconds) -> str:
@@ -129,34 +99,21 @@ def extension(options: argparse.Namespace) -> Iterator[Row]:
 
 def small_jaxpr(options: argparse.Namespace) -> Iterator[Row]:
     f, args = programs.mlp_step()
-    ours, bare, *theirs = turns(
+    ours, bare, *theirs = in_turns(
         options.rounds * 3,
         lambda: shown(jaxlens.jaxpr(fresh(f), *args)),
         lambda: bare_jaxpr(f, args),
         *own_html(f, args),
     )
-    again = statistics.median(_again(f, args) for _ in range(options.rounds * 3))
     peers = {OWN_HTML: (theirs[0].wall - bare.wall) * 1e3} if theirs else {}
-    more = f"{both(ours, bare)}; with a layout made before +{ms(again - bare.wall)}"
     yield Row(
         "`%%jaxpr` of 44 equations, beyond trace and print",
         (ours.wall - bare.wall) * 1e3,
         "ms",
         8,
-        more,
+        both(ours, bare),
         peers,
     )
-
-
-def _again(f: Any, args: Any) -> float:
-    """Seconds of a look at a program whose shape was drawn before."""
-    gc.collect()
-    gc.disable()
-    start = time.perf_counter()
-    shown(jaxlens.jaxpr(fresh(f), *args))
-    seconds = time.perf_counter() - start
-    gc.enable()
-    return seconds
 
 
 def own_html(f: Any, args: Any) -> list[Callable[[], object]]:
@@ -171,7 +128,7 @@ def own_html(f: Any, args: Any) -> list[Callable[[], object]]:
 
 def scanned_jaxpr(options: argparse.Namespace) -> Iterator[Row]:
     f, args = programs.gpt_step(**SCANNED)
-    ours, bare, *theirs = turns(
+    ours, bare, *theirs = in_turns(
         options.rounds,
         lambda: shown(jaxlens.jaxpr(fresh(f), *args)),
         lambda: bare_jaxpr(f, args),
@@ -203,7 +160,7 @@ def compiles(options: argparse.Namespace) -> Iterator[Row]:
     for what, verb, program, goal in verbs:
         f, args = program()
         rounds = options.rounds * (3 if program is small else 1)
-        ours, bare = turns(
+        ours, bare = in_turns(
             rounds,
             lambda f=f, args=args, verb=verb: shown(verb(fresh(f), *args)),
             lambda f=f, args=args: bare_compile(f, args),
@@ -216,17 +173,17 @@ def lenses(options: argparse.Namespace) -> Iterator[Row]:
     layers = f"{options.layers}-layer step"
     times: dict[str, list[float]] = {}
     for _ in range(options.rounds):
-        bare = taken(lambda: jax.jit(fresh(f)).trace(*args).lower().compile()).wall
-        trace = taken(lambda: jax.jit(fresh(f)).trace(*args)).wall
+        bare = seconds(lambda: jax.jit(fresh(f)).trace(*args).lower().compile()).wall
+        trace = seconds(lambda: jax.jit(fresh(f)).trace(*args)).wall
         caps = [jaxlens.capture(fresh(f), *args) for _ in range(2)]
         for cap in caps:
             cap.gather(Needs(passes="all"))
             for stage in (cap.jaxpr, cap.stablehlo, cap.hlo, cap.optimized):
                 sum(1 for _ in stage.module.nodes())
-        fates = taken(lambda caps=caps: caps[0].links.fates()).wall
+        fates = seconds(lambda caps=caps: caps[0].links.fates()).wall
         caps[1].links.fates()
-        compared = taken(lambda caps=caps: str(jaxlens.compare(*caps))).wall
-        tape = taken(lambda: str(jaxlens.tape(fresh(f), *args))).wall - trace
+        compared = seconds(lambda caps=caps: str(jaxlens.compare(*caps))).wall
+        tape = seconds(lambda: str(jaxlens.tape(fresh(f), *args))).wall - trace
         once = {"fates": fates, "compare": compared / bare, "tape": tape / bare}
         for name, figure in once.items():
             times.setdefault(name, []).append(figure)
@@ -251,8 +208,8 @@ def large(options: argparse.Namespace) -> Iterator[Row]:
     peers = {}
     f, args = programs.straight_line(LINES)
     if pages := own_html(f, args):
-        trace = taken(lambda: jax.jit(fresh(f)).trace(*args)).wall
-        peers[OWN_HTML] = taken(pages[0]).wall - trace
+        trace = seconds(lambda: jax.jit(fresh(f)).trace(*args)).wall
+        peers[OWN_HTML] = seconds(pages[0]).wall - trace
     yield Row(f"{LINES:,} equations, traced to first picture", first, "s", 0.43, "CPU", peers)
 
 
@@ -271,9 +228,8 @@ def without(options: argparse.Namespace) -> Iterator[Row]:
     f, args = programs.mlp_step()
     cap = jaxlens.capture(fresh(f), *args)
     cap.gather(Needs(compiled=True))
-    start = time.perf_counter()
-    str(jaxlens.compare(cap, jaxlens.without(cap, "fusion")))
-    yield Row("`--without` of a small program", time.perf_counter() - start, "s", 3)
+    tried = seconds(lambda: str(jaxlens.compare(cap, jaxlens.without(cap, "fusion")))).wall
+    yield Row("`--without` of a small program", tried, "s", 3)
 
 
 def values(options: argparse.Namespace) -> Iterator[Row]:
@@ -287,7 +243,7 @@ def values(options: argparse.Namespace) -> Iterator[Row]:
     def measured(compiled: CompiledPieces) -> None:
         execute(closed, probe, leaves, compiled=compiled)
 
-    ours, again, bare = turns(
+    ours, again, bare = in_turns(
         options.rounds,
         lambda: measured(CompiledPieces()),
         lambda: measured(kept),
@@ -316,7 +272,7 @@ def measured_runs(f: Any, args: Any, times: int) -> tuple[Seconds, Seconds]:
     closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
     program = jax.jit(fresh(f)).trace(*args).lower().compile()
     probe, kept = Statistics(0), CompiledPieces()
-    ours, bare = turns(
+    ours, bare = in_turns(
         times,
         lambda: execute(closed, probe, leaves, compiled=kept),
         lambda: jax.block_until_ready(program(*args)),
@@ -330,35 +286,26 @@ def timeline(options: argparse.Namespace) -> Iterator[Row]:
     step = jax.jit(fresh(f))
     *state, tokens = args
 
-    def train() -> float:
-        given, start = state, time.perf_counter()
+    def train() -> None:
+        given = state
         for _ in range(20):
             *given, loss = step(*given, tokens)
             float(loss)
-        return time.perf_counter() - start
 
+    times: dict[str, list[Seconds]] = {"recorded": [], "bare": []}
     train()
-    recorded, bare, cpu = [], [], ([], [])
     for turn in range(options.rounds * 5):
-        for n in (0, 1) if turn % 2 else (1, 0):
-            used = time.process_time()
-            if n:
-                bare.append(train())
-            else:
-                with TimelineRecording() as recording:
-                    recorded.append(train())
-                    cpu[0].append(time.process_time() - used)
-                assert len(recording.timeline.waits) >= 20
-            if n:
-                cpu[1].append(time.process_time() - used)
-    ours, theirs = map(statistics.median, (recorded, bare))
-    busy = [statistics.median(seconds) for seconds in cpu]
+        for side in rotated(list(times), turn):
+            with TimelineRecording() if side == "recorded" else nullcontext() as recording:
+                times[side].append(seconds(train))
+            assert recording is None or len(recording.timeline.waits) >= 20
+    ours, bare = medians(times).values()
     yield Row(
         f"what `%%timeline` adds to 20 turns of the {options.layers}-layer step with `float(loss)`",
-        100 * (ours / theirs - 1),
+        100 * (ours.wall / bare.wall - 1),
         "%",
         5,
-        f"{ms(ours)} against {ms(theirs)}; CPU {busy[0] / busy[1]:.2f}x",
+        both(ours, bare),
     )
 
 

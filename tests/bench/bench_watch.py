@@ -1,15 +1,17 @@
-"""What watching costs: a call that JAX's caches serve, a compile, and under %jaxlens on a cell.
+"""What watching and recording cost: a served call, compiles, memory, and cells under %jaxlens on.
 
     python -m tests.bench.bench_watch
 
-Medians of CPU time, the ways taken in turns, so that a busy machine slows all of them alike.
+CPU seconds of the process, with a recording's thread, and of the job's own thread, which waits for
+what is done in it. A job compiles for a part of its time only: the shares are those of a job of a
+minute that compiles such a train step twice.
 """
 
-import gc
-import json
-import time
+import resource
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import count
-from statistics import median
 
 import jax
 import jax.numpy as jnp
@@ -20,73 +22,85 @@ from traitlets.config import Config
 
 import jaxlens
 from jaxlens.questions.session.verbs import SessionWatch
+from tests.bench.turns import Seconds, fresh, medians, options, rotated, seconds, turns
+from tests.support import programs
 
-CALLS, ROUNDS, COMPILES = 20_000, 9, 25
+CALLS, COMPILES, LAYERS, MINUTE = 20_000, 25, 8, 60.0
 NUMBERS = count(9)  # for functions that were not compiled
 
 
-def per_call(call, x):
-    """Microseconds of one call."""
-    begun = time.process_time()
-    for _ in range(CALLS):
-        call(x)
-    return (time.process_time() - begun) / CALLS * 1e6
+@contextmanager
+def answered() -> Iterator[None]:
+    with jaxlens.recompiles() as log:
+        yield
+    str(log)
 
 
-def calls():
-    """Microseconds of a call that is served: bare, in a watched block, in a watched session."""
-    f = jax.jit(lambda x: x + 1)
-    x = jnp.ones(8)
+@contextmanager
+def session() -> Iterator[None]:
+    watch = SessionWatch()
+    yield
+    watch.cell_done()
+    watch.stop()
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder, jaxlens.record(folder):
+        yield
+
+
+WAYS = {
+    "bare": nullcontext,
+    "in a watched block": jaxlens.recompiles,
+    "its answer too": answered,
+    "%jaxlens on": session,
+    "recorded": recorded,
+}
+
+
+def within(way: str, work: Callable[[], object]) -> None:
+    with WAYS[way]():
+        work()
+
+
+def served(rounds: int) -> dict[str, Seconds]:
+    """Of a call that JAX's caches serve, once the watch is there."""
+    f, x = jax.jit(lambda x: x + 1), jnp.ones(8)
+    times: dict[str, list[Seconds]] = {way: [] for way in WAYS}
     f(x).block_until_ready()
-    found = {"bare": [], "in a watched block": [], "%jaxlens on": []}
-    for _ in range(ROUNDS):
-        found["bare"].append(per_call(f, x))
-        with jaxlens.recompiles() as log:
-            found["in a watched block"].append(per_call(f, x))
-        assert log.log.calls == ()
-        session = SessionWatch()
-        found["%jaxlens on"].append(per_call(f, x))
-        assert not session.cell_done().compiles
-        session.stop()
-    return {name: median(times) for name, times in found.items()}
+    for turn in range(rounds):
+        for way in rotated(list(WAYS), turn):
+            with WAYS[way]():
+                times[way].append(seconds(lambda: f(x), CALLS))
+    return medians(times)
 
 
-def compile_some():
-    """Traces, lowers and compiles as many small programs as there are shapes."""
+def small() -> None:
+    """Compiles as many small programs as there are shapes."""
     f = jax.jit(lambda x: jnp.tanh(jnp.where(x > 0, x, 0) @ x.T).sum())
     for n in range(1, COMPILES + 1):
         f(np.ones((n, 4), np.float32))
 
 
-def compiles():
-    """Milliseconds of a small compile, bare and watched; and of the answer."""
-    found = {"bare": [], "watched": [], "%jaxlens on": [], "the answer": []}
-    compile_some()
-    for _ in range(ROUNDS):
-        for way in ("bare", "watched", "%jaxlens on"):
-            jax.clear_caches()
-            gc.collect()
-            begun = time.process_time()
-            if way == "watched":
-                with jaxlens.recompiles() as log:
-                    compile_some()
-                assert log.compiles == COMPILES
-            elif way == "bare":
-                compile_some()
-            else:
-                session = SessionWatch()
-                compile_some()
-                assert len(session.cell_done().compiles) == COMPILES
-                session.stop()
-            found[way].append((time.process_time() - begun) / COMPILES * 1e3)
-        begun = time.process_time()
-        str(log)
-        found["the answer"].append((time.process_time() - begun) * 1e3)
-    return {name: median(times) for name, times in found.items()}
+def large() -> None:
+    """Compiles a train step of some thousand equations."""
+    f, args = programs.gpt_step(layers=LAYERS)
+    jax.jit(fresh(f)).lower(*args).compile()
 
 
-def cells():
-    """Milliseconds of cells in IPython, with %jaxlens off and on, in the user's thread.
+def compiled(work: Callable[[], None], rounds: int) -> dict[str, Seconds]:
+    """Of compiles, from the beginning of the watch to its end."""
+
+    def side(way: str) -> None:
+        jax.clear_caches()
+        within(way, work)
+
+    return turns({way: lambda way=way: side(way) for way in WAYS}, rounds)
+
+
+def cells(rounds: int) -> dict[str, Seconds]:
+    """Of cells in IPython, with %jaxlens off and on.
 
     The threads in which XLA compiles take more, and vary more, than what is measured here.
     """
@@ -95,49 +109,43 @@ def cells():
     shell = InteractiveShell.instance(config=config)
     shell.run_cell("%load_ext jaxlens\nimport jax, numpy as np\nf = jax.jit(lambda x: x + 1)")
     shell.run_cell("keep = [jax.device_put(np.ones(8)) for _ in range(2_000)]\nx = keep[0]; f(x)")
-    codes = {"1 + 1": 100, "a call that is served": 100, "a small compile": 10}
-    found = {f"{code}, {way}": [] for code in codes for way in ("off", "on")}
+    codes = {"1 + 1": (100, "1 + 1"), "a call that is served": (100, "f(x);")}
+    codes["a small compile"] = (10, "jax.jit(lambda x: x * {})(x);")
+    times: dict[str, list[Seconds]] = {f"{c}, {way}": [] for c in codes for way in ("off", "on")}
     with capture_output():
-        for _round in range(ROUNDS):
+        for _ in range(rounds):
             for way in ("off", "on"):
                 shell.run_cell(f"%jaxlens {way}")
-                for code, n in codes.items():
-                    text = {"1 + 1": "1 + 1", "a call that is served": "f(x);"}.get(code)
-                    begun = time.thread_time()
-                    for _ in range(n):
-                        shell.run_cell(text or f"jax.jit(lambda x: x * {next(NUMBERS)})(x);")
-                    found[f"{code}, {way}"].append((time.thread_time() - begun) / n * 1e3)
-    return {name: median(times) for name, times in found.items()}
+                for code, (calls, text) in codes.items():
+                    one = lambda text=text: shell.run_cell(text.format(next(NUMBERS)))  # noqa: E731
+                    times[f"{code}, {way}"].append(seconds(one, calls))
+    return medians(times)
 
 
-def large_compile():
-    """Seconds of a compile of some 1,200 equations, %jaxlens off and on."""
+def table(title: str, found: dict[str, Seconds], per: int = 1) -> None:
+    print(f"{title:<40}{'all threads':>16}{'its thread':>16}")
+    for way, taken in found.items():
+        cpu, thread = (seconds / per * 1e3 for seconds in taken[:2])
+        print(f"  {way:<38}{cpu:>13,.4f} ms{thread:>13,.4f} ms", flush=True)
 
-    def loss(ws, x):
-        for w in ws:
-            x = jnp.tanh(x @ w) + jnp.where(x > 0, x, 0.1 * x)
-        return x.mean()
 
-    ws, x = [jnp.ones((32, 32))] * 60, jnp.ones((8, 32))
-    found = {"off": [], "on": []}
-    for _ in range(3):
-        for way, times in found.items():
-            step = jax.jit(jax.grad(lambda ws, x: loss(ws, x)))
-            session = SessionWatch() if way == "on" else None
-            begun = time.process_time()
-            step(ws, x)
-            if session is not None:
-                assert session.cell_done().compiles
-                session.stop()
-            times.append(time.process_time() - begun)
-    return {way: median(times) for way, times in found.items()}
+def main() -> None:
+    given = options(__doc__, rounds=5)
+    small()
+    large()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    within("recorded", large)
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(f"{more / 1e3:.0f} MB more at most for a recording")
+    table("a served call", served(given.rounds))
+    table("a small compile", compiled(small, given.rounds), COMPILES)
+    steps = compiled(large, given.rounds)
+    table("a train step's compile", steps)
+    for clock, name in enumerate(("all threads", "its thread")):
+        share = 2 * (steps["recorded"][clock] - steps["bare"][clock]) / MINUTE
+        print(f"a recorded minute with two such compiles: {share:.2%} of {name}")
+    table("a cell", cells(given.rounds))
 
 
 if __name__ == "__main__":
-    measured = {
-        "us per cached call": calls(),
-        "ms per compile": compiles(),
-        "ms per cell": cells(),
-        "s per compile of a large program": large_compile(),
-    }
-    print(json.dumps(measured, indent=2))
+    main()

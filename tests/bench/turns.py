@@ -1,0 +1,95 @@
+"""Sides that take turns: what every bench measures with.
+
+A shared machine's clock says little, so that figures are CPU seconds of all threads, medians of
+rounds in which each side runs once, in an order that rotates. The garbage collector runs between
+measurements and not in them.
+"""
+
+import argparse
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxlens.render.graph.layout import arranged, layout
+
+Task = Callable[[], object]
+
+
+class Seconds(NamedTuple):
+    """Of one call: of all threads, of the thread that calls, and of the wall clock."""
+
+    cpu: float
+    thread: float
+    wall: float
+
+
+def _now() -> Seconds:
+    return Seconds(time.process_time(), time.thread_time(), time.perf_counter())
+
+
+def seconds(task: Task, calls: int = 1) -> Seconds:
+    """Seconds of a call, without garbage collection and without a layout made before."""
+    layout.cache_clear()  # a user's program has not been drawn before
+    arranged.cache_clear()
+    gc.collect()
+    gc.disable()
+    try:
+        begun = _now()
+        for _ in range(calls):
+            task()
+        ended = _now()
+    finally:
+        gc.enable()
+    return Seconds(*((b - a) / calls for a, b in zip(begun, ended, strict=True)))
+
+
+def rotated(names: list[str], turn: int) -> list[str]:
+    """The same names, beginning with another one each turn."""
+    first = turn % len(names)
+    return names[first:] + names[:first]
+
+
+def turns(sides: Mapping[str, Task], rounds: int, calls: int = 1) -> dict[str, Seconds]:
+    """Medians of each side; the first round warms caches that are not the program's."""
+    times: dict[str, list[Seconds]] = {side: [] for side in sides}
+    for turn in range(rounds + 1):
+        for side in rotated(list(sides), turn):
+            taken = seconds(sides[side], calls)
+            if turn:
+                times[side].append(taken)
+    return medians(times)
+
+
+def medians(times: Mapping[str, list[Seconds]]) -> dict[str, Seconds]:
+    """The median of each clock, by side."""
+    return {
+        side: Seconds(*map(statistics.median, zip(*every, strict=True)))
+        for side, every in times.items()
+    }
+
+
+def ratio(name: str, ours: Task, bare: Task, rounds: int, calls: int = 1, note: str = "") -> None:
+    """Prints a row: both sides in milliseconds of CPU, their ratio and their difference."""
+    found = turns({"ours": ours, "bare": bare}, rounds, calls)
+    a, b = found["ours"].cpu * 1e3, found["bare"].cpu * 1e3
+    row = f"{name:<42}{a:>12,.3f} ms{b:>12,.3f} ms{a / b:>8.2f}x{a - b:>+12,.3f} ms   {note}"
+    print(row, flush=True)
+
+
+def options(about: str | None, **defaults: Any) -> argparse.Namespace:
+    """The options of a bench by their defaults; prints what figures are of."""
+    parser = argparse.ArgumentParser(description=about)
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    given = parser.parse_args()
+    print(f"jax {jax.__version__}, medians of CPU time")
+    return given
+
+
+def fresh(f: Any) -> Any:
+    """The same function as a new object, so that no cache of JAX's knows it."""
+    return lambda *args: f(*args)
