@@ -18,7 +18,7 @@ from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.trips import CONTROL
 from jaxlens.links.match.instruction_fates import ProgramChange, between
-from jaxlens.program.sentences import listed
+from jaxlens.program.sentences import Quoter, listed
 from jaxlens.report import Finding, Table, barred, cells, count, is_cause
 
 _CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
@@ -101,21 +101,22 @@ def _fuses(stage: PassStage) -> bool:
     return False
 
 
-def findings(change: ProgramChange) -> list[Finding]:
-    """Returns the findings on a change across fusion."""
+def findings(change: ProgramChange, quote: Quoter) -> list[Finding]:
+    """Returns the findings on a change across fusion; `quote` has the user's lines."""
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
     unfused = len(after) - len(fusions)
     kinds = f"{count(len(fusions), 'fusion')} and {count(unfused, 'other')}"
     if not (fusions and unfused):
-        kinds = "all fusions" if fusions else "no fusion among them"
+        kinds = "all of them fusions" if fusions else "no fusion among them"
+    sizes = f"{count(len(before), 'operation')} into {len(after):,}"
+    text = f"Fusion joined {sizes}: {kinds}" if len(after) < len(before) else f"{sizes}: {kinds}"
     return [
         Finding(
-            f"{count(len(before), 'operation')} before fusion, {len(after):,} after: {kinds} "
-            "(parameters, constants and tuple plumbing not counted).",
+            f"{text} (parameters, constants and tuples are not counted).",
             ids=tuple(node.id for node in fusions),
         ),
-        *again(change),
+        *again(change, quote),
     ]
 
 
@@ -153,19 +154,23 @@ def recomputed(change: ProgramChange) -> Mapping[str, int]:
     }
 
 
-def again(change: ProgramChange) -> list[Finding]:
-    """Returns the finding on recomputation, with the value of a fifth of its bytes, if there is."""
+def again(change: ProgramChange, quote: Quoter) -> list[Finding]:
+    """Returns the finding on the value that is computed several times, where one stands out.
+
+    It is a fifth of the bytes of all of them, and named by the user's expression where that is
+    known.
+    """
     counts = recomputed(change)
-    if not counts:
+    nodes = {node.id: node for node in change.before.nodes()}
+    sizes = {id: (nodes[id].type.bytes or 0) * (copies - 1) for id, copies in counts.items()}
+    id = max(sizes, key=lambda id: (sizes[id], id), default="")
+    if not id or not is_cause(sizes[id], sum(sizes.values())):
         return []
-    types = {node.id: node.type for node in change.before.nodes()}
-    sizes = {id: (types[id].bytes or 0) * (copies - 1) for id, copies in counts.items()}
-    id = max(sizes, key=lambda id: (sizes[id], id))
-    most = ""
-    if is_cause(sizes[id], sum(sizes.values())):
-        places = list(dict.fromkeys(f or "outside" for f in change.fates[id].fusions))
-        most = f"; {id} ({types[id]}) {counts[id]} times: {listed(places)}"
-    text = f"{count(len(counts), 'instruction')} computed again instead of stored{most}."
+    node, piece = nodes[id], quote.piece(nodes[id].owner)
+    name = f"`{piece}` ({node.owner}, {node.type})" if piece else f"{id} ({node.type})"
+    places = list(dict.fromkeys(f or "outside of fusions" for f in change.fates[id].fusions))
+    others = f"; so are {count(len(counts) - 1, 'other value')}" if len(counts) > 2 else ""
+    text = f"{name} is computed {counts[id]} times, not stored: in {listed(places)}{others}."
     return [Finding(text, ids=tuple(counts))]
 
 

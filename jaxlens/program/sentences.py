@@ -131,13 +131,23 @@ class Quoter:
 
     def __call__(self, span: Span | None, most: int = _QUOTE) -> str:
         """Returns the line where a span begins, stripped and cut to `most`; "" if unknown."""
+        text = self._line(span).strip()
+        return text if len(text) <= most else f"{text[: most - 1]}…"
+
+    def piece(self, span: Span | None) -> str:
+        """Returns the piece of the user's line that a span covers; "" if unknown or too long."""
+        if span is None or span.library or span.column < 0 or span.end_line not in (0, span.line):
+            return ""
+        text = self._line(span)[span.column : span.end_column].strip()
+        return text if len(text) <= _QUOTE else ""
+
+    def _line(self, span: Span | None) -> str:
         if span is None or span.key not in self._sources:
             return ""
         if span.key not in self._lines:
             self._lines[span.key] = self._sources[span.key].text.split("\n")
         lines = self._lines[span.key]
-        text = lines[span.line - 1].strip() if 0 < span.line <= len(lines) else ""
-        return text if len(text) <= most else f"{text[: most - 1]}…"
+        return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
 
 
 def line_text(capture: Capture) -> Callable[[Node], str]:

@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from jaxlens.errors import LensError, OptionError
+from jaxlens.errors import LensError, OptionError, UnavailableError
+from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant, Verdict
+from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.instructions import input_names
+from jaxlens.links.match.instruction_fates import ProgramChange
 from jaxlens.program.call_key import verdict_report
 from jaxlens.program.closed_over import alarm as large_arrays
 from jaxlens.program.counted import Counted
+from jaxlens.program.fusion_change import fusion_sizes
 from jaxlens.program.kernel_cost import KernelCost, points
-from jaxlens.program.kernels import Work, tally, what
+from jaxlens.program.kernels import Work, tallied, tally, what
 from jaxlens.program.published_limits import published
 from jaxlens.program.subject import Given, Subject
 from jaxlens.question import Pane
@@ -29,7 +33,7 @@ from jaxlens.render.document import (
     TableBlock,
 )
 from jaxlens.render.html.lazy_lines import LazyLines
-from jaxlens.report import Finding, Report, explains, ranked
+from jaxlens.report import Finding, Report, count, explains, ranked
 from jaxlens.viewer.kernel_table import alike, by_cost, table
 from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
@@ -101,10 +105,13 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     optimized = stage_pane(subject, "optimized", full)
     overview.compute()
     arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
-    verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
+    verdict = Report("")
+    if not subject.program.unjitted:  # which has no cache: the first line says how it runs
+        verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
     works, runs = counted_works(overview)
     reports = overview.reports()
-    sentences = [*verdict.findings, runs, *arrays.findings]
+    module = jaxpr_module(subject)
+    sentences = [*story(module, works, runs), *verdict.findings, *arrays.findings]
     told = [f for question, report in reports if question.is_told() for f in report.findings]
     above = ranked((*sentences, *told))[:MOST]
     added: dict[str, Tab] = {}
@@ -136,6 +143,31 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     return [*leading_blocks(sentences, full), *seconds, chain]
 
 
+def story(
+    module: Module | None,
+    works: Sequence[Work],
+    runs: Finding,
+    change: ProgramChange | None = None,
+) -> list[Finding]:
+    """Returns what the stages changed in a sentence, with the counts of the panes.
+
+    Args:
+        module: The jaxpr; None for a program opened from a later stage.
+        works: The kernels; none where they are unknown.
+        runs: The finding that says how many kernels there are, or why they are unknown.
+        change: The change across fusion; None where it is unknown.
+    """
+    equations = count(counts(module).total(), "equation") if module else ""
+    kernels = tallied(work.kernel for work in works)
+    before, after = fusion_sizes(change) if change else (0, 0)
+    joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
+    if not (equations and kernels):
+        said = ", ".join(filter(None, (equations, joined)))
+        return [*([Finding(f"{said}.", weight=1.0)] if said else []), replace(runs, weight=1.0)]
+    became = f"{equations} became {kernels}"
+    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=1.0)]
+
+
 def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False) -> Tab:
     """Returns the pane of the user's lines, tinted by flops, over the kernels of each."""
 
@@ -150,6 +182,14 @@ def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False
         in_text=in_text,
         help="Your lines, tinted by flops, over the kernels that each became.",
     )
+
+
+def jaxpr_module(subject: Subject) -> Module | None:
+    """Returns the jaxpr; None for a program opened from a later stage."""
+    try:
+        return subject.jaxpr.module
+    except UnavailableError:
+        return None
 
 
 def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:

@@ -1,18 +1,17 @@
 """The view of `%%explore`: the user's lines and every stage, linked, in panes side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.columns import counts
+from jaxlens.errors import LensError
 from jaxlens.ir.graph import Module
 from jaxlens.links.match.instruction_fates import ProgramChange
-from jaxlens.program.fusion_change import again, fusion_sizes
-from jaxlens.program.kernels import Work, tallied
+from jaxlens.program.fusion_change import again
+from jaxlens.program.kernels import Work
+from jaxlens.program.sentences import quoter
 from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Tab
 from jaxlens.render.link_data import Web
-from jaxlens.report import Finding, count
 from jaxlens.viewer import compile as compile_view
 from jaxlens.viewer import jaxpr as jaxpr_view
 from jaxlens.viewer.compile import Overview
@@ -58,10 +57,7 @@ class ExploreFacts:
 def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
     """Returns the findings and all panes, untruncated if `full`."""
     overview, subject = facts.overview, facts.overview.subject
-    try:
-        module = subject.jaxpr.module
-    except UnavailableError:  # a program opened from a later stage
-        module = None
+    module = compile_view.jaxpr_module(subject)
     programs = [*_front(subject, module), *_middle(facts, full)]
     overview.compute()  # what follows waits for the compile's end
     works, runs = compile_view.counted_works(overview)
@@ -77,9 +73,9 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
     )
     change = _change(facts)
     sentences = (
-        *_story(module, works, runs, change),
+        *compile_view.story(module, works, runs, change),
         *(jaxpr_view.findings(subject, module)[1:] if module else ()),
-        *(again(change) if change else ()),
+        *(again(change, quoter(subject)) if change else ()),
         *(f for question, report in reports if question.is_told() for f in report.findings[:1]),
     )
     first = "graph" if module and jaxpr_view.is_small(module) else "change"
@@ -93,28 +89,6 @@ def _change(facts: ExploreFacts) -> ProgramChange | None:
         return facts.change.get()[0]
     except LensError:
         return None
-
-
-def _story(
-    module: Module | None, works: Sequence[Work], runs: Finding, change: ProgramChange | None
-) -> list[Finding]:
-    """Returns what the stages changed in a sentence, with the counts of the panes.
-
-    Args:
-        module: The jaxpr; None for a program opened from a later stage.
-        works: The kernels; none where they are unknown.
-        runs: The finding that says how many kernels there are, or why they are unknown.
-        change: The change across fusion; None where it is unknown.
-    """
-    equations = count(counts(module).total(), "equation") if module else ""
-    kernels = tallied(work.kernel for work in works)
-    before, after = fusion_sizes(change) if change else (0, 0)
-    joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
-    if not (equations and kernels):
-        said = ", ".join(filter(None, (equations, joined)))
-        return [*([Finding(f"{said}.", weight=1.0)] if said else []), replace(runs, weight=1.0)]
-    became = f"{equations} became {kernels}"
-    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=1.0)]
 
 
 def _front(subject: Subject, module: Module | None) -> list[Tab]:

@@ -16,6 +16,7 @@ from jaxlens.program.fusion_change import TRACE_LIMIT, fusion_sizes, length
 from jaxlens.program.fusion_change import findings as fusion_findings
 from jaxlens.program.kernels import tally
 from jaxlens.program.passes import meaning, size, what
+from jaxlens.program.sentences import quoter
 from jaxlens.program.subject import Given, Subject
 from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
 from jaxlens.render.link_data import Web
@@ -127,7 +128,7 @@ def linked(web: Web | None, atoms: Atoms | None, change: Change) -> Web | None:
 
 def _sentences(facts: HloFacts) -> Iterator[Finding]:
     try:
-        yield from fusion_findings(facts.change.get()[0])
+        yield from fusion_findings(facts.change.get()[0], quoter(facts.subject))
         yield Finding(tally(facts.kernels.get()))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")

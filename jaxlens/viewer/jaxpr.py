@@ -11,7 +11,7 @@ from jaxlens.options import JaxprPanes
 from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Findings, GraphPane, Tab
 from jaxlens.render.graph.figure import Figure
-from jaxlens.report import Finding, amount, count, explains, saves
+from jaxlens.report import Finding, amount, count, explains, is_cause, saves
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import chained, equation_lines, jaxpr_tab, user_names
 
@@ -71,7 +71,7 @@ def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
     shown = [Finding(f"{sentence}.", weight=explains(named, total))]
     times = occurrences(module)
     unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
-    if unrolled != total:
+    if is_cause(unrolled - total, unrolled):
         text = (
             f"Bodies are shared: written out at every call it would be "
             f"{count(unrolled, 'equation')} (loops counted once)."

@@ -26,7 +26,7 @@ def header_line(program: Program, runs: str = "") -> str:
         shown = ", ".join(map(_static, program.statics[:_STATICS]))
         parts.append(f"and static {shown}{more}")
     call = " ".join([*parts, where(program.target)])
-    jit = f"under jit ({', '.join(filter(None, ['not jitted', runs]))})"
+    jit = "jitted for this look" + (f" (as written, {runs})" if runs else "")
     asides = [program.engine, jit if program.unjitted else "", program.origin]
     return ", ".join([call, *program.flags, *filter(None, asides)])
 

@@ -31,7 +31,7 @@ INPUTS = {
 def test_one_input(value, kind):
     cap = jaxlens.capture(lambda v: (v, v), value)
     for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile):
-        assert str(verb(cap)).startswith(f"<lambda>(v) with v {kind} on cpu, under jit")
+        assert str(verb(cap)).startswith(f"<lambda>(v) with v {kind} on cpu, jitted")
         assert verb(cap).html()
 
 
@@ -41,7 +41,7 @@ def test_key_arrays():
 
     cap = jaxlens.capture(draw, jax.random.split(jax.random.key(0), 2)[0])
     for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile):
-        assert str(verb(cap)).startswith("draw(key) with key key<fry>[] on cpu, under jit")
+        assert str(verb(cap)).startswith("draw(key) with key key<fry>[] on cpu, jitted")
     assert jaxlens.compile(cap, run=1).text(times=True)
 
 
@@ -49,7 +49,7 @@ def test_key_arrays():
 def test_no_inputs(result):
     cap = jaxlens.capture(lambda: result)
     for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile):
-        assert str(verb(cap)).startswith("<lambda>() without array inputs on cpu, under jit")
+        assert str(verb(cap)).startswith("<lambda>() without array inputs on cpu, jitted")
         assert verb(cap).html()
     assert "cannot run" not in str(jaxlens.compile(cap))
 

@@ -45,7 +45,7 @@ def test_instructions_are_counted_as_jaxlib_counts_them(name, stage):
 def test_every_verb_shows_it(name, verb):
     view = getattr(jaxlens, verb)(capture(name))
     taken = " ".join(str(view).split("\n\n")[0].split())
-    assert re.search(r"on cpu, under jit \(not jitted, it runs .*op by op\)$", taken)
+    assert re.search(r"on cpu, jitted for this look \(as written, it runs .*op by op\)$", taken)
     assert len(str(view)) < 200_000
     assert len(view.html().encode()) < 5_000_000
 

@@ -105,7 +105,7 @@ def test_a_look_and_its_files(kernel: Kernel, folder: Path) -> None:
     for verb in ("jaxpr", "hlo", "compile", "explore"):
         _, shown, error = kernel.run(f"%%{verb}\nheavy.__name__\njnp.tanh(x @ x)")
         assert not error
-        assert shown.startswith("expression with x f32[8,8] on cpu, under jit")
+        assert shown.startswith("expression with x f32[8,8] on cpu, jitted for this look")
     assert list(folder.iterdir()) == []
 
 
@@ -131,7 +131,7 @@ def test_an_interrupt_while_compiling(kernel: Kernel, folder: Path) -> None:
     assert "jaxlens" not in without_folders(error)
     assert kernel.run("y, float(x.sum())")[1] == "(2, 64.0)"
     assert kernel.run("%compile jnp.tanh(x)")[1].startswith(
-        "expression with x f32[8,8] on cpu, under jit"
+        "expression with x f32[8,8] on cpu, jitted for this look"
     )
     kernel.run("[t.join() for t in threading.enumerate() if t.name == 'jaxlens compile'];")
     assert list(folder.iterdir()) == []

@@ -10,7 +10,7 @@ from jaxlens.program.fusion_change import (
     operations,
     recomputed,
 )
-from jaxlens.program.sentences import fusion_kind, lines_of, opcodes
+from jaxlens.program.sentences import Quoter, fusion_kind, lines_of, opcodes
 from tests.support import fixed_captures as fixed
 
 HEAD = "HloModule m\n\nENTRY %e (p: f32[4]) -> f32[4] {\n  %p = f32[4]{0} parameter(0)\n"
@@ -55,10 +55,10 @@ def test_recomputation_is_counted_for_what_has_work() -> None:
 
 def test_the_report_counts_operations_on_both_sides() -> None:
     change, _ = across_fusion(fixed.capture())
-    summary, again = findings(change)
+    summary, again = findings(change, Quoter({}))
     # dot, broadcast, add, broadcast, maximum, compare; then dot and two fusions.
-    assert summary.text.startswith("6 operations before fusion, 3 after: 2 fusions")
-    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in again.text
+    assert summary.text.startswith("Fusion joined 6 operations into 3: 2 fusions and 1 other")
+    assert "add.1 (f32[4,2]) is computed 2 times, not stored: in max_fusion and gt" in again.text
     nodes = {node.id: node for node in change.after.nodes()}
     swallowed = [nodes[id] for id in change.contents["max_fusion"]]
     assert fusion_kind(nodes["max_fusion"]) == "loop"
@@ -194,5 +194,5 @@ def test_dumps_on_the_way_carry_what_the_two_ends_do_not_show() -> None:
 def test_a_kind_of_which_there_is_none_is_not_counted() -> None:
     fused = between(fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER))
     same = between(fixed.module(fixed.BEFORE), fixed.module(fixed.BEFORE))
-    assert "3 after: 2 fusions and 1 other (" in findings(fused)[0].text
-    assert "6 after: no fusion among them (" in findings(same)[0].text
+    assert "into 3: 2 fusions and 1 other (" in findings(fused, Quoter({}))[0].text
+    assert "6 operations into 6: no fusion among them (" in findings(same, Quoter({}))[0].text

@@ -53,7 +53,7 @@ def test_what_is_not_jitted_runs_as_said(name):
     f = make(jax.jit(doubled), jax.jit(total))
     args = (X, X) if name == "vmap of JAX's" else (X,)
     line = " ".join(str(jaxlens.jaxpr(f, *args)).partition("\n\n")[0].split())
-    assert line.endswith(f"under jit (not jitted, {said.format(calls)})")
+    assert line.endswith(f"jitted for this look (as written, {said.format(calls)})")
     with jaxlens.recompiles() as log:
         f(*args)
     heard = [
@@ -68,4 +68,4 @@ def test_without_a_jaxpr_it_is_said_what_is_not_held(tmp_path):
     jaxlens.capture(lambda x: x * 2, X).save(tmp_path / "cap", stages=["hlo"])
     line = str(jaxlens.hlo(jaxlens.load(tmp_path / "cap"))).partition("\n\n")[0]
     why = "how it runs is not known without its jaxpr, which is not held"
-    assert " ".join(line.split()).endswith(f"under jit (not jitted, {why})")
+    assert " ".join(line.split()).endswith(f"jitted for this look (as written, {why})")

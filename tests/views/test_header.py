@@ -77,5 +77,5 @@ def test_where():
 
 def test_a_function_that_is_not_jitted_says_so():
     assert header_line(Program("f", (X,), (), CPU, unjitted=True), "it runs op by op") == (
-        "f(x) with x f32[8,4] on cpu, under jit (not jitted, it runs op by op)"
+        "f(x) with x f32[8,4] on cpu, jitted for this look (as written, it runs op by op)"
     )

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jaxlens.program.fusion_change import again, fates_table
-from jaxlens.program.sentences import listed, passes
+from jaxlens.program.sentences import listed, passes, quoter
 from jaxlens.questions.fusion.facts import Fusions
 from jaxlens.report import (
     Cell,
@@ -37,12 +37,12 @@ def findings(facts: Fusions) -> Iterator[Finding]:
     """Yields the findings, the answer first: bytes saved, then values left and why."""
     yield Finding(_saved(facts), ids=tuple(fusion.id for fusion in facts.fusions))
     yield _left(facts)
-    yield from again(facts.change)
+    yield from again(facts.change, quoter(facts.subject()))
     yield from _refused(facts)
 
 
 def _saved(facts: Fusions) -> str:
-    """Returns the sentence on bytes moved, and their share of the bytes moved without fusion."""
+    """Returns the sentence on bytes moved, and those that operations one by one would move."""
     runs = f"{count(facts.before, 'operation')} run as {facts.after:,}"
     of, moved = passes(facts.open), sum(facts.memories.values())
     saved, _ = facts.sums
@@ -52,13 +52,13 @@ def _saved(facts: Fusions) -> str:
     top = facts.fusions[0]
     moves = "Nothing moves in memory"
     if moved + saved:
-        moves = f"A run{of} moves {_moved(facts)}, {share(moved, moved + saved)} of what its "
-        moves += "operations would one by one"
+        moves = f"A run{of} moves {_moved(facts)}; one by one, its operations would move "
+        moves += amount(moved + saved)
     most = ""
     if len(facts.fusions) > 1 and is_cause(top.saved * top.times, saved):
         part = share(top.saved * top.times, saved)
-        most = f"; {part} of what that spares is {top.id}'s"
-        most += f", {listed(top.lines, 2)}" if top.lines else ""
+        lines = f" ({listed(top.lines, 2)})" if top.lines else ""
+        most = f"; {top.id}{lines} saves {part} of the difference"
     many = count(len(facts.fusions), "fusion")
     return f"{moves}: {runs}, {many} of several operations{most}."
 
@@ -129,7 +129,7 @@ def fusions(facts: Fusions) -> Table:
     columns = ("fusion", "kind", "joins", "from lines", *times, "saved", "repeats")
     note = (
         "Saved: what its operations would read and write one by one, less what it does as one, "
-        "in each run. Repeats: operations that another place computes too."
+        "in each run. Repeats: operations that another place has computed already."
     )
     if facts.wrapped:
         note += f" {count(facts.wrapped, 'fusion')} of one operation joined nothing."

@@ -30,10 +30,8 @@ def test_the_same_first_line(look: Any, verb: str) -> None:
     view = look(verb, "f", "x, w")
     assert view.document.verb == verb
     first = str(view).splitlines()[0]
-    assert (
-        first
-        == "f(x, w) with x f32[2,3], w f32[3,4] on cpu, under jit (not jitted, it runs op by op)"
-    )
+    runs = "jitted for this look (as written, it runs op by op)"
+    assert first == f"f(x, w) with x f32[2,3], w f32[3,4] on cpu, {runs}"
 
 
 def test_traced_once_and_not_run(look: Any, shell: Any) -> None:
@@ -168,7 +166,7 @@ def test_a_saved_capture_shows_the_same(run: Any, shell: Any, public: Any, tmp_p
 def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(shell):
     shell.run_cell("import jax, jax.numpy as jnp\ndef loss(w): return (w * w).sum()")
     shell.run_cell("g = jax.grad(loss)\nj = jax.jit(g)")
-    for call, ending in (("g(jnp.ones(3))", ", under jit ("), ("j(jnp.ones(3))", "\n")):
+    for call, ending in (("g(jnp.ones(3))", ", jitted for this look ("), ("j(jnp.ones(3))", "\n")):
         shell.run_cell(f"%%jaxpr --text -o seen\n{call}").raise_error()
         first = "grad(loss)(w) with w f32[3] on cpu"
         assert str(shell.user_ns["seen"]).startswith(first + ending)

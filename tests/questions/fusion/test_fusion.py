@@ -44,9 +44,9 @@ def test_what_still_travels_and_why() -> None:
     assert edge.trust == "counted"
     first, second, *_ = fusion_report.report(facts).findings
     assert first.text == (
-        "A run moves 344 B in memory, 61% of what its operations would one by one: 6 operations "
-        "run as 3, 2 fusions of several operations; 89% of what that spares is max_fusion's, "
-        "cell 3:2 and cell 3:3."
+        "A run moves 344 B in memory; one by one, its operations would move 564 B: 6 operations "
+        "run as 3, 2 fusions of several operations; max_fusion (cell 3:2 and cell 3:3) saves 89% "
+        "of the difference."
     )
     assert second.text == (
         "96 B of it travel between kernels, most (96 B) from dot.1 (cell 3:2) to max_fusion and "

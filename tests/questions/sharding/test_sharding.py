@@ -133,7 +133,7 @@ def test_gradients_of_a_library_s_model_travel_once() -> None:
 )
 def test_the_first_line_counts_the_devices_of_a_shard_map(name: str, says: str) -> None:
     first = script_results(name)["text"].splitlines()[0]
-    assert first.partition(", under jit")[0].endswith(says)
+    assert first.partition(", jitted for this look")[0].endswith(says)
 
 
 def test_of_the_core() -> None:

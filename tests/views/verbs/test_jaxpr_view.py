@@ -48,8 +48,8 @@ def blocks_of(made, kind):
 
 def test_the_text_of_a_call():
     expected = """\
-    predict(params, x) with params['b'] f32[4], params['w'] f32[8,4], x f32[2,8] on cpu, under
-        jit (not jitted, it runs op by op)
+    predict(params, x) with params['b'] f32[4], params['w'] f32[8,4], x f32[2,8] on cpu,
+        jitted for this look (as written, it runs op by op)
 
     - 6 equations (dot_general, broadcast_in_dim, add, custom_jvp_call, ...) in 2 nested
       bodies and the main one.
