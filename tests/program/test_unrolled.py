@@ -205,12 +205,12 @@ def test_a_loop_that_begins_where_its_neighbours_look_alike() -> None:
     assert (one.count, one.block, one.carried) == (9, 3, 1)
 
 
-def test_a_flame_adds_up() -> None:
+def test_lines_add_up() -> None:
     module = loop(30, 5)
     counted = equations(module)
     assert counted.total == 150
     assert counted.own == {"cell 1:3": 150}
-    assert counted.flame[0].equations == sum(frame.own for frame in counted.flame) == 150
+    assert counted.total == sum(counted.own.values()) == 150
 
 
 def test_long_programs_take_linear_time() -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from jaxlens.questions.arrays.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
 from jaxlens.render.document import Document
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, cells, count
+from jaxlens.report import Finding, NumberColumn, Report, Table, amount, count, table
 from jaxlens.views.report_blocks import report_blocks
 
 _ROWS = 30
+_BYTES = NumberColumn("bytes", amount, "bytes")
 _NAMED = 4  # names in a sentence
 _INDEX = re.compile(r"\[\d+\]")
 _ROOT = re.compile(r"(?:.* in )?(\w+)")
@@ -239,29 +240,27 @@ def _arrays(facts: LiveArrayFacts) -> Table:
     """Returns the named arrays; those of one type in one list are one row."""
     rows: dict[tuple[str, ...], list[LiveArray]] = {}
     for array in facts.named:
-        devices = ", ".join(array.by_device)
+        n = len(array.by_device)
+        devices = next(iter(array.by_device)) if n == 1 else f"{n} devices"
         key = _INDEX.sub("[*]", array.name), array.type, array.sharding, devices
         rows.setdefault(key, []).append(array)
     ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
-    made = []
-    for (name, type, sharding, devices), arrays in ordered[:_ROWS]:
-        size = sum(array.bytes for array in arrays)
-        new = 0 if facts.look.first else sum(array.new for array in arrays)
-        shown = name if len(arrays) > 1 else _all_names(arrays[0])
-        where = devices if len(arrays[0].by_device) == 1 else f"{len(arrays[0].by_device)} devices"
-        made.append(
-            (
-                *cells(shown, type, len(arrays)),
-                Cell(amount(size), size),
-                Cell(f"{new:,}" if new else "", new),
-                *cells(sharding or where, _made(arrays)),
-            )
+    shown = (
+        (
+            name if len(arrays) > 1 else _all_names(arrays[0]),
+            type,
+            len(arrays),
+            sum(array.bytes for array in arrays),
+            0 if facts.look.first else sum(array.new for array in arrays),
+            sharding or devices,
+            _made(arrays),
         )
-    left = len(ordered) - _ROWS
+        for (name, type, sharding, devices), arrays in ordered
+    )
+    new = NumberColumn("new", lambda n: f"{n:,}" if n else "")
+    columns = ("name", "type", NumberColumn("arrays"), _BYTES, new, "where", "made at")
     note = "Bytes are those on all devices."
-    note += f" {left:,} more rows are left out." if left > 0 else ""
-    columns = ("name", "type", "arrays", "bytes", "new", "where", "made at")
-    return Table("Arrays with a name", columns, barred(made, (3,)), note, right=(2, 3, 4))
+    return table("Arrays with a name", columns, shown, note, most=_ROWS)
 
 
 def _made(arrays: Iterable[LiveArray]) -> str:
@@ -282,20 +281,14 @@ def _nameless(facts: LiveArrayFacts) -> Iterator[Table]:
         rows.setdefault((array.holder or "unknown", array.type, array.made), []).append(array)
     ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
     found = [
-        (
-            *cells(holder, type, len(arrays)),
-            Cell(amount(size := sum(array.bytes for array in arrays)), size),
-            *cells(made or "unknown"),
-        )
-        for (holder, type, made), arrays in ordered[:_ROWS]
+        (holder, type, len(arrays), sum(array.bytes for array in arrays), made or "unknown")
+        for (holder, type, made), arrays in ordered
     ]
-    left = len(ordered) - _ROWS
-    note = "The nearest object on the way of Python's garbage collector that says what it is."
-    note += f" {left:,} more rows are left out." if left > 0 else ""
-    columns = ("kept alive by", "type", "arrays", "bytes", "made at")
     if found:
-        shown = barred(found, (3,))
-        yield Table("Arrays without a name", columns, shown, note, volatile=True, right=(2, 3))
+        columns = ("kept alive by", "type", NumberColumn("arrays"), _BYTES, "made at")
+        note = "The nearest object on the way of Python's garbage collector that says what it is."
+        title = "Arrays without a name"
+        yield table(title, columns, found, note, most=_ROWS, volatile=True)
 
 
 def _devices(facts: LiveArrayFacts) -> Table:
@@ -305,22 +298,16 @@ def _devices(facts: LiveArrayFacts) -> Table:
         arrays = sum(device in array.by_device for array in facts.look.arrays)
         nameless = sum(array.by_device[device] for array in unnamed)
         used = facts.look.allocated.get(device)
-        rows.append(
-            (
-                *cells(device, arrays),
-                Cell(amount(size), size),
-                *cells(len(unnamed)),
-                Cell(amount(nameless), nameless),
-                Cell(amount(used) if used is not None else "unknown", used),
-            )
-        )
-    columns = ("device", "arrays", "bytes", "without a name", "bytes of these", "allocator")
+        rows.append((device, arrays, size, len(unnamed), nameless, used))
+    nameless_bytes = NumberColumn("bytes of these", amount, "bytes")
+    counts = NumberColumn("arrays"), NumberColumn("without a name")
+    used_bytes = NumberColumn("allocator", amount, "bytes")
+    columns = ("device", counts[0], _BYTES, counts[1], nameless_bytes, used_bytes)
     note = (
         "Without a name: constants that JAX keeps for compiled programs, and what a library or a "
         "running function holds. Allocator: bytes in use by the device's own count."
     )
-    shown, title = barred(rows, (2, 4, 5)), "All live arrays, by device"
-    return Table(title, columns, shown, note, volatile=True, right=(1, 2, 3, 4, 5))
+    return table("All live arrays, by device", columns, rows, note, volatile=True)
 
 
 def document(facts: LiveArrayFacts) -> Document:

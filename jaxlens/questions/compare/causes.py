@@ -8,12 +8,11 @@ from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input, Program, Target
 from jaxlens.program.sentences import device, line_text, listed, title
 from jaxlens.program.subject import Given
-from jaxlens.report import count
+from jaxlens.render.graph.text_width import shorten
 
 _MOST = 3
 _UNTUNED = "autotuning off"
 _WIDEST = 48  # characters, at most, of flags as the heading of a column
-_SPLIT = re.compile(r", | and ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +66,7 @@ def sides(before: Program, after: Program, names: tuple[str, str] | None = None)
 
 
 def _heading(flags: Sequence[str]) -> str:
-    """Returns the flags and disabled passes as a heading; long ones as their numbers."""
-    text = ", ".join(flags) or "as it is"
-    if len(text) <= _WIDEST:
-        return text
-    off = [name for flag in flags if flag.startswith("without ") for name in _SPLIT.split(flag)]
-    others = sum(not flag.startswith("without ") for flag in flags)
-    parts = [f"without {count(len(off), 'pass', 'passes')}"] if off else []
-    return listed([*parts, f"with {count(others, 'flag')}"] if others else parts)
+    return shorten(", ".join(flags) or "as it is", _WIDEST)
 
 
 def _settings(before: Program, after: Program) -> Iterator[Cause]:

@@ -4,9 +4,21 @@ from jaxlens.program.closed_over import LARGE, sentence
 from jaxlens.program.compile_parts import FOLDING
 from jaxlens.program.sentences import listed
 from jaxlens.questions.constants.facts import NOT_COMPILED, Captured
-from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, is_cause
+from jaxlens.report import (
+    Cell,
+    Finding,
+    NumberColumn,
+    Report,
+    Table,
+    amount,
+    count,
+    duration,
+    is_cause,
+    table,
+)
 
 _ROWS = 30
+_BYTES = NumberColumn("bytes", amount, "bytes")
 
 
 def report(facts: Captured) -> Report:
@@ -21,8 +33,6 @@ def report(facts: Captured) -> Report:
         nothing = ", and nothing was folded" if compiled and not facts.missing else ""
         findings = [Finding(f"No array is closed over{nothing}."), *folding]
     tables = [_arrays(facts)] if facts.constants else []
-    if len(facts.stages) > 1 and any(n for n, _ in facts.stages.values()):
-        tables.append(_stages(facts))
     if facts.folded:
         tables.append(_folded(facts))
     return Report("Captured", tuple(findings), tuple(tables))
@@ -69,80 +79,39 @@ def _folding(facts: Captured, before: str = "") -> list[Finding]:
 
 def _arrays(facts: Captured) -> Table:
     """Returns a table with one row per array."""
-    largest = facts.constants[0].bytes or 1
-    rows = tuple(
+    rows = (
         (
-            Cell(c.name),
-            Cell(str(c.type)),
-            Cell(amount(c.bytes), c.bytes, bar=c.bytes / largest),
-            Cell(c.held),
-            Cell(f"{c.holder} ({c.defined})" if c.defined else c.holder),
-            Cell(str(c.span or "")),
-            Cell(f"{c.reads:,}" if c.reads else "", c.reads),
+            c.name,
+            c.type,
+            c.bytes,
+            c.held,
+            f"{c.holder} ({c.defined})" if c.defined else c.holder,
+            c.span,
+            c.reads or None,
         )
-        for c in facts.constants[:_ROWS]
+        for c in facts.constants
     )
-    left = len(facts.constants) - len(rows)
-    more = f" {count(left, 'more array')} below these." if left else ""
-    return Table(
-        "Arrays that are closed over",
-        ("name", "type", "bytes", "held as", "by", "first read", "reads"),
-        rows,
-        f"Reads: equations that name it, in all bodies.{more}",
-        right=(2, 6),
-    )
-
-
-def _stages(facts: Captured) -> Table:
-    """Returns a table of the constants of each stage."""
-    titles = {
-        "jaxpr": "jaxpr",
-        "stablehlo": "StableHLO",
-        "optimized": "Optimised HLO",
-        "executable": "Executable",
-    }
-    largest = max(size for _, size in facts.stages.values()) or 1
-    rows = tuple(
-        (
-            Cell(titles[name]),
-            Cell(f"{n:,}", n),
-            Cell(amount(size), size, bar=size / largest),
-        )
-        for name, (n, size) in facts.stages.items()
-    )
-    return Table(
-        "Constants by stage",
-        ("stage", "arrays", "bytes"),
-        rows,
-        "Constants with dimensions, the program's own too. StableHLO as text takes two characters "
-        "a byte, where an array is not one number throughout.",
-        right=(1, 2),
-    )
+    reads = NumberColumn("reads", none="")
+    columns = ("name", "type", _BYTES, "held as", "by", "first read", reads)
+    note = "Reads: equations that name it, in all bodies."
+    return table("Arrays that are closed over", columns, rows, note, most=_ROWS)
 
 
 def _folded(facts: Captured) -> Table:
     """Returns a table with one row per folded constant."""
     ranked = sorted(facts.folded, key=lambda fold: (-(fold.bytes or 0), fold.step, fold.id))
-    largest = ranked[0].bytes or 1
-    rows = tuple(
+    rows = (
         (
             Cell(fold.constant, ids=(fold.constant,)),
-            Cell(fold.type),
-            Cell(amount(fold.bytes), fold.bytes, bar=(fold.bytes or 0) / largest),
-            Cell(fold.opcode),
-            Cell(f"{len(fold.gone) + 1:,}", len(fold.gone) + 1),
-            Cell(fold.line or "(no line)"),
+            fold.type,
+            fold.bytes,
+            fold.opcode,
+            len(fold.gone) + 1,
+            fold.line or "(no line)",
         )
-        for fold in ranked[:_ROWS]
+        for fold in ranked
     )
-    left = len(ranked) - len(rows)
-    more = f" {count(left, 'more constant')} below these." if left else ""
-    return Table(
-        "Folded while compiling",
-        ("constant", "type", "bytes", "was", "instructions", "from line"),
-        rows,
-        f"As StableHLO and the first HLO show, and the dumps before and after {FOLDING}; some is "
-        f"folded again, or removed, later.{more}",
-        right=(2, 4),
-        stage="optimized",
-    )
+    columns = ("constant", "type", _BYTES, "was", NumberColumn("instructions"), "from line")
+    note = f"As the dumps before and after {FOLDING} show; some is folded again, or removed, later."
+    title = "Folded while compiling"
+    return table(title, columns, rows, note, most=_ROWS, stage="optimized")

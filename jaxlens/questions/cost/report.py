@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
@@ -13,14 +14,15 @@ from jaxlens.program.subject import Subject
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Overlay,
     Report,
     Table,
     amount,
     barred,
-    cells,
     count,
     explains,
+    table,
     tally,
 )
 
@@ -208,16 +210,9 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
 def _lines(cost: Cost, spans: Mapping[str, Span], quote: Quoter) -> Table:
     """Returns a table of flops by source line, largest first."""
     ranked = sorted(cost.by_line.items(), key=lambda item: (-item[1], item[0]))
-    top = ranked[0][1] if ranked else 0
-    rows = tuple(
-        (
-            *cells(line or "(no line)", quote(spans.get(line))),
-            Cell(amount(n, "flop"), n, bar=n / top if top else 0.0),
-            Cell(f"{n / cost.counted:.1%}" if cost.counted else "", n),
-        )
-        for line, n in ranked[:_ROWS]
-    )
-    left = len(ranked) - len(rows)
-    note = f"Of a run{passes(cost.open)}. " if cost.open else ""
-    note += f"{count(left, 'more line')} below these." if left else ""
-    return Table("Flops by line", ("line", "code", "flops", "share"), rows, note, right=(2, 3))
+    whole = cost.counted or 1
+    rows = ((line or "(no line)", quote(spans.get(line)), n, n / whole) for line, n in ranked)
+    flops = NumberColumn("flops", partial(amount, unit="flop"), "flops")
+    columns = ("line", "code", flops, NumberColumn("share", "{:.1%}".format))
+    note = f"Of a run{passes(cost.open)}." if cost.open else ""
+    return table("Flops by line", columns, rows, note, most=_ROWS)

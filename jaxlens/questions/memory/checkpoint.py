@@ -15,7 +15,7 @@ from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Seen, Subject
 from jaxlens.questions.memory.peak import MemoryUse, memory_use
 from jaxlens.questions.memory.residuals import saved
-from jaxlens.report import Cell, Finding, NumberColumn, Table, amount, table
+from jaxlens.report import Finding, NumberColumn, Table, amount, table
 
 CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
@@ -172,10 +172,8 @@ def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -
         (
             trial.name,
             trial.peak,
-            Cell("" if trial is now else _change(trial.peak, now.peak)),
             trial.saved,
             trial.flops,
-            Cell("" if trial is now else _change(trial.flops, now.flops)),
             trial.code,
         )
         for trial in ((now, *tried) if tried else ())
@@ -183,8 +181,7 @@ def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -
     )
     peak, kept = (NumberColumn(name, amount, name) for name in ("peak", "saved"))
     flops = NumberColumn("flops", partial(amount, unit="flop"), "flops")
-    changes = NumberColumn("change of peak"), NumberColumn("change of flops")
-    columns = ("jax.checkpoint round", peak, changes[0], kept, flops, changes[1], "in Python")
+    columns = ("jax.checkpoint round", peak, kept, flops, "in Python")
     note = "Each was traced and compiled; nothing was run."
     return table("With jax.checkpoint", columns, rows, note)
 

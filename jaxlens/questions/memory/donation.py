@@ -154,14 +154,14 @@ def sentences(
     if reused:
         verb = "has" if len(reused) == 1 else "have"
         inputs = count(len(reused), "donated input")
-        yield Finding(f"{inputs} ({_size(reused)}) {verb} a result in place.", "xla")
+        yield Finding(f"{inputs} ({amount(_bytes(reused))}) {verb} a result in place.", "xla")
     unused = [donation for donation in donations if donation.donated and not donation.result]
     if unused:
         first: dict[str, str] = {}
         for donation in unused:
             first.setdefault(donation.why, donation.name)
         reasons = "; ".join(f"{name}: {why}" for why, name in first.items())
-        text = f"Donated in vain, {_size(unused)}: {reasons}."
+        text = f"Donated in vain, {amount(_bytes(unused))}: {reasons}."
         yield Finding(text, "counted", weight=_weight(unused, whole))
     possible = [donation for donation in donations if not donation.donated]
     if possible:
@@ -170,15 +170,11 @@ def sentences(
         results = count(len(possible), "result")
         fits = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
         yield Finding(
-            f"Donation could save at most {_size(possible)}: {results} {fits} not donated "
+            f"Donation could save at most {amount(_bytes(possible))}: {results} {fits} not donated "
             f"({listed(roots)}); {how}, if the caller needs them no more.",
             "estimate",
             weight=_weight(possible, whole),
         )
-
-
-def _size(donations: Sequence[Donation]) -> str:
-    return amount(_bytes(donations))
 
 
 def _bytes(donations: Sequence[Donation]) -> int:

@@ -8,7 +8,7 @@ memory of all temporaries before it starts, and packing leaves gaps.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -55,8 +55,6 @@ class Owned:
         saved: Whether it is a residual, kept for the backward pass.
         stacked: Whether a loop stacks it, a row per trip.
         scratch: Whether it is the scratch memory of a library, which nothing else reads.
-        start: First position of the schedule at which it is live.
-        end: Last position of the schedule at which it is live.
     """
 
     name: str
@@ -69,8 +67,6 @@ class Owned:
     saved: bool
     stacked: bool
     scratch: bool
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +74,16 @@ class Space:
     """A memory space of the device other than its main memory, such as a TPU's VMEM.
 
     Attributes:
-        number: XLA's number, 1 in the layout `S(1)`.
         name: Its name, such as "VMEM".
         peak: Bytes in use at its peak.
         reserved: Bytes that the program allocates in it from start to end.
         instruction: The instruction that runs at its peak.
-        at_peak: The values in it at its peak, largest first.
-        by_line: Bytes at its peak by source line, largest first.
     """
 
-    number: int
     name: str
     peak: int
     reserved: int
     instruction: str
-    at_peak: tuple[Owned, ...]
-    by_line: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +97,7 @@ class MemoryUse:
         outputs: Bytes of the results, those that reuse donated inputs included.
         temporaries: Bytes of XLA's allocations for temporaries.
         aliases: Bytes of inputs whose buffer a result reuses.
+        code: Bytes of the machine code; None where XLA does not say.
         constants: Bytes of arrays that are part of the program.
         instruction: The instruction that runs at the peak; "" where unknown.
         runs: The source line of that instruction; "" where it has none.
@@ -114,10 +105,10 @@ class MemoryUse:
         by_line: Bytes at the peak by source line, largest first, without arguments; "" collects
             values that no line owns.
         saved: The residuals.
-        unplaced: Number of values without a live range, which are not counted.
         memory: The name of the main memory.
         spaces: The device's other memories that the program uses.
         missing: Why there is no peak; "" where there is one, or XLA gives no live ranges.
+        note: What XLA's sizes leave out.
         at_end: Whether the instruction at the peak is the tuple of all results.
     """
 
@@ -127,16 +118,17 @@ class MemoryUse:
     outputs: int | None
     temporaries: int | None
     aliases: int | None
+    code: int | None
     constants: int
     instruction: str
     runs: str
     at_peak: tuple[Owned, ...]
     by_line: Mapping[str, int]
     saved: Saved
-    unplaced: int = 0
     memory: str = "main memory"
     spaces: tuple[Space, ...] = ()
     missing: str = ""
+    note: str = ""
     at_end: bool = False
 
     @property
@@ -162,7 +154,7 @@ def memory_use(capture: Capture) -> MemoryUse:
     assignment = capture.assignment
     ranges = live(assignment) if assignment else None
     at_peak = owners(capture, ranges, ranges.at_peak, residuals) if ranges else ()
-    spaces = tuple(_spaces(capture, assignment, residuals)) if assignment else ()
+    spaces = _spaces(capture, assignment) if assignment else ()
     node = _instruction(capture, ranges.instruction) if ranges else None
     sizes = capture.memory  # last: the executable comes after the HLO
     return MemoryUse(
@@ -172,16 +164,17 @@ def memory_use(capture: Capture) -> MemoryUse:
         sizes.outputs,
         sizes.temporaries,
         sizes.aliases,
+        sizes.code,
         assignment.bytes("constant") if assignment else 0,
         ranges.instruction if ranges else "",
         _line_of(capture, node) if node else "",
         at_peak,
         _by_line(at_peak),
         residuals,
-        ranges.unplaced if ranges else 0,
         space_name(0, capture.program.target.platform),
         spaces,
         "" if ranges else why_unavailable(lambda: capture.buffers),
+        sizes.note,
         node is not None
         and node.opcode == "tuple"
         and node.id in capture.optimized.module.body().results,
@@ -196,20 +189,14 @@ def _by_line(values: Iterable[Owned]) -> dict[str, int]:
     return dict(by_line.most_common())
 
 
-def _spaces(capture: Capture, assignment: buffers.Buffers, residuals: Saved) -> Iterator[Space]:
-    """Yields the use of the device's memories other than its main memory."""
-    for number in live_spaces(assignment):
-        if ranges := live(assignment, number):
-            at_peak = owners(capture, ranges, ranges.at_peak, residuals)
-            yield Space(
-                number,
-                space_name(number, capture.program.target.platform),
-                ranges.bytes,
-                ranges.reserved,
-                ranges.instruction,
-                at_peak,
-                _by_line(at_peak),
-            )
+def _spaces(capture: Capture, assignment: buffers.Buffers) -> tuple[Space, ...]:
+    """Returns the use of the device's memories other than its main memory."""
+    platform = capture.program.target.platform
+    return tuple(
+        Space(space_name(number, platform), ranges.bytes, ranges.reserved, ranges.instruction)
+        for number in live_spaces(assignment)
+        if (ranges := live(assignment, number))
+    )
 
 
 def _instruction(capture: Capture, id: str) -> Node | None:
@@ -320,8 +307,6 @@ class _Lines:
             is_saved,
             stacked,
             scratch,
-            value.start,
-            value.end,
         )
 
     def _line(self, origin: Origin, size: int) -> tuple[Span | None, str]:

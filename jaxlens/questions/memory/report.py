@@ -11,18 +11,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Constant, Memory
+from jaxlens.ir.facts import Constant
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.program.subject import Forwarding, Given, ProgramFacts, subject_of
-from jaxlens.questions.memory import checkpoint, donation
-from jaxlens.questions.memory.checkpoint import Tried
+from jaxlens.questions.memory import donation
+from jaxlens.questions.memory.checkpoint import Tried, checkpoint_table, sentences, trials
 from jaxlens.questions.memory.donation import Donation
 from jaxlens.questions.memory.peak import (
     MemoryUse,
     Owned,
-    Space,
     Timeline,
     memory_use,
     timeline,
@@ -46,7 +44,6 @@ from jaxlens.report import (
 
 Value = TypeVar("Value", Owned, Residual)
 
-_NO_SIZES = Memory(None, None, None, None)
 _NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
 _ROWS = 12
 _BYTES = NumberColumn("bytes", amount, "bytes")
@@ -69,12 +66,7 @@ class MemoryFacts(Forwarding, ProgramFacts):
     use: MemoryUse
     donations: tuple[Donation, ...]
     tried: tuple[Tried, ...] = ()
-    _sizes: Memory = field(default=_NO_SIZES, repr=False)
     _timeline: Given[Timeline | None] = field(default=_NO_TIMELINE, repr=False, compare=False)
-
-    def sizes(self) -> Memory:
-        """Returns XLA's own figures."""
-        return self._sizes
 
     def timeline(self) -> Timeline | None:
         """Returns the live ranges over the schedule; None where XLA gives none."""
@@ -89,25 +81,20 @@ class MemoryFacts(Forwarding, ProgramFacts):
         return self.use.saved.residuals
 
 
-def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
+def facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
     """Computes the facts about memory.
 
     Args:
         capture: Any capture.
-        tried: Trials of `jax.checkpoint`, if there were any.
+        checkpoint: Whether to try `jax.checkpoint`.
 
     Raises:
-        UnavailableError: The backend provides no sizes.
+        UnavailableError: The backend provides no sizes, or `checkpoint` cannot be tried.
     """
-    try:
-        donations = donation.donations(capture)
-    except UnavailableError:
-        donations = ()
     return MemoryFacts(
         memory_use(capture),
-        donations,
-        tuple(tried),
-        capture.memory,
+        Given(lambda: donation.donations(capture)).or_else(()),
+        trials(capture) if checkpoint else (),
         Given(lambda: timeline(capture)),
         _subject=subject_of(capture, "jaxpr", "optimized"),
     )
@@ -115,15 +102,13 @@ def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
 
 def report(facts: MemoryFacts) -> Report:
     """Reports the peak and the lines that own it, then residuals and donation."""
-    use, sizes, subject = facts.use, facts.sizes(), facts.subject()
+    use, subject = facts.use, facts.subject()
     quote = quoter(subject)
-    answer, *more = _peak(use, closed_over(subject) or (), quote)
+    answer = _peak(use, closed_over(subject) or (), quote)
     residuals = _residuals(facts, quote)
     # Trials run only on request, so their findings come first.
-    tries = checkpoint.sentences(facts.tried, use.peak, subject)
-    reserved = f"; {amount(use.reserved)} is reserved from start to end." if use.reserved else "."
-    whole = Finding(sentence(sizes).removesuffix(".") + reserved, "xla")
-    findings = [*tries, answer, whole, *more, *residuals]
+    tries = sentences(facts.tried, use.peak, subject)
+    findings = [*tries, answer, _whole(use), *residuals]
     possible = sum(d.bytes or 0 for d in facts.donations if not d.donated)
     is_large = possible >= _SMALL * (use.peak or use.reserved or 0)
     donations = [d for d in facts.donations if d.donated or is_large]
@@ -131,10 +116,9 @@ def report(facts: MemoryFacts) -> Report:
     tables = (
         by_line(use, quote),
         buffer_table(use),
-        size_table(sizes),
-        space_table(use),
+        size_table(use),
         residual_table(use.saved.residuals, quote),
-        checkpoint.checkpoint_table(facts.tried, use, subject),
+        checkpoint_table(facts.tried, use, subject),
         donation.donation_table(donations),
     )
     values: Counter[str] = Counter()
@@ -145,44 +129,29 @@ def report(facts: MemoryFacts) -> Report:
     return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
 
 
-def _peak(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> Iterator[Finding]:
-    """Yields the findings on the peak: bytes, instruction and owning line."""
+def _peak(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> Finding:
+    """Returns the finding on the peak: bytes, instruction and owning line."""
     if use.peak is None:
-        yield Finding(
+        return Finding(
             f"It takes {amount(use.reserved)} from start to end; when it is most, and which line "
             f"owns that, is not known: {use.missing or 'XLA gives no live ranges here'}.",
             "unknown",
             weight=explains(1, 1),  # the reason, which is that of other panes too
         )
-        return
     when = f" {use.moment}" if use.moment else ""
     ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
     where = f" of {use.memory}" if use.spaces else ""
     text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, captured, quote)}."
     owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
-    yield Finding(text, "counted", ids, weight=explains(owned, use.peak))
-    most = max((space.peak for space in use.spaces), default=0)
-    yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
-    if use.unplaced:
-        text = f"{count(use.unplaced, 'value')} without a live range could not be counted."
-        yield Finding(text, "unknown")
+    return Finding(text, "counted", ids, weight=explains(owned, use.peak))
 
 
-def _elsewhere(space: Space) -> Finding:
-    """Returns the finding on another memory of the device: bytes and owning line."""
-    line, size = _largest(space)
-    most = f"; {line} owns {amount(size)} of it: {_values(space, line)}" if line else ""
-    text = f"Beside that up to {amount(space.peak)} of {space.name}, when {space.instruction} runs"
-    ids = (space.instruction, *(value.instruction for value in space.at_peak[:8]))
-    return Finding(f"{text}{most}.", "counted", ids)
-
-
-def _largest(use: MemoryUse | Space) -> tuple[str, int]:
+def _largest(use: MemoryUse) -> tuple[str, int]:
     """Returns the line that owns most bytes at the peak, with these; "" for none."""
     return next(((line, size) for line, size in use.by_line.items() if line), ("", 0))
 
 
-def _values(use: MemoryUse | Space, line: str) -> str:
+def _values(use: MemoryUse, line: str) -> str:
     """Returns the types of a line's values at the peak, and whether most are residuals."""
     values = [value for value in use.at_peak if value.line == line and value.kind != "argument"]
     residuals = sum(value.bytes for value in values if value.saved)
@@ -234,34 +203,26 @@ def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
     )
 
 
-def sentence(sizes: Memory) -> str:
-    """Returns a sentence with XLA's sizes."""
-    shared = f", of which {amount(sizes.aliases)} shared by donation" if sizes.aliases else ""
-    return (
-        f"Memory: arguments {amount(sizes.arguments)}, outputs {amount(sizes.outputs)}, "
-        f"temporaries {amount(sizes.temporaries)}{shared}."
+def _whole(use: MemoryUse) -> Finding:
+    """Returns the finding with XLA's sizes."""
+    shared = f", of which {amount(use.aliases)} shared by donation" if use.aliases else ""
+    reserved = f"; {amount(use.reserved)} is reserved from start to end" if use.reserved else ""
+    return Finding(
+        f"Memory: arguments {amount(use.arguments)}, outputs {amount(use.outputs)}, "
+        f"temporaries {amount(use.temporaries)}{shared}{reserved}.",
+        "xla",
     )
 
 
-def size_table(sizes: Memory) -> Table:
-    """Returns a table of XLA's sizes, with a row per kind."""
-    names = _MEANING if sizes.code is not None else [*_MEANING][:-1]
-    rows = ((name, getattr(sizes, name), _MEANING[name]) for name in names)
+def size_table(use: MemoryUse) -> Table:
+    """Returns a table of XLA's sizes, with a row per kind, and of the device's other memories."""
+    names = _MEANING if use.code is not None else [*_MEANING][:-1]
+    rows = [(name, getattr(use, name), _MEANING[name]) for name in names]
+    rows += [(s.name, s.peak, f"most in use there, when {s.instruction} runs") for s in use.spaces]
     note = "XLA's buffer assignment, per device."
-    if sizes.note:
-        note = f"{note} {sizes.note[:1].upper()}{sizes.note[1:]}."
+    if use.note:
+        note = f"{note} {use.note[:1].upper()}{use.note[1:]}."
     return table("Memory", ("", _BYTES, "what it is"), rows, note)
-
-
-def space_table(use: MemoryUse) -> Table:
-    """Returns a table of the device's memories; without rows where only main memory is used."""
-    spaces: list[tuple[Cell, MemoryUse | Space]] = [(Cell(use.memory), use)] if use.spaces else []
-    spaces += [(Cell(s.name, ids=tuple(v.instruction for v in s.at_peak)), s) for s in use.spaces]
-    rows = ((name, s.peak, s.reserved, s.instruction, types(s.at_peak)) for name, s in spaces)
-    sizes = (NumberColumn("peak", amount, "bytes"), NumberColumn("reserved", amount, "bytes"))
-    note = "Each memory has its own peak; the other tables are of the first."
-    columns = ("memory", *sizes, "when", "values at its peak")
-    return table("Memory spaces", columns, rows, note, stage="optimized")
 
 
 def by_owner(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.graph import Module, Node, Region, Span, Type
+from jaxlens.ir.graph import Module, Node, Span, Type
 
 _BACKWARD = "transpose("
 _DEEP = 1_000  # nested bodies that a value is traced into
@@ -29,12 +29,11 @@ class Residual:
         name: Its variable in the jaxpr.
         type: Its type, all trips of a scan together.
         bytes: Its size; None where a dimension is symbolic.
-        id: The equation that it is a result of, in `region`.
+        id: The equation that it is a result of.
         maker: The equation that computes it, inside scans and calls; `id` where it is the same.
         opcode: The primitive of `maker`.
         owner: The line that owns `maker`.
         trips: Number of rows that a scan stacks in it; 0 for none.
-        region: The body that reads it: the program's, or that of a loop around the gradient.
     """
 
     name: str
@@ -45,7 +44,6 @@ class Residual:
     opcode: str
     owner: Span | None
     trips: int
-    region: str
 
     @property
     def line(self) -> str:
@@ -100,12 +98,12 @@ def saved_in(module: Module) -> Saved:
                     pending.append(body)
         for value in operands:
             if value in equations and _BACKWARD not in equations[value].scope:
-                residuals.append(_residual(module, region, equations[value], value))
+                residuals.append(_residual(module, equations[value], value))
     residuals.sort(key=lambda residual: -(residual.bytes or 0))
     return Saved(tuple(residuals), backward)
 
 
-def _residual(module: Module, region: Region, node: Node, name: str) -> Residual:
+def _residual(module: Module, node: Node, name: str) -> Residual:
     index, value = next((n, v) for n, v in enumerate(node.results) if v.name == name)
     is_row = node.opcode == "scan" and index >= int(node.attrs.get("num_carry", 0))
     maker = _innermost(module, node, index)
@@ -118,7 +116,6 @@ def _residual(module: Module, region: Region, node: Node, name: str) -> Residual
         maker.opcode,
         maker.owner or node.owner,
         int(node.attrs["length"]) if is_row else 0,
-        region.name,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxlens.errors import LensError
 from jaxlens.ir.needs import Needs
 from jaxlens.question import About, Lens, Option, Pane, Question
 
@@ -34,17 +33,11 @@ def _memory() -> Lens[MemoryFacts]:
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
     """
-    from jaxlens.questions.memory.checkpoint import trials
     from jaxlens.questions.memory.report import facts, report
     from jaxlens.questions.memory.view import blocks
     from jaxlens.views.links import weave_small
 
-    def with_trials(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
-        return facts(capture, trials(capture) if checkpoint else ())
-
-    return Lens(
-        with_trials, report, blocks, lambda links, facts: weave_small(links, facts.subject())
-    )
+    return Lens(facts, report, blocks, lambda links, facts: weave_small(links, facts.subject()))
 
 
 def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
@@ -55,10 +48,7 @@ def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
 
     def is_told() -> bool:
         """Whether the peak is large, or unknown for a reason."""
-        try:
-            peak = found.get().use.peak
-        except LensError:
-            return True
+        peak = Given(lambda: found.get().use.peak).or_else(None)
         return peak is None or peak >= _LARGE
 
     help = "What is in memory when it is most, by line and by value."
@@ -113,11 +103,11 @@ FITS = Question(
     "fits",
     About(
         "Will it fit a device, and what would make it?",
-        measured="where it does not fit: the program with inputs donated and under "
-        "jax.checkpoint, each compiled anew and not run",
+        measured="where it does not fit: the program under jax.checkpoint, compiled anew and not "
+        "run",
         xla="what the program reserves from start to end (its buffer assignment), per device",
-        counted="the device's memory is its maker's figure, and of a GPU the share that JAX takes "
-        "by default",
+        counted="bytes of the inputs that could be donated; the device's memory is its maker's "
+        "figure, and of a GPU the share that JAX takes by default",
     ),
     _fits,
     verb="compile",

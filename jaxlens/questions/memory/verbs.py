@@ -21,8 +21,8 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Vi
         jaxlens.fits(step, params, batch, device="h100")
 
     It is compiled for the device where this machine can do that (`jaxlens[gpu]`, `jaxlens[tpu]`),
-    else for this machine's, and the answer says so. Where it does not fit, inputs are donated and
-    `jax.checkpoint` is applied, each tried by a compile.
+    else for this machine's, and the answer says so. Where it does not fit, what
+    donated inputs would free is counted, and `jax.checkpoint` is tried by a compile.
 
     Args:
         f: A function, or a Capture, which is taken as it was compiled.

@@ -5,23 +5,20 @@ the last use, at its offset. Positions of the schedule where nothing is computed
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from jaxlens.errors import LensError
 from jaxlens.ir.hlo.live_ranges import in_use
-from jaxlens.program.lines import Spot, spot
-from jaxlens.program.subject import Subject
-from jaxlens.questions.memory.peak import MemoryUse, Owned, Timeline
+from jaxlens.questions.memory.peak import Owned, Timeline
 from jaxlens.questions.memory.report import MemoryFacts, report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import columns, shorten
-from jaxlens.report import Overlay, amount
+from jaxlens.report import amount
 from jaxlens.views import source_pane
+from jaxlens.views.listings.panes import pane
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
 _CHARACTER = 7.3  # width in pixels of a character of a chart's text
@@ -33,45 +30,28 @@ _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 
 def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     """Returns findings, the chart, tables, and the user's lines tinted by bytes at the peak."""
-    answer = report(facts)
+    answer, subject = report(facts), facts.subject()
     timeline = facts.timeline()
-    figure = [picture(timeline)] if timeline else []
     tables = tuple(map(TableBlock, answer.tables))
-    code = _tinted(facts.subject(), facts.use) if timeline else ()
-    tabs = (
-        Tab("At the peak", tables, True, "What is in memory at the peak, and the rest.", "memory"),
-        Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
+    if timeline is None:
+        return [Findings(answer.findings), *tables]
+    module, tint = subject.optimized.module, next(iter(answer.overlays), None)
+    code = pane(
+        "source",
+        lambda: source_pane.blocks(module, subject.sources, {}, tint, "B"),
+        title="Your code",
+        in_text=True,
+        help="Your lines, tinted by bytes at the peak.",
     )
-    return [Findings(answer.findings), *figure, *([Tabs(tabs)] if code else tables)]
-
-
-def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
-    """Returns the user's lines, tinted by the bytes that they own at the peak."""
-    try:
-        sources = subject.sources
-    except LensError:
-        return ()
-    stage = "jaxpr"
-    try:
-        module = subject.jaxpr.module
-    except LensError:  # a program opened from a later stage
-        stage, module = "optimized", subject.optimized.module
-    first: dict[Spot, str] = {}  # the first equation of a line gets all the line's bytes
-    for node in module.nodes():
-        if node.owner is not None:
-            first.setdefault(spot(node.owner), node.id)
-    values: Counter[str] = Counter()
-    for owned in use.at_peak:
-        if owned.span is not None and spot(owned.span) in first:
-            values[first[spot(owned.span)]] += owned.bytes
-    tint = {id: float(size) for id, size in values.items()}
-    overlay = Overlay("bytes at the peak that lines own", stage, tint)
-    return source_pane.blocks(module, sources, {}, overlay, "B")
+    help = "What is in memory at the peak, and the rest."
+    tabs = (Tab("At the peak", tables, True, help, "memory"), code)
+    shown = Tabs(tuple(tab for tab in tabs if tab.blocks))
+    return [Findings(answer.findings), picture(timeline), shown]
 
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A rectangle: values of one source line that use the same buffer one after another."""
+    """A rectangle: a value, from the moment that defines it to its last use, at its offset."""
 
     owned: Owned
     first: int
@@ -101,7 +81,7 @@ def picture(timeline: Timeline) -> Picture:
 
 
 def _bars(timeline: Timeline, moments: Sequence[int]) -> list[_Bar]:
-    """Returns the rectangles, arguments lowest; consecutive values of one buffer are joined."""
+    """Returns the rectangles, arguments lowest."""
     sizes, values = timeline.sizes, timeline.live.values
     kinds = {value.allocation: _ORDER.index(value.holder) for value in values}
     numbers = sorted(sizes, key=lambda n: (kinds[n], n))
@@ -112,12 +92,7 @@ def _bars(timeline: Timeline, moments: Sequence[int]) -> list[_Bar]:
         first = bisect_left(moments, live.start)
         last = max(first, bisect_left(moments, live.end + 1) - 1)
         at = base[live.allocation] + live.buffer.offset
-        bar = _Bar(owned, first, last, at, live.buffer.size)
-        before = bars[-1] if bars else None
-        if before and _goes_on(before, bar):
-            bars[-1] = replace(before, last=max(last, before.last))
-        else:
-            bars.append(bar)
+        bars.append(_Bar(owned, first, last, at, live.buffer.size))
     arguments = [bar for bar in bars if bar.owned.kind == "argument"]
     if len(arguments) > _ARGUMENTS:  # joined: the borders of many would hide them
         bars = [bar for bar in bars if bar.owned.kind != "argument"]
@@ -127,12 +102,6 @@ def _bars(timeline: Timeline, moments: Sequence[int]) -> list[_Bar]:
         joined = replace(first_one, name="arguments", type=type, bytes=size, instruction="")
         bars.append(_Bar(joined, 0, len(moments) - 1, 0, size))
     return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
-
-
-def _goes_on(before: _Bar, bar: _Bar) -> bool:
-    """Returns whether `bar` directly follows `before` in the same buffer, with the same line."""
-    same = (before.low, before.size, before.owned.line) == (bar.low, bar.size, bar.owned.line)
-    return same and bar.first <= before.last + 1 and bar.owned.kind != "argument"
 
 
 def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) -> str:

@@ -4,8 +4,8 @@ The first sentence names the part that took most seconds, and the line with most
 seconds in it, and the tables with seconds, are not part of the stable text.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
@@ -22,20 +22,23 @@ from jaxlens.questions.times.facts import Times
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Report,
     Table,
     amount,
     barred,
-    cells,
     count,
     duration,
     explains,
     is_cause,
     saves,
+    table,
 )
 
 _ROWS = 12
-_SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
+_SECONDS = NumberColumn("seconds", duration, "s")
+_SHARE = NumberColumn("share", "{:.1%}".format)
+_PART, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
 # Instructions per equation, and in all, from which XLA's program is reported as grown. Ordinary
 # programs have 2 to 7 instructions for each equation, 48 layers of a GPT's train step 9; programs
 # whose fusions duplicate each other's instructions have 20 to 40.
@@ -65,7 +68,7 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
     group = _group(loops)
     repeated = sum(loop.equations for loop in group)
     loop = []
-    if counted.total >= _MANY and group and repeated >= _SHARE * counted.total:
+    if counted.total >= _MANY and group and repeated >= _PART * counted.total:
         text = f"{_unrolled(group, counted)} (--times says more)."
         fewer = repeated - sum(one.rolled * one.times for one in group)
         weight = saves(fewer, counted.total)
@@ -115,7 +118,7 @@ def _grown(
         f"fusions, for {count(counted.total, 'traced equation')}: {size / counted.total:.0f} "
         "for each, and every one of them is compiled"
     )
-    if group and sum(loop.equations for loop in group) >= _SHARE * counted.total:
+    if group and sum(loop.equations for loop in group) >= _PART * counted.total:
         where = f" at {_whole_line(group)}" if group[0].line else ""
         text += f". `lax.scan` in place of the loop{where} gives XLA one step of it"
     elif instructions := _by_line(subject, "optimized"):
@@ -152,7 +155,7 @@ def _slowest(facts: Times, parts: CompileParts) -> str:
         if parts.passes[0].name == FOLDING:
             which += " (--captured says of what)"
     elif name == CONVERSION:
-        which = ": it computes what only depends on constants (--captured says what)"
+        which = ": it computes with arrays that are closed over (--captured lists them)"
     elif name == LLVM and len(parts.optimised) > 1:
         longest = max(parts.optimised, key=parts.of_llvm)
         if is_cause(parts.of_llvm(longest), sum(map(parts.of_llvm, parts.optimised))):
@@ -225,50 +228,22 @@ def _within(facts: Times) -> Iterator[Table]:
     if parts is None:
         return
     whole = parts.seconds or 1.0
-    largest = max(parts.groups.values()) or 1.0
-    rows = tuple(
-        (Cell(name), Cell(duration(s), s, bar=s / largest), Cell(f"{s / whole:.1%}", s))
-        for name, s in parts.groups.items()
-    )
+    rows = ((name, s, s / whole) for name, s in parts.groups.items())
     note = (
         f"{duration(parts.seconds)} in all, wall clock, XLA's own profiler on; elsewhere is what "
         "it has no name for, such as writing dumps."
     )
     if parts.llvm:
         note += f" LLVM worked {duration(parts.llvm)} on all threads together."
-    yield _timed("Within the compile", ("part", "seconds", "share"), rows, note, 1)
-    if not parts.passes:
-        return
-    shown, rest = parts.passes[:_ROWS], parts.passes[_ROWS:]
-    largest = shown[0].seconds or 1.0
-    passes: list[tuple[Cell, ...]] = [
-        (
-            *cells(p.name, listed(p.pipelines, 2), p.times),
-            Cell(duration(p.seconds), p.seconds, bar=p.seconds / largest),
-            Cell(f"{p.seconds / whole:.1%}", p.seconds),
+    yield table("Within the compile", ("part", _SECONDS, _SHARE), rows, note, volatile=True)
+    if parts.passes:
+        passes = (
+            (p.name, listed(p.pipelines, 2), p.times, p.seconds, p.seconds / whole)
+            for p in parts.passes
         )
-        for p in shown
-    ]
-    if rest:
-        seconds, times = sum(p.seconds for p in rest), sum(p.times for p in rest)
-        shares = (Cell(duration(seconds), seconds), Cell(f"{seconds / whole:.1%}"))
-        passes.append((*cells(f"{len(rest):,} more", "", times), *shares))
-    columns = ("pass", "in", "runs", "seconds", "share")
-    note = "Each without the pipelines that it runs itself."
-    yield _timed("HLO passes", columns, passes, note, 2)
-
-
-def _timed(
-    title: str,
-    columns: tuple[str, ...],
-    rows: Sequence[tuple[Cell, ...]],
-    note: str,
-    left: int,
-    stage: str = "",
-) -> Table:
-    """Returns a table with seconds, whose columns from `left` on are numbers."""
-    right = tuple(range(left, len(columns)))
-    return Table(title, columns, tuple(rows), note, True, right, stage)
+        columns = ("pass", "in", NumberColumn("runs"), _SECONDS, _SHARE)
+        note = "Each without the pipelines that it runs itself."
+        yield table("HLO passes", columns, passes, note, most=_ROWS, volatile=True)
 
 
 def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
@@ -292,78 +267,49 @@ def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
             "LLVM by the times at which XLA wrote a kernel's dumps, as fine as the file system's "
             "clock."
         )
-    rows = []
-    for name, whole in ranked[:_ROWS]:
-        work = by_name.get(name)
-        ir = len(work.kernel.llvm_before) if work else 0
-        rows.append(
-            (
-                Cell(name, ids=(name,)),
-                Cell(listed(work.lines, 2) if work else ""),
-                *(
-                    Cell(duration(s[name]) if name in s else "", s.get(name, 0))
-                    for s in steps.values()
-                ),
-                Cell(duration(whole), whole),
-                Cell(amount(ir) if ir else "", ir),
-            )
-        )
-    left = len(ranked) - len(rows)
-    note += f" {count(left, 'more kernel')} below these." if left else ""
-    columns = ("kernel", "from lines", *steps, "in all", "LLVM IR")
-    seconds_shown = tuple(range(2, 3 + len(steps)))
-    shown = barred(rows, seconds_shown, (len(columns) - 1,))
-    yield _timed("Kernels", columns, shown, note, 2, "kernels")
-    yield _kernel_lines(seconds, by_name)
-
-
-def _kernel_lines(kernel_seconds: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
-    """Returns a table of kernel seconds by source line, in proportion to instructions."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-    kernels: Counter[str] = Counter()
-    for name, whole in kernel_seconds.items():
-        work = by_name.get(name)
-        owners = Counter(str(n.owner) for n in work.inside if n.owner) if work else Counter()
-        for line, n in (owners or {"": 1}).items():
-            kernels[line] += 1
-            seconds[line] += whole * (n / (owners.total() or 1))
-    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
-    rows = [
+    rows = (
         (
-            *cells(line or "(no line)", kernels[line]),
-            Cell(duration(s), s, bar=s / (ranked[0][1] or 1.0)),
+            Cell(name, ids=(name,)),
+            listed(by_name[name].lines, 2) if name in by_name else "",
+            *(step.get(name) for step in steps.values()),
+            whole,
+            (len(by_name[name].kernel.llvm_before) if name in by_name else 0) or None,
         )
-        for line, s in ranked[:_ROWS]
-    ]
-    note = "Of the steps above; a kernel of several lines is shared out by its instructions."
-    return _timed("Kernels by line", ("line", "kernels", "seconds"), rows, note, 1)
+        for name, whole in ranked
+    )
+    columns: list[str | NumberColumn] = ["kernel", "from lines"]
+    columns += [NumberColumn(name, duration, "s", none="") for name in (*steps, "in all")]
+    columns += [NumberColumn("LLVM IR", amount, "bytes", none="")]
+    yield table("Kernels", columns, rows, note, most=_ROWS, volatile=True, stage="kernels")
 
 
 def _lines(subject: Subject, facts: Times) -> Table:
     """Returns a table of equations, ops and instructions by source line."""
     counted = facts.equations
     ops, instructions = _by_line(subject, "stablehlo"), _by_line(subject, "optimized")
-    ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
-    rows = tuple(
+    rows = (
         (
-            Cell(line),
-            Cell(f"{n:,}", n),
-            Cell(f"{n / (counted.total or 1):.1%}", n),
-            *cells(counted.through[line]),
-            *cells("" if ops is None else ops[line]),
-            *cells("" if instructions is None else instructions[line]),
+            line,
+            n,
+            n / (counted.total or 1),
+            counted.through[line],
+            None if ops is None else ops[line],
+            None if instructions is None else instructions[line],
         )
-        for line, n in ranked[:_ROWS]
+        for line, n in sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
     )
-    left = len(ranked) - len(rows)
     note = (
         f"Every call written out: {counted.total:,} equations, {counted.shown:,} as the jaxpr "
         "prints them. Ops and instructions as printed."
     )
-    note += f" {count(left, 'more line')} below these." if left else ""
-    columns = ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions")
-    shown = barred(rows, (1, 3), (4,), (5,))
-    return Table("Equations by line", columns, shown, note, right=(1, 2, 3, 4, 5))
+    numbers = (
+        NumberColumn("equations", bar="equations"),
+        _SHARE,
+        NumberColumn("with its calls", bar="equations"),
+        NumberColumn("StableHLO ops", bar="ops", none=""),
+        NumberColumn("HLO instructions", bar="instructions", none=""),
+    )
+    return table("Equations by line", ("line", *numbers), rows, note, most=_ROWS)
 
 
 def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
@@ -390,7 +336,7 @@ def stages(capture: Seen) -> Report:
         f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
     ]
     notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
-    table = Table(
+    seconds = Table(
         "Time per stage",
         (*names, "in all"),
         barred([(*row, Cell(duration(total), total))], range(len(steps))),
@@ -398,4 +344,4 @@ def stages(capture: Seen) -> Report:
         volatile=True,
         right=tuple(range(len(steps) + 1)),
     )
-    return Report("Times", (), (table,))
+    return Report("Times", (), (seconds,))

@@ -21,14 +21,13 @@ def _times() -> Lens[Times]:
 
     Returns:
         An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
-        seconds; None without a profile), `.equations` (`.total`, `.flame`), `.by_line`, `.loops`
+        seconds; None without a profile), `.equations` (`.total`), `.by_line`, `.loops`
         (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`).
     """
     from jaxlens.questions.times.facts import facts
     from jaxlens.questions.times.report import report
-    from jaxlens.questions.times.view import blocks
 
-    return Lens(facts, report, blocks)
+    return Lens(facts, report)
 
 
 def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
@@ -53,7 +52,7 @@ TIMES = Question(
         measured="seconds of each step, once, on this machine; within the compile by XLA's own "
         "profiler, for which it is compiled again if it was before; of LLVM over each kernel by "
         "the times of its dumps",
-        counted="equations by line and call path, every call written out; a loop is called "
+        counted="equations by line, every call written out; a loop is called "
         "unrolled where four or more blocks of equations do the same and each reads the one "
         "before alike",
     ),

@@ -59,23 +59,23 @@ def test_a_fold_counts_what_went_with_it() -> None:
 
 
 def test_the_sentence_on_one_array_and_on_several() -> None:
-    one = Captured((array("w", 1000, reads=3),), {"jaxpr": (1, 4000)})
+    one = Captured((array("w", 1000, reads=3),))
     assert report(one).findings[0].text == (
         "One array is closed over, `w` (f32[1000], 4 kB), a global of `f` (cell 1:2), first read "
         "at cell 1:4, read 3 times: pass it as an argument, and its values are no part of the "
         "program."
     )
-    several = Captured((array("w", 900), array("m.v", 100, "attribute")), {"jaxpr": (2, 4000)})
+    several = Captured((array("w", 900), array("m.v", 100, "attribute")))
     words = report(several).findings[0].text
     assert words.startswith("2 arrays of 4 kB are closed over, 90% of it `w`")
-    small = Captured((array("w", 3),), {"jaxpr": (1, 12)})
+    small = Captured((array("w", 3),))
     assert "argument" not in report(small).findings[0].text
-    thing = Captured((array("m.v", 5000, "attribute"),), {"jaxpr": (1, 20_000)})
+    thing = Captured((array("m.v", 5000, "attribute"),))
     assert "pass the object, as a pytree," in report(thing).findings[0].text
 
 
 def test_copies_of_jitted_functions_are_counted() -> None:
-    found = Captured((array("w", 1000, bodies=3),), {"jaxpr": (1, 4000)})
+    found = Captured((array("w", 1000, bodies=3),))
     words = report(found).findings[1].text
     assert words == (
         "Jitted functions hold their own: `w` 3 times; that is 8 kB more in what is lowered."
@@ -88,8 +88,6 @@ def test_records(path: Path) -> None:
     facts = facts_of(taken)
     assert facts.bytes == sum(c.bytes for c in taken.constants)
     assert not facts.missing
-    nodes = [n for n in taken.optimized.module.nodes() if n.opcode == "constant" and n.type.shape]
-    assert facts.stages["optimized"] == (len(nodes), sum(n.type.bytes or 0 for n in nodes))
     for one in facts.folded:  # each is a constant after the pass, and was none before
         before, after = (taken.passes[n].stage.module for n in (one.step - 1, one.step))
         assert {n.opcode for n in after.nodes() if n.id == one.constant} == {"constant"}

@@ -1,7 +1,6 @@
 """The constants lens on live programs: arrays of known size, captured in every way Python has."""
 
 import functools
-import re
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -173,13 +172,9 @@ def test_cycles_and_many_things_end() -> None:
     assert closed_over(lambda x: x * first.next.next.table)
 
 
-def test_bytes_of_each_stage() -> None:
+def test_the_array_and_the_cure_are_said() -> None:
     answer = jaxlens.captured(by_global, X)
     assert answer.bytes == GLOBAL.nbytes
-    # One array with dimensions in the program, once; what reads it is called twice in Python alone.
-    assert answer.stages["jaxpr"] == answer.stages["stablehlo"] == (1, GLOBAL.nbytes)
-    assert answer.stages["optimized"] == (1, GLOBAL.nbytes)
-    assert answer.stages["executable"][1] >= GLOBAL.nbytes
     first = answer.findings[0].text
     assert first.startswith("One array is closed over, `GLOBAL` (f32[16,16], 1.02 kB), a global of")
     assert "pass it as an argument" in first
@@ -194,7 +189,6 @@ def test_a_known_fold() -> None:
     (one,) = [c for c in answer.folded if c.type == "f32[300]"]
     assert (one.opcode, one.bytes) == ("scatter", 300 * 4)
     assert one.line == f"test_constants_live.py:{line('folds')}"
-    assert one.by == "constant_folding"
     before, after = (answer.capture.passes[n].stage.text for n in (one.step - 1, one.step))
     assert "f32[300]{0} constant({" in after or "f32[300] constant({" in after
     assert "f32[300]{0} scatter(" in before or "f32[300] scatter(" in before
@@ -203,44 +197,6 @@ def test_a_known_fold() -> None:
     assert answer.bytes == 0
     assert answer.findings[0].text.startswith("No array is closed over; XLA folded ")
     assert f"(f32[300], 1.2 kB) the result of scatter at {one.line}:" in answer.findings[0].text
-
-
-@pytest.mark.parametrize(
-    ("f", "opcode", "gone", "shape"),
-    [
-        (lambda x: jnp.maximum(GLOBAL, 0.5) @ x, "maximum", 2, (16, 16)),
-        (lambda x: (jnp.asarray(GLOBAL) * 3 + 1) @ x, "add", 4, (16, 16)),
-        (lambda x: jnp.asarray(GLOBAL).T[:2] @ x, "slice", 2, (2, 16)),
-    ],
-)
-def test_what_becomes_a_constant_before_the_first_pass(f, opcode, gone, shape, tmp_path) -> None:
-    answer = jaxlens.captured(f, X)
-    (fold,) = answer.folded
-    assert (fold.opcode, fold.by, len(fold.gone) + 1) == (opcode, "conversion to HLO", gone)
-    assert fold.bytes == 4 * shape[0] * shape[1]
-    # By XLA's own texts: StableHLO has the op, the first HLO a constant in its place.
-    assert f"stablehlo.{opcode}" in answer.capture.stablehlo.text
-    first = answer.capture.passes[0].stage.text
-    assert f" {opcode}(" not in first
-    assert re.search(rf"%?{fold.constant} = f32\[{shape[0]},{shape[1]}\]\S* constant\(", first)
-    answer.capture.save(tmp_path / "saved")
-    assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(answer)
-
-
-def test_folds_of_branches_and_results_are_found() -> None:
-    def branches(x):
-        table = jnp.asarray(GLOBAL)
-        return jax.lax.cond(x[0] > 0, lambda: (table * 2) @ x, lambda: (table * 3) @ x)
-
-    def bytes_of(f):
-        folded = jaxlens.captured(f, X).folded
-        return [(o.opcode, o.bytes) for o in folded if o.by == "conversion to HLO"]
-
-    assert bytes_of(branches) == [("multiply", GLOBAL.nbytes)] * 2
-    assert bytes_of(lambda x: (x, jnp.asarray(GLOBAL) * 2)) == [("multiply", GLOBAL.nbytes)]
-    # MLIR gives the reshape that it folds to the product beside it.
-    reshaped = bytes_of(lambda x: jnp.asarray(GLOBAL).reshape(-1) * x[0])
-    assert reshaped == [("reshape", GLOBAL.nbytes)]
 
 
 def test_what_is_not_computed_is_not_said_to_be() -> None:

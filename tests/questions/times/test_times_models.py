@@ -18,7 +18,8 @@ def test_equations_written_out_are_jaxs(name: str) -> None:
     traced = jax.jit(f).trace(*args)
     every = sum(1 for _ in all_eqns(traced.jaxpr.jaxpr, revisit_inner_jaxprs=True))
     counted, loops = written_out(jaxlens.capture(f, *args))
-    assert counted.total == every == sum(frame.own for frame in counted.flame)
+    assert counted.total == every
+    assert sum(counted.own.values()) <= every  # those that no line of the user's made are in none
     for loop in nested(loops):
         assert loop.count >= 4
         assert loop.rolled <= loop.block < every

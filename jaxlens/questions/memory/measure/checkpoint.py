@@ -6,7 +6,6 @@ The user's code is not changed. During the trace, `jax.vjp`, which `jax.grad` an
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -22,21 +21,6 @@ from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to apply `jax.checkpoint`.
-
-    Attributes:
-        name: The checkpointed part of the function, in words.
-        code: The same in Python.
-        wrap: Returns the function to differentiate instead.
-    """
-
-    name: str
-    code: str
-    wrap: Wrap
 
 
 @uninterrupted
@@ -56,19 +40,20 @@ def _each_scan() -> Iterator[None]:
 
 
 _PRODUCTS: Any = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-WAYS: tuple[Way, ...] = (
-    Way("the whole function", "jax.grad(jax.checkpoint(f))", jax.checkpoint),
-    Way(
+WAYS: tuple[tuple[str, str, Wrap], ...] = (
+    ("the whole function", "jax.grad(jax.checkpoint(f))", jax.checkpoint),
+    (
         "the whole function, products kept",
         "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)",
         functools.partial(jax.checkpoint, policy=_PRODUCTS),
     ),
-    Way(
+    (
         "each scan's body",
         "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)",
         _each_scan(),  # as a decorator
     ),
 )
+"""The ways to apply `jax.checkpoint`: in words, in Python, and what wraps a function."""
 
 
 def traced(call: TraceableCall, place: ResolvedTarget, wrap: Wrap) -> Trace:
@@ -109,7 +94,7 @@ def attempts(live: LiveDriver) -> list[tuple[str, str, Callable[[], Capture]]]:
         raise UnavailableError(
             "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
         )
-    return [(way.name, way.code, functools.partial(under, live, way.wrap)) for way in WAYS]
+    return [(name, code, functools.partial(under, live, wrap)) for name, code, wrap in WAYS]
 
 
 def under(live: LiveDriver, wrap: Wrap) -> Capture:
