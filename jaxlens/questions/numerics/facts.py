@@ -11,7 +11,13 @@ from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.questions.numerics.promotion import Promotion, promotions
-from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
+from jaxlens.questions.numerics.rounding import (
+    BITS,
+    NumericsRun,
+    ResultRounding,
+    RoundingExecution,
+    lost,
+)
 from jaxlens.taps.executions import MOVES, Path
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
@@ -132,7 +138,7 @@ def facts(capture: Capture) -> Numerics:
     module = subject.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.numerics.measure import errors
+    from jaxlens.questions.numerics.measure.errors import errors
 
     run = errors(live)
     owner = owners(module)

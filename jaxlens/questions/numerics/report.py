@@ -10,15 +10,15 @@ from jaxlens.program.maker import place
 from jaxlens.program.sentences import bracketed, quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.questions.numerics.promotion import Promotion
-from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, share
-from jaxlens.taps.equation_errors import (
+from jaxlens.questions.numerics.rounding import (
     BITS,
     DotRounding,
     ResultDifference,
     RoundingExecution,
     lost,
 )
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, share
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 

@@ -19,8 +19,6 @@ _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
 _FOLLOWED = {*MOVES, "convert_element_type"}
 _KINDS: dict[str, Kind] = {"wrapped": "wrap", "cut": "size"}
 _UNREAD = "the loss does not read it"
-_VERBS = {"eq": "encodes", "clamp": "selects", "max": "counts"}
-_OF = {"eq": " of {} classes", "clamp": " of {} branches", "max": ""}
 _ORDER = (
     "may differ from run to run on this GPU: XLA adds what falls on one index in any order, unless "
     "--xla_gpu_deterministic_ops=true."
@@ -199,9 +197,11 @@ class Faults:
     def _index(self, one: IndexOutside, span: Span | None, reads: bool) -> Fault:
         many = f"{one.window} elements from " if one.window > 1 else ""
         opcode = self.nodes[one.path[-1]].opcode
-        verb = _VERBS.get(opcode, "reads" if reads else "writes")
+        is_one_hot = opcode == "eq"
+        verb = "encodes" if is_one_hot else "reads" if reads else "writes"
         verb = "asks with a `mode` for" if one.effect == "wrapped" else verb
-        what = f"{verb} {many}index {one.index}{_OF.get(opcode, ' of an axis with {} elements')}"
+        of = " of {} classes" if is_one_hot else " of an axis with {} elements"
+        what = f"{verb} {many}index {one.index}{of}"
         what = f"finds {one.index:,} elements for a `size` of {{}}" if one.effect == "cut" else what
         last = 0 if one.index < 0 else one.size - one.window
         fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"

@@ -10,7 +10,7 @@ import pytest
 import jaxlens
 from jaxlens.questions.numerics.facts import DigitLoss
 from jaxlens.questions.numerics.report import report, ulps
-from jaxlens.taps.equation_errors import DotRounding
+from jaxlens.questions.numerics.rounding import DotRounding
 
 X = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.equation_flops import ELEMENTWISE, TRANSCENDENTAL
+from jaxlens.ir.jaxpr.moves import COMPUTED, PADDING, SAME, Ids, attribute, moved
 from jaxlens.ir.jaxpr.refs import ON_REFS
-from jaxlens.questions.trace.tree.moves import COMPUTED, PADDING, SAME, Ids, attribute, moved
 
 _MOST = 400_000  # operations and what they read
 _MOST_STEPS = 20_000  # equations, those of a loop for each of its steps

@@ -11,11 +11,11 @@ from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.questions.numerics.measure.shadow import Shadow, ShadowedValue, is_float, ulps, wide
+from jaxlens.questions.numerics.rounding import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.taps.executions import Path
 from jaxlens.taps.refs import evaluate, value_of
-from jaxlens.taps.shadow import Shadow, ShadowedValue, is_float, ulps, wide
 
 _EXCESS = {"xla_allow_excess_precision": False}
 
