@@ -67,7 +67,6 @@ class EquationRounding:
         own: Its own error.
         total: Its result's against the program in float64.
         iterations: Those in which the total was largest.
-        times: Number of executions.
         lost: The decimal digits that the largest total error takes, of those that the narrowest
             type on the way of the value has.
         module: The module that it belongs to, that which this is in first; () for none.
@@ -79,7 +78,6 @@ class EquationRounding:
     own: float
     total: float
     iterations: tuple[int, ...]
-    times: int
     lost: float
     module: tuple[str, ...] = ()
     backward: bool = False
@@ -162,7 +160,6 @@ def _by_equation(
     worst: dict[Path, RoundingExecution] = {}
     own: dict[Path, float] = {}
     lost_at: dict[Path, float] = {}
-    times = Counter(one.path for one in executions)
     bits: list[int] = []  # of the narrowest type on the way of each value
     for one in executions:
         bits.append(min((BITS[one.dtype], *(bits[n] for n in one.operands if n >= 0))))
@@ -177,7 +174,6 @@ def _by_equation(
             own[path],
             one.total,
             one.iterations,
-            times[path],
             lost_at[path],
             *modules.within(path),
         )

@@ -7,8 +7,8 @@ from typing import Literal
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.live_equations import live_equations
 from jaxlens.program.lines import owners
-from jaxlens.program.maker import place
-from jaxlens.program.sentences import Quoter, bracketed, listed
+from jaxlens.program.maker import located, place
+from jaxlens.program.sentences import Quoter, listed
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
@@ -147,7 +147,7 @@ class Faults:
         return f"{which} made at {self._at(span)}"
 
     def _at(self, span: Span | None) -> str:
-        return f"{place(span)}{bracketed(span, self.quote(span))}"
+        return located(span, self.quote)
 
     def _call(self, path: Path) -> Path:
         """Returns the steps to the user's own call: what JAX jits itself has stale lines."""

@@ -85,14 +85,6 @@ def test_errors_by_module_are_the_largest_of_its_equations():
     assert lost.value == round(max(e.lost for e in inside))
 
 
-def test_rows_of_one_line_name_their_modules():
-    table = report(jaxlens.numerics(layers, X).facts, full=True).tables[0]
-    assert table.columns[:4] == ("equation", "primitive", "line", "module")
-    assert {"Second", "Second (backward)"} <= {row[3].text for row in table.rows}
-    plain = next(t for t in jaxlens.numerics(lambda x: jnp.exp(x) * x * 3, X).report.tables)
-    assert plain.columns[3] == "code"
-
-
 @pytest.mark.parametrize(
     ("error", "text"),
     [
