@@ -17,13 +17,11 @@ class Reason:
         text: What happened: "the logarithm of a negative number".
         cure: What to write instead; "" where nothing general is known.
         guard: Whether a guard of the equation tries that.
-        wider: Whether a run in a wider dtype does.
     """
 
     text: str
     cure: str = ""
     guard: bool = True
-    wider: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,6 @@ _EXP = (
 _WIDER = "compute in float32, or scale the values first"
 _SCALE = "scale the values first, or compute with their logarithms"
 LITERAL = Reason("it is written in the program", _MASK)
-UNWRITTEN = Reason(
-    "its kernel never writes this result, which has what was in that memory (NaN, where Pallas "
-    "interprets the kernel)",
-    "write to the output's reference in the kernel: o_ref[...] = value",
-    guard=False,
-)
 _IN_KERNEL = Reason(
     "its kernel computes it, or leaves these elements unwritten, which are NaN where Pallas "
     "interprets the kernel, as is what it reads beyond an array's end",
@@ -113,7 +105,6 @@ def reason(
     masked: str = "",
     derived: str = "",
     underflow: bool = False,
-    unwritten: bool | None = None,
 ) -> Reason:
     """Returns why an equation's first non-finite elements are such.
 
@@ -127,10 +118,7 @@ def reason(
             same; "" otherwise.
         derived: The primitive whose derivative it computes; "" for none that is known.
         underflow: Whether a 0 is at fault that is one.
-        unwritten: Of a Pallas kernel, whether it never writes that result; None for all else.
     """
-    if unwritten is not None:
-        return UNWRITTEN if unwritten else _IN_KERNEL
     ranges = values.operands
     made_nan = any(value is not None and value.nan for value in values.results)
     if untaken and made_nan and (_zero(ranges) or opcode in ("mul", "div")):
@@ -141,8 +129,8 @@ def reason(
     found = rule(ranges, made_nan) if rule else None
     if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
         text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
-        narrow = dtype in ("f16", "bf16")
-        found = Reason(text, _WIDER if narrow else _SCALE, guard=False, wider=narrow)
+        cure = _WIDER if dtype in ("f16", "bf16") else _SCALE
+        found = Reason(text, cure, guard=False)
     found = found or Reason("a result that is not defined for these operands")
     if derived:
         text = f"{found.text}, in the derivative of {DERIVED[derived].where}"
@@ -247,6 +235,10 @@ def _remainder(ranges: _Ranges, made_nan: bool) -> Reason | None:
     return Reason("a remainder of a division by 0", _DIVISOR) if made_nan else None
 
 
+def _kernel(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return _IN_KERNEL
+
+
 _RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
     "log": _logarithm("the logarithm", 0, "log"),
     "log1p": _logarithm("log1p", -1, "log1p"),
@@ -275,6 +267,7 @@ _RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
     "dot_general": _matrix_product,
     "conv_general_dilated": _matrix_product,
     "rem": _remainder,
+    "pallas_call": _kernel,
 }
 
 

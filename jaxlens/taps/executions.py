@@ -34,11 +34,7 @@ GUARDS = (
     | dict.fromkeys(("acos", "asin"), "jnp.clip(x, -1, 1) as the operand of {}")
     | {"pow": "0 as the result of {} wherever the base is 0"}
     | {"select_n": "±1e30 in the place of infinity in {}"}
-    | dict.fromkeys(
-        ("exp", "exp2"),
-        "x - jnp.max(x), or outside of a softmax a bound below the overflow, as the operand of {}",
-    )
-    | {"expm1": "a bound below the overflow as the operand of {}"}
+    | dict.fromkeys(("exp", "exp2", "expm1"), "a bound below the overflow as the operand of {}")
 )
 """How a cure is tried, by primitive: what is changed of the equations that are named."""
 

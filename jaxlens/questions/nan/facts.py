@@ -62,9 +62,7 @@ def facts(capture: Capture) -> FirstNan:
     others = tuple(ident for ident in every if ident not in reached)
     cured = maker if maker.reason.cure or infinity is None else infinity
     trial = None
-    if cured.reason.wider:
-        trial = look.wider(nan=nan)
-    elif cured.reason.cure and cured.reason.guard:
+    if cured.reason.cure and cured.reason.guard:
         trial = look.trial(makers, nan=nan, infinity=cured is infinity)
     return FirstNan(
         kind,

@@ -102,7 +102,6 @@ class Look:
                 masked=self.masked(path) if passed else "",
                 derived=derived,
                 underflow=underflow is not None,
-                unwritten=self.unwritten(node, values),
             )
         return Maker(
             path,
@@ -121,21 +120,6 @@ class Look:
             str(node.results[0].type) if node.results else "",
             underflow,
         )
-
-    def unwritten(self, node: Node, values: EquationValues) -> bool | None:
-        """Whether no line of a Pallas kernel names the result that is not finite; None elsewhere.
-
-        A kernel's parameters are the references of the operands, of the results and of its memory.
-        """
-        if node.opcode != "pallas_call" or not node.regions:
-            return None
-        region = self.walker.flow.regions[node.regions[0]]  # the others map indices
-        made = next((n for n, v in enumerate(values.results) if v is not None and v.nan), 0)
-        index = len(node.operands) + made
-        if index >= len(region.parameters):
-            return False
-        name = region.parameters[index].name
-        return not any(name in inner.operands for inner in region.nodes)
 
     def infinity(self, path: Path, way: Sequence[Path]) -> tuple[Maker | None, frozenset[int]]:
         """Returns the equation that made the infinity which an equation read, or its inputs."""
@@ -309,18 +293,6 @@ class Look:
             if not {look.to_guard(path, infinity) for path in makers} - set(paths):
                 break
         return made(tuple(paths), self.changes(paths), change=change)
-
-    def wider(self, *, nan: bool) -> CureTrial | None:
-        """Runs the program in float64; None where some equation cannot be."""
-        from jaxlens.questions.nan.measure import runs
-
-        widened = runs.widened(self.capture.driver.live())
-        if widened is None:
-            return None
-        run, change = widened
-        left = run.nan_results or (() if nan else run.inf_results)
-        infinite = bool(run.inf_results)
-        return CureTrial((), "every float in float64", not left, infinite, change)
 
     def to_guard(self, path: Path, infinity: bool) -> Path:
         """Returns an equation, or the first that made an infinity which it read."""

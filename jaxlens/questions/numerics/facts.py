@@ -11,7 +11,13 @@ from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.questions.numerics.promotion import Promotion, promotions
-from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
+from jaxlens.questions.numerics.rounding import (
+    BITS,
+    NumericsRun,
+    ResultRounding,
+    RoundingExecution,
+    lost,
+)
 from jaxlens.taps.executions import MOVES, Path
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
@@ -61,7 +67,6 @@ class EquationRounding:
         own: Its own error.
         total: Its result's against the program in float64.
         iterations: Those in which the total was largest.
-        times: Number of executions.
         lost: The decimal digits that the largest total error takes, of those that the narrowest
             type on the way of the value has.
         module: The module that it belongs to, that which this is in first; () for none.
@@ -73,7 +78,6 @@ class EquationRounding:
     own: float
     total: float
     iterations: tuple[int, ...]
-    times: int
     lost: float
     module: tuple[str, ...] = ()
     backward: bool = False
@@ -132,7 +136,7 @@ def facts(capture: Capture) -> Numerics:
     module = subject.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.numerics.measure import errors
+    from jaxlens.questions.numerics.measure.errors import errors
 
     run = errors(live)
     owner = owners(module)
@@ -156,7 +160,6 @@ def _by_equation(
     worst: dict[Path, RoundingExecution] = {}
     own: dict[Path, float] = {}
     lost_at: dict[Path, float] = {}
-    times = Counter(one.path for one in executions)
     bits: list[int] = []  # of the narrowest type on the way of each value
     for one in executions:
         bits.append(min((BITS[one.dtype], *(bits[n] for n in one.operands if n >= 0))))
@@ -171,7 +174,6 @@ def _by_equation(
             own[path],
             one.total,
             one.iterations,
-            times[path],
             lost_at[path],
             *modules.within(path),
         )

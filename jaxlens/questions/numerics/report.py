@@ -1,24 +1,23 @@
 """Where digits are lost, in sentences, and the errors by equation."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.graph import Span
 from jaxlens.program import counted as by_module
-from jaxlens.program.maker import place
-from jaxlens.program.sentences import bracketed, quoter
+from jaxlens.program.maker import located
+from jaxlens.program.sentences import quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.questions.numerics.promotion import Promotion
-from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, share
-from jaxlens.taps.equation_errors import (
+from jaxlens.questions.numerics.rounding import (
     BITS,
     DotRounding,
     ResultDifference,
     RoundingExecution,
     lost,
 )
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, count
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
@@ -26,7 +25,6 @@ _MOST = 3  # sentences
 _EXACT = 100  # ulps from which an error is a power of 2
 _ROWS = 20  # of each table
 _CLEAN = 5  # but of that of the modules, where no line loses digits
-_SAME = 5  # rows of one line that name their modules instead
 _LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
 _SQUARES = "square mul integer_pow"
@@ -111,19 +109,16 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         yield Finding(text, "unknown", weight=0.1)
 
 
-def _at(facts: Numerics, span: object) -> str:
-    quote = quoter(facts.subject())(span)  # type: ignore[arg-type]
-    return f"{place(span)}{bracketed(span, quote)}"  # type: ignore[arg-type]
+def _at(facts: Numerics, span: Span | None) -> str:
+    return located(span, quoter(facts.subject()))
 
 
 def _promoted(facts: Numerics, one: Promotion) -> str:
-    part = f" ({share(one.flops, one.total)} of the flops)" if one.total and one.flops else ""
     return (
         f"`{one.opcode}` in {_at(facts, one.span)} makes {one.narrow} of the program "
         f"{one.wide.dtype}, because its other operand is {one.other}: "
-        f"{count(one.equations, 'equation')} then compute in {one.wide.dtype}{part}, with "
-        f"{amount(one.bytes)} of results. Convert that operand: "
-        f"`.astype({_LONG[one.narrow.dtype]})`."
+        f"{count(one.equations, 'equation')} then compute in {one.wide.dtype}. "
+        f"Convert that operand: `.astype({_LONG[one.narrow.dtype]})`."
     )
 
 
@@ -265,24 +260,20 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
     shown = [facts.equations[n] for n in sorted(order[:most]) if facts.equations[n].total > 1]
     quote, rows = quoter(facts.subject()), []
-    # Rows are told apart by their modules where many are of one line.
-    by_line = Counter(facts.spans.get(one.path[-1]) for one in shown)
-    modules = len({one.module for one in shown}) > 1 and max(by_line.values()) >= _SAME
     for one in shown:
         span = facts.spans.get(one.path[-1])
         ident = one.path[-1]
         steps = ", ".join(map(str, one.iterations))
         where = f"{span or ''}" + (f" (iteration {steps})" if steps else "")
         digits = Cell(f"{one.lost:.0f}", round(one.lost))
-        code = _module(one) if modules else quote(span)
-        texts = (facts.names[ident], where, code, one.dtype)
+        texts = (facts.names[ident], where, quote(span), one.dtype)
         cells = (Cell(ident, ids=(ident,)), *map(Cell, texts), _cell(one.own), _cell(one.total))
         rows.append((*cells, digits))
     columns = (
         "equation",
         "primitive",
         "line",
-        "module" if modules else "code",
+        "code",
         "type",
         "own ulps",
         "total ulps",

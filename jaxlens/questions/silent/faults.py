@@ -7,8 +7,8 @@ from typing import Literal
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.live_equations import live_equations
 from jaxlens.program.lines import owners
-from jaxlens.program.maker import place
-from jaxlens.program.sentences import Quoter, bracketed, listed
+from jaxlens.program.maker import located, place
+from jaxlens.program.sentences import Quoter, listed
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
@@ -19,8 +19,6 @@ _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
 _FOLLOWED = {*MOVES, "convert_element_type"}
 _KINDS: dict[str, Kind] = {"wrapped": "wrap", "cut": "size"}
 _UNREAD = "the loss does not read it"
-_VERBS = {"eq": "encodes", "clamp": "selects", "max": "counts"}
-_OF = {"eq": " of {} classes", "clamp": " of {} branches", "max": ""}
 _ORDER = (
     "may differ from run to run on this GPU: XLA adds what falls on one index in any order, unless "
     "--xla_gpu_deterministic_ops=true."
@@ -149,7 +147,7 @@ class Faults:
         return f"{which} made at {self._at(span)}"
 
     def _at(self, span: Span | None) -> str:
-        return f"{place(span)}{bracketed(span, self.quote(span))}"
+        return located(span, self.quote)
 
     def _call(self, path: Path) -> Path:
         """Returns the steps to the user's own call: what JAX jits itself has stale lines."""
@@ -199,9 +197,11 @@ class Faults:
     def _index(self, one: IndexOutside, span: Span | None, reads: bool) -> Fault:
         many = f"{one.window} elements from " if one.window > 1 else ""
         opcode = self.nodes[one.path[-1]].opcode
-        verb = _VERBS.get(opcode, "reads" if reads else "writes")
+        is_one_hot = opcode == "eq"
+        verb = "encodes" if is_one_hot else "reads" if reads else "writes"
         verb = "asks with a `mode` for" if one.effect == "wrapped" else verb
-        what = f"{verb} {many}index {one.index}{_OF.get(opcode, ' of an axis with {} elements')}"
+        of = " of {} classes" if is_one_hot else " of an axis with {} elements"
+        what = f"{verb} {many}index {one.index}{of}"
         what = f"finds {one.index:,} elements for a `size` of {{}}" if one.effect == "cut" else what
         last = 0 if one.index < 0 else one.size - one.window
         fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"

@@ -6,9 +6,9 @@ keys; `fold_in` does not, since it is made to be called many times. Where two ke
 not, they count as different: a reuse may be missed, but none is invented.
 """
 
-import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.jaxpr.bodies import loop_parts
 from jaxlens.taps.executions import CALLS, LOOPS, Path
+from jaxlens.taps.moves import moved
 
 _LIMIT = 4096  # elements of an array that get a number each
 _USES = ("random_bits", "random_split", "random_gamma")
@@ -169,41 +170,24 @@ class _Walk:
         self, node: Node, operands: Sequence[Value], keys: Numbers, at: KeyUse
     ) -> list[Value] | None:
         """Returns the results of an equation that moves elements or packs keys; else None."""
-        shape: Any = node.results[0].type.shape if node.results else ()
-
-        def ints(name: str) -> list[int]:
-            return list(ast.literal_eval(node.attrs.get(name, "None")) or ())
-
+        shapes: Any = [value.type.shape for value in node.results]
         match node.opcode:
-            case "squeeze" | "reshape" | "expand_dims":
-                return [keys.reshape(shape)]
             case name if name in _SAME and len(node.results) == len(operands):
                 return list(operands)
-            case "slice":
-                ends = ints("start_indices"), ints("limit_indices")
-                return [keys[tuple(map(slice, *ends, ints("strides") or [1] * keys.ndim))]]
-            case "broadcast_in_dim" if prod(shape) <= _LIMIT:
-                sizes = dict(zip(ints("broadcast_dimensions"), keys.shape, strict=True))
-                own = keys.reshape([sizes.get(n, 1) for n in range(len(shape))])
-                return [np.broadcast_to(own, shape)]
-            case "transpose":
-                return [keys.transpose(ints("permutation"))]
-            case "concatenate":
-                arrays = [x for x in operands if isinstance(x, np.ndarray)]
-                joined = np.concatenate(arrays, int(node.attrs["dimension"]))
-                return [joined] if len(arrays) == len(operands) else None
-            case "unstack":
-                axis = int(node.attrs["axis"])
-                return [np.asarray(np.take(keys, n, axis)) for n in range(len(node.results))]
             case "random_wrap" if keys.ndim and (keys == keys[..., :1]).all():
                 return [keys[..., 0]]
             case "random_unwrap":
-                return [np.repeat(keys[..., None], shape[-1], -1)]
+                return [np.repeat(keys[..., None], shapes[0][-1], -1)]
             case "random_fold_in" if keys.size == 1:
                 parts = (*keys.ravel().tolist(), self.whole(operands[1]))
                 folded = self.number(("fold", *parts), parts)
                 self.origins.setdefault(folded, (at.path, ()))
                 return [np.full(keys.shape, folded)]
+        arrays = [x for x in operands if isinstance(x, np.ndarray)]
+        if len(arrays) < len(operands) or any(prod(shape) > _LIMIT for shape in shapes):
+            return None
+        with suppress(LookupError, SyntaxError, TypeError, ValueError):
+            return list(moved(node, arrays, shapes))
         return None
 
     def loop(self, node: Node, operands: list[Value], at: KeyUse) -> list[Value]:

@@ -3,15 +3,14 @@
 JAX clamps, drops or fills by default, and on request (`mode="drop"`). A jaxpr does not tell one
 from the other, so calls with a `mode` in their text are left out, and so is what JAX's other
 functions index. A negative index is counted from the end also where `mode` asks to drop or to fill.
-`jax.nn.one_hot` and `lax.switch` index without a gather: by a comparison, and by `clamp`.
-`jnp.bincount` makes 0 of negative numbers by `max`, and what has a `size` scatters to the running
-number of each element that it finds, whose last is how many there are; from jax 0.12 on the
-search is one equation, `Nonzero`.
+`jax.nn.one_hot` indexes without a gather, by a comparison. What has a `size` scatters to the
+running number of each element that it finds, whose last is how many there are; from jax 0.12 on
+the search is one equation, `Nonzero`.
 """
 
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -33,16 +32,13 @@ _AT = frozenset("get set add subtract multiply mul divide power min max apply".s
 _CALLED = _AT | frozenset(
     "op dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice "
     "dynamic_update_slice_in_dim dynamic_update_index_in_dim take _take take_along_axis "
-    "put_along_axis segment_sum segment_prod segment_min segment_max bincount one_hot _one_hot "
-    "switch".split()
+    "put_along_axis segment_sum segment_prod segment_min segment_max one_hot _one_hot".split()
 )
 _SIZED = frozenset(
     "nonzero flatnonzero argwhere where unique unique_values union1d setdiff1d setxor1d".split()
 )
-# What indexes in them.
-_ALONE = {"eq": ("one_hot", "_one_hot"), "clamp": ("switch",), "max": ("bincount",)}
+_ONE_HOT = ("one_hot", "_one_hot")  # in which a comparison indexes
 _KEEPS = re.compile(r"""\bmode\s*=\s*(["'](fill|drop)["']|[\w.]*FILL_OR_DROP)""")
-_FROM_END = re.compile(r"\.at\[\s*-\s*(\d+)\s*\]")
 _WRAPPER = "reraise_with_filtered_traceback"  # a frame of JAX around that of its function
 _ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*=")
 
@@ -63,8 +59,7 @@ class _Outside(Probe):
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
-        is_max = eqn.primitive.name == "max" and eqn.outvars[0].aval.dtype.kind == "i"
-        return (is_max or _indexes(eqn)) and self._unasked(path)
+        return _indexes(eqn) and self._unasked(path)
 
     def called(self, path: Path) -> tuple[str, str]:
         """Returns the indexing function that the user called, and its lines; "" for none."""
@@ -87,7 +82,7 @@ class _Outside(Probe):
         eqn = self.eqns[path[-1]]
         if eqn.primitive.name == "add":  # the size of the axis, to a negative index
             return called in _AT and _KEEPS.search(text) is not None
-        if called not in _ALONE.get(eqn.primitive.name, (called,)):
+        if eqn.primitive.name == "eq" and called not in _ONE_HOT:
             return False
         if called in _SIZED:
             return _sized(eqn)
@@ -106,7 +101,7 @@ class _Outside(Probe):
         else:
             given = operands[:1] if name in ("eq", "add") else operands[1:2]
         indices = jnp.stack([_int32(x) for x in given])
-        wrong = indices < 0 if name in ("add", "max") else (indices < 0) | (indices > limits)
+        wrong = indices < 0 if name == "add" else (indices < 0) | (indices > limits)
         bad = wrong.ravel()
         if not bad.size:
             return jnp.zeros(_HEAD, jnp.int32)
@@ -149,20 +144,7 @@ def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:
     if not any(map(_indexes, probe.eqns.values())):
         return ()
     _, rows = execute(closed, probe, args)
-    return (
-        *(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0]),
-        *_written(probe, closed),
-    )
-
-
-def _written(probe: _Outside, closed: Any) -> Iterator[IndexOutside]:
-    """Yields the negative numbers written as indices beside a mode: JAX adds the size itself."""
-    for ident, eqn in probe.eqns.items():
-        text = probe.called((ident,))[1] if _mode(eqn) == "FILL_OR_DROP" else ""
-        number = _FROM_END.search(text)
-        if number and _KEEPS.search(text):
-            size, _ = _axes(eqn)[0]
-            yield IndexOutside((ident,), "wrapped", -int(number[1]), 1, size, 1, ())
+    return tuple(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0])
 
 
 def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
@@ -174,16 +156,16 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     effect = "filled" if name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
     effect = "cut" if _sized(eqn) else {"eq": "zeros", "add": "wrapped"}.get(name, effect)
-    plain = name in ("eq", "add", "clamp", "max") or probe.called(path)[0].startswith("segment_")
+    plain = name in ("eq", "add") or probe.called(path)[0].startswith("segment_")
     written = index if plain or index >= 0 else index - size  # before JAX added the size
     return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
 
 
 def _indexes(eqn: Any) -> bool:
     name = eqn.primitive.name
-    if name in ("add", "eq", "clamp"):
+    if name in ("add", "eq"):
         kinds = "iu" if name == "add" else "iuf"
-        alone = name != "add" or _number(eqn.invars[1]) is not None
+        alone = name == "eq" or _number(eqn.invars[1]) is not None
         return alone and eqn.invars[0].aval.dtype.kind in kinds
     indexes = name in _SLICES or name == "gather" or name.startswith("scatter")
     return indexes or _search(eqn) is not None
@@ -200,8 +182,8 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
         return [(eqn.invars[1].aval.size, 1)]
     if search := _search(eqn):
         return [(search["size"], 0)]
-    if name in ("add", "clamp", "max"):
-        return [((_number(eqn.invars[-1]) or 0) + (name == "clamp"), 1)]
+    if name == "add":
+        return [(_number(eqn.invars[-1]) or 0, 1)]
     if name == "dynamic_slice":
         return list(zip(shape, params["slice_sizes"], strict=True))
     if name == "dynamic_update_slice":

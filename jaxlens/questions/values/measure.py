@@ -30,7 +30,7 @@ _MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".s
 _COLUMNS = range(13)
 (_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE,
  _MEAN, _STD) = _COLUMNS  # fmt: skip
-_DEVICE = len(_COLUMNS)  # before the iterations
+_STEPS = len(_COLUMNS)  # where the iterations begin
 
 
 class Statistics(Probe):
@@ -44,7 +44,7 @@ class Statistics(Probe):
     """
 
     def __init__(self, depth: int, wide: bool = False) -> None:
-        self.width = _DEVICE + 1 + depth
+        self.width = _STEPS + depth
         self.key = "statistics", depth, wide
         self.dtype = np.dtype(np.int64 if wide else np.int32)
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
@@ -110,9 +110,7 @@ class Statistics(Probe):
         tiles = jnp.concatenate([self._tiles(value) for value in values])
         bits = lax.bitcast_convert_type(tiles, self.dtype)
         columns = self._columns(bits, tiny)
-        device = 0 if site.device is None else site.device + 1
-        when = [device, *site.iterations]
-        when += [0] * (self.width - _DEVICE - len(when))
+        when = [*site.iterations, *[0] * (self.width - _STEPS - len(site.iterations))]
         columns += [jnp.broadcast_to(jnp.asarray(n, self.dtype), len(bits)) for n in when]
         return jnp.stack(columns, axis=1)
 
@@ -164,9 +162,7 @@ class Statistics(Probe):
         mean, std = self._mean_std(a, b)
         joined |= {n: lax.bitcast_convert_type(x, self.dtype)
                    for n, x in ((_MEAN, mean), (_STD, std))}  # fmt: skip
-        when = jnp.where(
-            (b[_RANK] > a[_RANK])[..., None], now[..., _DEVICE:], before[..., _DEVICE:]
-        )
+        when = jnp.where((b[_RANK] > a[_RANK])[..., None], now[..., _STEPS:], before[..., _STEPS:])
         both = jnp.concatenate([jnp.stack([joined[n] for n in _COLUMNS], -1), when], -1)
         runs = before[..., :1], now[..., :1]
         return jnp.where(runs[1] == 0, before, jnp.where(runs[0] == 0, now, both))
@@ -212,7 +208,7 @@ class Statistics(Probe):
         mean = float(weights @ means)
         std = math.hypot(*(np.sqrt(weights) * stds), *(np.sqrt(weights) * (means - mean)))
         worst = tiles[tiles[:, _RANK] == high[_RANK]].tolist()
-        _, device, *iterations = min([row[_DEVICE + 1 :], *row[_DEVICE:]] for row in worst)
+        iterations = min(row[_STEPS:] for row in worst)
         held = sums[_FINITE] + sums[_INF]
         return ValueStatistics(
             index,
@@ -230,7 +226,6 @@ class Statistics(Probe):
             sums[_INF],
             sums[_SUBNORMAL],
             tuple(iterations),
-            device - 1 if device else None,
         )
 
 
@@ -273,7 +268,7 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
             unmeasured.append(path)
         else:
             depth = sum(every[step].primitive.name in LOOPS for step in path)
-            own = tiles[:, : _DEVICE + 1 + depth]
+            own = tiles[:, : _STEPS + depth]
             measured[path] = tuple(probe.statistics(every[path[-1]], own))
     finite = all(
         bool(jnp.all(jnp.isfinite(x))) for x in results if jnp.issubdtype(x.dtype, jnp.inexact)

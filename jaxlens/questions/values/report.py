@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
-from jaxlens.program.maker import place
-from jaxlens.program.sentences import bracketed, listed, quoter
+from jaxlens.program.maker import located
+from jaxlens.program.sentences import listed, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
 from jaxlens.questions.values.statistics import EXPONENTS
 from jaxlens.report import Cell, Finding, Report, Table, count
@@ -69,10 +69,9 @@ def _findings(facts: Values) -> Iterator[Finding]:
 
 
 def _at(facts: Values, value: MeasuredValue) -> str:
-    quote = quoter(facts.subject())(value.span)
     steps = _steps(value)
     when = f" in iteration {' within iteration '.join(reversed(steps))} (from 0)" if steps else ""
-    return f"`{value.opcode}` in {place(value.span)}{bracketed(value.span, quote)}{when}"
+    return f"`{value.opcode}` in {located(value.span, quoter(facts.subject()))}{when}"
 
 
 def _steps(value: MeasuredValue) -> list[str]:

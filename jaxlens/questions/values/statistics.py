@@ -30,7 +30,6 @@ class ValueStatistics:
         subnormals: Number of elements below the smallest normal number of the type.
         iterations: Where it was worst: the first execution with a NaN or an infinity, else the
             first with the largest magnitude. Iterations of the loops around it, outermost first.
-        device: The index of the device in the mesh of a `shard_map` there; None outside of one.
     """
 
     result: int
@@ -48,7 +47,6 @@ class ValueStatistics:
     inf: int
     subnormals: int
     iterations: tuple[int, ...] = ()
-    device: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

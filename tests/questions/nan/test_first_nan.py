@@ -145,38 +145,16 @@ def _never(x, o):
     x[...] + 1
 
 
-def _one_of_two(x, o, u):
-    o[...] = x[...]
-
-
-def _in_part(x, o):
-    o[0] = x[0]
-
-
-def _under_a_condition(x, o):
-    pl.when(x[0] > 5)(lambda: o.__setitem__(..., x[...]))
-
-
 def _computed(x, o):
     o[...] = jnp.log(-x[...])
 
 
-@pytest.mark.parametrize(
-    ("kernel", "results", "never"),
-    [
-        (_never, 1, True),
-        (_one_of_two, 2, True),
-        (_in_part, 1, False),
-        (_under_a_condition, 1, False),
-        (_computed, 1, False),
-    ],
-)
-def test_an_output_that_a_pallas_kernel_never_writes_is_told(kernel, results, never):
-    shape = [jax.ShapeDtypeStruct(ONES.shape, ONES.dtype)] * results
+@pytest.mark.parametrize("kernel", [_never, _computed])
+def test_a_pallas_kernel_computes_it_or_leaves_it_unwritten(kernel):
+    shape = jax.ShapeDtypeStruct(ONES.shape, ONES.dtype)
     call = pl.pallas_call(kernel, out_shape=shape, interpret=True)
     sentence = jaxlens.first_nan(lambda x: call(x), ONES).sentence
-    assert ("its kernel never writes this result" in sentence) is never
-    assert ("or leaves these elements unwritten" in sentence) is not never
+    assert "its kernel computes it, or leaves these elements unwritten" in sentence
 
 
 def test_the_cure_is_tried():
@@ -284,11 +262,10 @@ LARGE = np.array([[1, 1000, 3], [1, 2, 3]], np.float32)
 @pytest.mark.parametrize(
     ("f", "x", "changes"),
     [
-        (softmax_by_hand, LARGE, "x - jnp.max(x), or"),
+        (softmax_by_hand, LARGE, "a bound below the overflow"),
         (lambda x: jnp.log(jnp.sum(jnp.exp(x), -1)), LARGE, "a bound below the overflow"),
         (lambda x: jnp.sum(jnp.exp(x), -1), LARGE, "a bound below the overflow"),
         (lambda x: jnp.expm1(x) / 2, LARGE, "a bound below the overflow as the operand"),
-        (lambda x: jnp.sum(x * x) / 4, np.array([300, 2], np.float16), "every float in float64"),
     ],
 )
 def test_cures_of_an_overflow_are_tried_and_change_nothing_that_is_finite(f, x, changes):
@@ -298,23 +275,10 @@ def test_cures_of_an_overflow_are_tried_and_change_nothing_that_is_finite(f, x, 
     assert trial.change < 1e-3
 
 
-def test_a_softmax_with_its_maximum_subtracted_is_the_softmax():
-    from jaxlens.questions.nan.measure.cures import guarded
-
-    closed = jax.jit(softmax_by_hand).trace(LARGE).jaxpr
-    (exp,) = [f"e{n}" for n, eqn in enumerate(closed.jaxpr.eqns) if eqn.primitive.name == "exp"]
-    run, change = guarded(closed, [jnp.asarray(LARGE)], 1, [(exp,)])
-    assert not run.nan_results
-    assert change < 1e-6  # of the row that is finite without it
-
-
-def test_a_wider_dtype_that_overflows_too_is_no_cure():
-    def f(x):
-        return jnp.exp(x * x)
-
-    trial = jaxlens.first_nan(f, np.array([300], np.float16)).trial
-    assert trial is not None
-    assert not trial.cured
+def test_a_result_beyond_the_largest_number_of_a_narrow_type_has_a_cure_that_is_not_tried():
+    found = jaxlens.first_nan(lambda x: jnp.sum(x * x) / 4, np.array([300, 2], np.float16))
+    assert found.trial is None
+    assert "Compute in float32, or scale the values first. Not tried." in str(found)
 
 
 def test_every_row_of_the_way_has_the_line_that_calls_a_shared_body():

@@ -127,6 +127,9 @@ def test_the_sentence_names_the_fault_and_why(make):
     answer = jaxlens.first_nan(f, *args)
     assert why in answer.sentence
     assert f"test_reasons.py:{line}" in answer.sentence
+    if make is overflow_of_bfloat16:  # another type is no guard of an equation
+        assert any(finding.text.endswith("Not tried.") for finding in answer.findings)
+        return
     assert answer.trial.cured, str(answer)
     tried = f"Tried: with {answer.trial.changes}, no result has"
     assert any(tried in finding.text for finding in answer.findings)

@@ -10,7 +10,7 @@ import pytest
 import jaxlens
 from jaxlens.questions.numerics.facts import DigitLoss
 from jaxlens.questions.numerics.report import report, ulps
-from jaxlens.taps.equation_errors import DotRounding
+from jaxlens.questions.numerics.rounding import DotRounding
 
 X = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
 
@@ -83,14 +83,6 @@ def test_errors_by_module_are_the_largest_of_its_equations():
     assert own.value == max(e.own for e in inside)
     assert total.value == max(e.total for e in inside)
     assert lost.value == round(max(e.lost for e in inside))
-
-
-def test_rows_of_one_line_name_their_modules():
-    table = report(jaxlens.numerics(layers, X).facts, full=True).tables[0]
-    assert table.columns[:4] == ("equation", "primitive", "line", "module")
-    assert {"Second", "Second (backward)"} <= {row[3].text for row in table.rows}
-    plain = next(t for t in jaxlens.numerics(lambda x: jnp.exp(x) * x * 3, X).report.tables)
-    assert plain.columns[3] == "code"
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,17 @@
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlens import compat
-from jaxlens.call import isolate
-from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.nan.measure.nonfinite import FirstNonFinite, Unmeasured, is_inexact, run_of
 from jaxlens.taps.evaluate import deepest
 from jaxlens.taps.execute import CompiledPieces, execute
 from jaxlens.taps.executions import NonFiniteRun, Path
 from jaxlens.taps.refs import bind
-from jaxlens.taps.shadow import Shadow, ShadowedValue, is_float
 
 _EXPONENTIALS = {"exp": math.e, "exp2": 2.0, "expm1": math.e}  # and their bases
 _ROOM = 8.0  # natural logarithm of how far from the overflow a bounded exponential stays
@@ -36,8 +32,7 @@ def guarded(
         result that is finite without the change; 0 if a result has a NaN.
     """
     probe = FirstNonFinite(deepest(closed), packed=devices == 1)
-    change = functools.partial(_guarded, _softmaxes(closed))
-    after, rows = execute(closed, probe, args, change, paths, compiled)
+    after, rows = execute(closed, probe, args, _guarded, paths, compiled)
     run = run_of(closed, rows, args, after)
     if run.nan_results:  # no cure, so what else it changes does not matter
         return run, 0.0
@@ -46,61 +41,11 @@ def guarded(
     return run, max((_change(a, b) for a, b in pairs), default=0.0)
 
 
-def widened(closed: Any, args: Sequence[Any]) -> tuple[NonFiniteRun, float] | None:
-    """Runs a program op by op with every float in float64, and returns what `guarded` does.
-
-    None if an equation cannot be evaluated so.
-    """
-    shadow = Shadow(bodies(opened(closed)))
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        values = shadow.body(closed, [ShadowedValue(x) for x in args])
-    if shadow.unknown:
-        return None
-    floats = {n: value for n, value in enumerate(values) if is_float(value.own)}
-    exact = {n: value.shadow() for n, value in floats.items()}
-    nan, inf = (
-        tuple(n for n, x in exact.items() if test(x).any()) for test in (np.isnan, np.isinf)
-    )
-    change = max((_change(value.own, exact[n]) for n, value in floats.items()), default=0.0)
-    return NonFiniteRun({}, {}, nan_results=nan, inf_results=inf), change
-
-
-def _softmaxes(closed: Any) -> dict[int, tuple[int, ...]]:
-    """Returns the axes over which each softmax sums, by the id of its exponential's equation."""
-    found: dict[int, tuple[int, ...]] = {}
-    for body in bodies(opened(closed)).values():
-        makers = {id(var): eqn for eqn in body.jaxpr.eqns for var in eqn.outvars}
-
-        def maker(atom: Any, makers: Mapping[int, Any] = makers) -> Any:
-            eqn = makers.get(id(atom))
-            while eqn is not None and eqn.primitive.name in ("broadcast_in_dim", "reshape"):
-                eqn = makers.get(id(eqn.invars[0]))
-            return eqn
-
-        for eqn in body.jaxpr.eqns:
-            if eqn.primitive.name != "div":
-                continue
-            above, below = map(maker, eqn.invars)
-            if above is None or below is None or below.primitive.name != "reduce_sum":
-                continue
-            if maker(below.invars[0]) is above:
-                found[id(above)] = below.params["axes"]
-    return found
-
-
-def _guarded(
-    softmaxes: Mapping[int, tuple[int, ...]],
-    eqn: Any,
-    operands: Sequence[Any],
-    results: Sequence[Any],
-) -> Sequence[Any]:
+def _guarded(eqn: Any, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
     """Returns what an equation makes with the change that `GUARDS` describes."""
     name = eqn.primitive.name
     if name in _EXPONENTIALS:
         (x,) = operands
-        axes = softmaxes.get(id(eqn), ()) if name != "expm1" else ()
-        if axes:
-            return bind(eqn, [x - jnp.max(x, axes, keepdims=True)])
         most = math.log(float(jnp.finfo(x.dtype).max)) - _ROOM  # type: ignore[no-untyped-call]
         return bind(eqn, [jnp.minimum(x, most / math.log(_EXPONENTIALS[name]))])
     if name == "select_n":

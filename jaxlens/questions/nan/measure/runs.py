@@ -35,15 +35,6 @@ def guarded(live: Running, paths: Collection[Path]) -> tuple[NonFiniteRun, float
         return cures.guarded(closed, leaves, live.devices, paths, _pieces(live))
 
 
-def widened(live: Running) -> tuple[NonFiniteRun, float] | None:
-    """Runs the program op by op in float64, and returns what `guarded` does.
-
-    None if an equation cannot be.
-    """
-    with live.measuring("tries it in float64") as (closed, leaves):
-        return cures.widened(closed, leaves)
-
-
 def _pieces(live: Running) -> CompiledPieces:
     """Returns the compiled pieces that the runs of one program share."""
     pieces: CompiledPieces = live.kept.setdefault("nan", CompiledPieces())

@@ -4,14 +4,14 @@ There are three kinds of test, none of which compiles or runs anything:
 
 - The key without the change is compared with the nearest earlier key. If nothing else differs, the
   call would have been a hit (settings, containers, devices, options, types).
-- The call is traced with the cure applied (`retrace.py`): static or closed-over numbers as data,
-  padded shapes.
+- The call is traced with the cure applied (`retrace.py`): static or closed-over numbers as data.
 - The programs are compared: of new function objects, of static objects with identity equality, of
   bodies of loops.
 
 A cure without a test says so. That is the case if the function was garbage-collected, if other
 differences remain (they are named), if a static value that is not a number should take fewer
-values, and if a line of ops should be jitted, as the test would run the user's program.
+values, if shapes should be padded, and if a line of ops should be jitted, as the test would run the
+user's program.
 """
 
 import re
@@ -206,7 +206,7 @@ def _pad(cause: RecompileCause) -> Cure:
     names = list(dict.fromkeys(change.name for change in changes if change.kind == "type"))
     is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
     if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
-        return _padded(cause, f"pad {few(names)} to a few common shapes")
+        return Cure(f"pad {few(names)} to a few common shapes, and mask what was padded")
     by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
     sizes, axis = sorted(by_size), f"axis {axes[0]}"
     powers = {_power(size) for size in sizes}
@@ -217,40 +217,14 @@ def _pad(cause: RecompileCause) -> Cure:
         return Cure(
             text, f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it"
         )
-    gain = f": {len(powers)} programs instead of {len(sizes)}"
-    return _padded(cause, f"pad {cause.name} along {axis} to powers of two", gain)
-
-
-def _padded(cause: RecompileCause, text: str, gain: str = "") -> Cure:
-    """Returns a padding cure, with the outcome of a trace at padded shapes."""
-    text = f"{text}, and mask what was padded{gain}"
-    failure = retrace.at_sizes(cause.key, _padded_shapes(cause, cause.key)) if cause.key else None
-    if failure is None:
-        return Cure(text)
-    if failure:
-        return Cure(text, f"but tracing at the padded shape fails: {failure}", traced=True)
-    return Cure(text, "traced at a padded shape: it works", traced=True)
+    gain = f"{len(powers)} programs instead of {len(sizes)}"
+    text = f"pad {cause.name} along {axis} to powers of two, and mask what was padded: {gain}"
+    return Cure(text)
 
 
 def _power(size: int) -> int:
     """Returns the smallest power of two that is not less than a size."""
     return 1 << max(size - 1, 0).bit_length()
-
-
-def _padded_shapes(cause: RecompileCause, key: JaxKey) -> Mapping[int, tuple[int, ...]]:
-    """Returns the padded shapes of the arrays whose dimensions changed, by position."""
-    shapes = {}
-    names = list(key.inputs)
-    for change in cause.last.changes:
-        if change.kind != "type" or change.name not in names:
-            continue
-        new, old = _split(change.new)[1], _split(change.old)[1]
-        if len(new) == len(old) and all(size.isdigit() for size in new):
-            shapes[names.index(change.name)] = tuple(
-                _power(int(size)) if size != before else int(size)
-                for size, before in zip(new, old, strict=True)
-            )
-    return shapes
 
 
 # ---- one value at every call --------------------------------------------------------------------

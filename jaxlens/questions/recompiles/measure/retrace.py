@@ -1,4 +1,4 @@
-"""Traces a call again with a change: another shape, or a static value as data.
+"""Traces a call again with a static or closed-over value as data.
 
 The trace uses avals, separate cache keys (`call.isolate`), and discards printed output. Nothing is
 compiled or run.
@@ -28,21 +28,6 @@ from jaxlens.keys import closed_values
 from jaxlens.keys.jax_key import JaxKey
 
 
-def at_sizes(key: JaxKey, sizes: Mapping[int, tuple[int, ...]]) -> str | None:
-    """Traces a call with other shapes.
-
-    Args:
-        key: The key of the call.
-        sizes: Shapes by the leaf's position.
-
-    Returns:
-        "" if it traces, the exception's name if it fails. None if it cannot be tried, as the
-        function was garbage-collected or JAX's settings have changed.
-    """
-    call = _call(key)
-    return None if call is None else _failure(key, call, sizes=sizes)
-
-
 def as_data(key: JaxKey, path: str) -> str | None:
     """Traces a call with a static value, or a part of one, as data.
 
@@ -51,7 +36,9 @@ def as_data(key: JaxKey, path: str) -> str | None:
         path: The value's name: "n", "config.rate".
 
     Returns:
-        As `at_sizes`; None also if the value is neither a number nor a container of numbers.
+        "" if it traces, the exception's name if it fails. None if it cannot be tried: the function
+        was garbage-collected, JAX's settings have changed, or the value is neither a number nor a
+        container of numbers.
     """
     call = _call(key)
     place = locate(call.arguments, path) if call else None
@@ -175,7 +162,6 @@ def _failure(
     call: Call,
     place: _Place | None = None,
     closed: Mapping[str, Any] = MappingProxyType({}),
-    sizes: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
 ) -> str | None:
     """Returns the name of the exception that tracing raises; "" for none, None if not tried.
 
@@ -184,7 +170,6 @@ def _failure(
         call: The call.
         place: A static value to pass as data.
         closed: Closed-over values to pass as data.
-        sizes: Other shapes by the leaf's position.
     """
     arguments = call.arguments
     try:
@@ -212,7 +197,7 @@ def _failure(
 
     try:
         arrays = [
-            abstract(sizes.get(i, avals[i].shape), avals[i].dtype, weak_type=avals[i].weak_type)
+            abstract(avals[i].shape, avals[i].dtype, weak_type=avals[i].weak_type)
             for i in (leaves[position] for position in positions)
         ]
     except (AttributeError, TypeError, ValueError):

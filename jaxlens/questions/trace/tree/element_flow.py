@@ -15,9 +15,10 @@ from math import prod
 import numpy as np
 
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr.bodies import loop_parts
 from jaxlens.ir.jaxpr.equation_flops import ELEMENTWISE, TRANSCENDENTAL
 from jaxlens.ir.jaxpr.refs import ON_REFS
-from jaxlens.questions.trace.tree.moves import COMPUTED, PADDING, SAME, Ids, attribute, moved
+from jaxlens.taps.moves import COMPUTED, PADDING, SAME, Ids, attribute, moved
 
 _MOST = 400_000  # operations and what they read
 _MOST_STEPS = 20_000  # equations, those of a loop for each of its steps
@@ -269,15 +270,7 @@ class Flow:
         """A loop: each step reads what the step before carried on."""
         body = self._module.regions[node.regions[0]]
         order = range(attribute(node, "length")[0])
-        # Versions of JAX write down in different ways which operands are what; ranks tell it: a
-        # step takes a row of an array, and carries on values of the same rank.
-        rows = sum(
-            a.ndim > len(v.type.shape) for a, v in zip(operands, body.parameters, strict=True)
-        )
-        ranks = {value.name: len(value.type.shape) for value in body.parameters}
-        ranks |= {v.name: len(v.type.shape) for each in body.nodes for v in each.results}
-        carried = sum(len(s) == ranks.get(r, 0) for s, r in zip(shapes, body.results, strict=True))
-        fixed = len(operands) - rows - carried
+        _, fixed, carried = loop_parts(node)
         constants = operands[:fixed]
         carry = operands[fixed : fixed + carried]
         xs = operands[fixed + carried :]

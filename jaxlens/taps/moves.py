@@ -100,6 +100,11 @@ def _split(node: Node, operands: Sequence[Ids]) -> list[Ids]:
     return np.split(operands[0], ends, *attribute(node, "axis"))
 
 
+def _unstack(node: Node, operands: Sequence[Ids]) -> list[Ids]:
+    axis = attribute(node, "axis")[0]
+    return [np.asarray(np.take(operands[0], n, axis)) for n in range(len(node.results))]
+
+
 def _reshape(node: Node, operands: Sequence[Ids]) -> list[Ids]:
     if node.attrs.get("dimensions", "None") != "None":
         raise LookupError("a reshape that transposes")
@@ -112,6 +117,7 @@ _MOVES: Mapping[str, Callable[[Node, Sequence[Ids]], list[Ids]]] = {
     "pad": _pad,
     "broadcast_in_dim": _broadcast,
     "split": _split,
+    "unstack": _unstack,
     "reshape": _reshape,
     "squeeze": lambda node, operands: [operands[0]],
     "expand_dims": lambda node, operands: [operands[0]],

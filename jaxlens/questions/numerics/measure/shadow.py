@@ -18,7 +18,7 @@ from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
-from jaxlens.taps.equation_errors import BITS, DotRounding, RoundingExecution
+from jaxlens.questions.numerics.rounding import BITS, DotRounding, RoundingExecution
 from jaxlens.taps.executions import CALLS, LOOPS, Path
 from jaxlens.taps.refs import LITERAL, bind, evaluate, makes_ref
 

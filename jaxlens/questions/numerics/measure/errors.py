@@ -11,11 +11,11 @@ from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.questions.numerics.measure.shadow import Shadow, ShadowedValue, is_float, ulps, wide
+from jaxlens.questions.numerics.rounding import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.equation_errors import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.taps.executions import Path
 from jaxlens.taps.refs import evaluate, value_of
-from jaxlens.taps.shadow import Shadow, ShadowedValue, is_float, ulps, wide
 
 _EXCESS = {"xla_allow_excess_precision": False}
 
@@ -52,10 +52,10 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     compiled = _compiled(closed, args)
     differences = _differences(compiled, results)
     strict: tuple[ResultDifference, ...] = ()
-    differs, compiles = None, 0
+    differs = None
     if any(one.unequal for one in differences):
         strict = _differences(_compiled(closed, args, _EXCESS), results)
-        differs, compiles = _first_difference(closed, args, known)
+        differs = _first_difference(closed, args, known)
     rows = []
     for n in floats:
         result, dtype = results[n], str(results[n].own.dtype)
@@ -63,7 +63,7 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
         errors = (ulps(x, exact, dtype)[0] for x in (result.own, compiled[n]))
         rows.append(ResultRounding(n, result.maker, dtype, *errors))
     every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
-    return NumericsRun(*every, differs, compiles, differences, strict)
+    return NumericsRun(*every, differs, differences, strict)
 
 
 def _differences(
@@ -143,13 +143,13 @@ def _compiled(
     return jax.block_until_ready([*results, *held])  # type: ignore[no-untyped-call]
 
 
-def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Path | None, int]:
+def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> Path | None:
     """Halves the program until one equation is left up to which compiling changes the result."""
     made: list[tuple[Path, Sequence[ShadowedValue]]] = []
     Shadow(known, follow=False).body(
         closed, [ShadowedValue(x) for x in args], each=lambda *one: made.append(one)
     )
-    low, high, compiles = 0, len(made), 0  # the first `low` equations agree, the first `high` not
+    low, high = 0, len(made)  # the first `low` equations agree, the first `high` not
 
     def same(stop: int) -> bool:
         compiled = _compiled(closed, args, stop=stop)
@@ -159,9 +159,8 @@ def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Pat
     # Alone, the last equation may agree: what else the program returns changes how it is compiled.
     jaxpr = opened(closed)
     if not made or ([*jaxpr.outvars] != [*jaxpr.eqns[-1].outvars] and same(high)):
-        return None, bool(made)
+        return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if same(middle) else (low, middle)
-        compiles += 1
-    return made[high - 1][0], compiles
+    return made[high - 1][0]

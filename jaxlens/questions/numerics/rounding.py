@@ -122,7 +122,6 @@ class NumericsRun:
             as exact.
         differs: The first equation at which the compiled program differs from op by op; None if
             there is none, or if it is unknown.
-        compiles: Number of programs that were compiled to find it.
         differences: How each of the program's results differs, as compiled, from op by op.
         strict: The same with `xla_allow_excess_precision=false`; () if it was not tried.
     """
@@ -132,7 +131,6 @@ class NumericsRun:
     dots: Mapping[Path, DotRounding]
     unknown: tuple[Path, ...]
     differs: Path | None = None
-    compiles: int = 0
     differences: tuple[ResultDifference, ...] = ()
     strict: tuple[ResultDifference, ...] = ()
 
