@@ -16,7 +16,6 @@ from jaxlens.ir.graph import paused
 from jaxlens.ir.hlo import fusion_log
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Frames
-from jaxlens.ir.machine import llvm, native
 from jaxlens.render.html.glossary_help import _KEY
 from tests.support.patterns import Use, texts, uses
 
@@ -115,12 +114,6 @@ _READERS = {
     "hlo, lines": lambda n: _nodes(_HEAD + "  %p = f32[] parameter(0)\n" * n + _TAIL),
     "hlo, unknown lines": lambda n: _nodes(_HEAD + "hello {\n" * n + _TAIL),
     "hlo, a header without end": lambda n: _nodes("HloModule m, " + "a={" * n + "\n" + _HEAD[13:]),
-    "llvm, blanks": lambda n: llvm.read("define void @f() {\n  ret void" + " " * n + "x\n}\n"),
-    "llvm, comments": lambda n: llvm.read('define void @f() {\n  a "' + " ;" * n + '"\n}\n'),
-    "native, blanks": lambda n: native.read("f:\n  0: mov" + " " * n + "x\n"),
-    "ptx, blanks": lambda n: native.read(
-        ".version 8.0\n.visible .entry f()\n{\n mov.u32" + " " * n + "x;\n ret;\n}\n"
-    ),
     "fusion log, blanks": lambda n: fusion_log.refusals("a {\n b" + " " * n + "x\n}\n"),
     "fusion log, nested": lambda n: fusion_log.refusals("a {\n" * n),
 }

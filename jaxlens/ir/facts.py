@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.lazy import lazy
 from jaxlens.ir.stage import StageInfo
@@ -336,7 +337,7 @@ class Stage:
         self,
         info: StageInfo,
         text: Callable[[], str],
-        read: Callable[[], Module],
+        read: Callable[[], Module] | None = None,
         title: str = "",
         plain: Callable[[], str] | None = None,
     ) -> None:
@@ -345,7 +346,7 @@ class Stage:
         Args:
             info: See above.
             text: What was printed, with stamps.
-            read: The program as a graph.
+            read: The program as a graph; None for machine code, which is text alone.
             title: See above.
             plain: The text without stamps, where there is a faster way than to take them out.
         """
@@ -367,7 +368,16 @@ class Stage:
 
     @cached_property
     def module(self) -> Module:
-        """The program as a graph."""
+        """The program as a graph.
+
+        Raises:
+            UnavailableError: It is machine code.
+        """
+        if self._read is None:
+            raise UnavailableError(
+                f"{self.title} is text and no graph: cap.{self.info.name}.text has it, and each of "
+                "cap.kernels its own"
+            )
         return self._read()
 
     def __repr__(self) -> str:

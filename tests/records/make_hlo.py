@@ -18,7 +18,6 @@ KEPT = {
     "cpu_after_optimizations.txt": "scan_grad.hlo.txt",
     "cpu_after_optimizations-buffer-assignment.txt": "scan_grad.buffers.txt",
     "cpu_after_optimizations-live-range.txt": "scan_grad.live.txt",
-    "ir-with-opt.ll": "scan_grad.ll",
 }
 
 

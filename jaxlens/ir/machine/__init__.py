@@ -1,1 +1,1 @@
-"""Readers of LLVM IR, machine code and kernel launches."""
+"""Machine code: disassembled objects, and the launches of kernels on a GPU."""

@@ -21,7 +21,6 @@ from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines
-from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
@@ -168,9 +167,7 @@ class SavedDriver(RecordedDriver):
             )
             return stage
         if name in ("llvm", "asm"):
-            reader = llvm.read if name == "llvm" else native.read
-            text = partial(self._text, "code.bin", number)
-            return Stage(BY_NAME[name], text, lambda: self._module(name, lambda: reader(text())))
+            return Stage(BY_NAME[name], partial(self._text, "code.bin", number))
         return self._hlo(name, number)
 
     def _hlo(self, name: str, number: int, title: str = "", like: Stage | None = None) -> Stage:

@@ -12,7 +12,6 @@ The input is always DOT written by `layout.py`, which contains no text of a user
 import atexit
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -24,52 +23,7 @@ from jaxlens.interrupts import uninterrupted
 FORMAT = "json0"  # positions only
 SECONDS = 6.0
 
-_LINGER = 5.0  # seconds for which the idle thread waits for another call
-
-
-class Alarm:
-    """A thread that watches one call at a time; it exits after `_LINGER` seconds without one."""
-
-    def __init__(self) -> None:
-        self._change = threading.Condition()
-        self._watcher: threading.Thread | None = None
-        self._ring: Callable[[], object] | None = None
-        self._due = self._wakes = 0.0
-
-    @uninterrupted
-    def after(self, seconds: float, ring: Callable[[], object]) -> Iterator[None]:
-        """Calls `ring` from another thread if the block takes longer than `seconds`."""
-        with self._change:
-            self._ring, self._due = ring, time.monotonic() + seconds
-            # After a fork the child has the object, but the thread does not run.
-            if self._watcher is None or not self._watcher.is_alive():
-                self._watcher = threading.Thread(target=self._watch, daemon=True)
-                self._watcher.start()
-            elif self._due < self._wakes:
-                self._change.notify()
-        try:
-            yield
-        finally:
-            with self._change:
-                self._ring = None
-
-    def _watch(self) -> None:
-        with self._change:
-            while True:
-                now = time.monotonic()
-                if self._ring is not None and now >= self._due:
-                    self._ring()
-                    self._ring = None
-                # Short calls do not wake this thread; `after` does if it would wake too late.
-                self._wakes = self._due + (0.0 if self._ring is not None else _LINGER)
-                if self._wakes <= now:
-                    self._watcher = None
-                    return
-                self._change.wait(self._wakes - now)
-
-
 _turn = threading.Lock()
-_alarm = Alarm()
 _loaded: "_Module | None" = None
 _session: "_Session | None" = None
 
@@ -187,12 +141,25 @@ def _call(session: _Session, source: str, seconds: float) -> bytes:
 
     session.store.set_epoch_deadline(1)
     try:
-        with _alarm.after(seconds, session.engine.increment_epoch):
+        with _alarm(seconds, session.engine.increment_epoch):
             return _render(session, source)
     except wasmtime.Trap as trap:
         if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
             raise TimeoutError(f"no layout within {seconds:g} s") from None
         raise
+
+
+@uninterrupted
+def _alarm(seconds: float, ring: Callable[[], object]) -> Iterator[None]:
+    """Calls `ring` from another thread if the block takes longer than `seconds`."""
+    timer = threading.Timer(seconds, ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # one that is ringing would end the next call
 
 
 def _render(session: _Session, source: str) -> bytes:

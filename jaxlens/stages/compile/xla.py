@@ -26,7 +26,6 @@ from jaxlens.ir.facts import Kernel, Memory, PassStage, Profile, Stage, Timing
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.hlo.passes import pass_stages
-from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.machine.disassemble import missing, readable
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
@@ -119,8 +118,7 @@ class CompileOutput:
         """The stage of every kernel's optimised LLVM IR; `kernels` also have the unoptimised."""
         if not (self.dump.llvm_after or self.dump.llvm_before):
             self._lacks("LLVM IR")
-        stage = Stage(BY_NAME["llvm"], lambda: llvm_text(self.dump), lambda: llvm.read(stage.text))
-        return stage
+        return Stage(BY_NAME["llvm"], lambda: llvm_text(self.dump))
 
     @cached_property
     def asm(self) -> Stage:
@@ -129,12 +127,7 @@ class CompileOutput:
             raise UnavailableError(missing())
         if not (any(map(readable, self.dump.objects.values())) or self.dump.ptx):
             self._lacks("object code that can be read")
-
-        def text() -> str:
-            return asm_text(self.kernels, self.dump)
-
-        stage = Stage(BY_NAME["asm"], text, lambda: native.read(stage.text))
-        return stage
+        return Stage(BY_NAME["asm"], lambda: asm_text(self.kernels, self.dump))
 
     @property
     def buffers(self) -> str:

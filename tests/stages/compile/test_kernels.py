@@ -124,12 +124,13 @@ def test_equal_fusions_share_a_kernel():
         assert kernel.asm == owner.asm != ""
 
 
-def test_whole_texts_read_back(done):
-    assert {k.name for k in done.kernels if k.asm and k.kind == "kernel"} <= set(
-        done.asm.module.regions
-    )
-    assert not done.asm.module.unknown
-    assert done.llvm.module.regions
+def test_whole_texts_have_each_kernel_s(done):
+    for kernel in done.kernels:
+        if kernel.asm and kernel.kind == "kernel":
+            assert kernel.asm in done.asm.text
+            assert kernel.llvm_after in done.llvm.text
+    with pytest.raises(UnavailableError, match=r"is text and no graph: cap\.asm\.text has it"):
+        _ = done.asm.module
 
 
 def test_texts_hold_no_place_of_this_process(done):
