@@ -106,6 +106,7 @@ def test_a_look_begins_with_what_changed(verb: str) -> None:
     assert first == "- grad made 10 equations of the 3 of loss: 4 forward, 6 backward."
     counts = f"optimised HLO 2 to {len(after.capture.kernels)}"
     assert (counts in " ".join(" ".join(rest).split())) == (verb != "jaxpr")
+    assert "not saved with the notebook" in str(after)
     again = with_transform(after, "jit", "")
     assert str(again).splitlines()[2].startswith("- jit changes no equation")
 
