@@ -9,6 +9,7 @@ from jaxlens import api
 from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.notebook.widgets.viewer_requests import NOT_SAVED
 from jaxlens.questions import askable
 from jaxlens.render.document import Document, Findings, Tabs
 from jaxlens.report import Finding
@@ -34,7 +35,8 @@ def with_transform(view: View[Any], name: str, value: str) -> View[Any]:
     rules = tuple(_rules(made))
     was, now = _sizes(view.document), _sizes(shown.document)
     counts = tuple(_counts(was, now)) if set(now) != {"jaxpr"} or not rules else ()
-    both = replace(shown.document, blocks=(Findings(rules + counts), *shown.document.blocks))
+    told = Findings((*rules, *counts, NOT_SAVED))
+    both = replace(shown.document, blocks=(told, *shown.document.blocks))
     return View(made, lambda: both)
 
 

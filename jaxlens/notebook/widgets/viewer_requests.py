@@ -21,6 +21,7 @@ from jaxlens.questions import askable
 from jaxlens.render.document import (
     Block,
     Document,
+    Findings,
     GraphPane,
     Listing,
     PassSteps,
@@ -31,12 +32,14 @@ from jaxlens.render.document import (
 from jaxlens.render.html import passes
 from jaxlens.render.html.payload import lines_data
 from jaxlens.render.link_data import Web
+from jaxlens.report import Finding
 from jaxlens.views.listings.jaxpr_stretches import Rows
 from jaxlens.views.listings.machine import Machine, kernel_lines
 from jaxlens.views.passes.pane import beside as atoms_beside
 from jaxlens.views.passes.pane import step
 from jaxlens.views.view import View
 
+NOT_SAVED = Finding("This is not saved with the notebook, which keeps what the cell showed.")
 _LINES = 20_000  # lines in one answer
 _ROOT = re.compile(r"<div class=jaxlens data-key=(\w+)")
 
@@ -90,7 +93,8 @@ def with_answer(view: View[Any], name: str) -> View[Any]:
     if name not in rows or view.capture is None:
         raise OptionError(f"no question {name!r}; {nearest(name, rows)}")
     key, row = f"ask-{name}", rows[name]
-    shown = ask(row, view.capture).document.blocks
+    answered = ask(row, view.capture).document.blocks
+    shown = (*answered[:1], Findings((NOT_SAVED,)), *answered[1:])
     tab = Tab(row.about.sentence, shown, help=row.about.sentence, key=key)
 
     def beside(block: Block) -> Block:

@@ -106,6 +106,7 @@ def test_a_look_begins_with_what_changed(verb: str) -> None:
     assert first == "- grad made 10 equations of the 3 of loss: 4 forward, 6 backward."
     counts = f"optimised HLO 2 to {len(after.capture.kernels)}"
     assert (counts in " ".join(" ".join(rest).split())) == (verb != "jaxpr")
+    assert "not saved with the notebook" in str(after)
     again = with_transform(after, "jit", "")
     assert str(again).splitlines()[2].startswith("- jit changes no equation")
 
@@ -155,10 +156,10 @@ def test_the_line_transforms_as_the_row_does() -> None:
         return jnp.square(model(x))
 
     jitted = jax.jit(scaled, static_argnums=(1, 2))
-    calls = [(error, (model, X)), (scaled, (X, "n", 3)), (jitted, (X, "n", 3))]
-    calls.append((Model().loss, (jax.random.key(0), X)))
-    for f, args in calls:
-        line = api.take(f, args, {}, transforms=[("grad", "")])
+    calls = [(error, (model, X), ""), (scaled, (X, "n", 3), ""), (jitted, (X, "n", 3), "")]
+    calls.append((Model().loss, (jax.random.key(0), X), "x"))
+    for f, args, by in calls:
+        line = api.take(f, args, {}, transforms=[("grad", by)])
         row = under(jaxlens.capture(f, *args), "grad")
         assert line.jaxpr.text == row.jaxpr.text
         assert "grad(" in str(jaxlens.jaxpr(line))
