@@ -94,7 +94,7 @@ def test_a_recorded_script_runs_as_it_would(script, capsys):
     assert recorded.returncode == plain.returncode == status
     assert main(["show", str(folder / "runs" / "a")]) == 0
     text = capsys.readouterr().out
-    assert "step compiled 2 times; 1 of them because x's length changed: 4, 5." in text
+    assert "step compiled 2 times, once because x's length changed: 4, 5." in text
     assert "f64[5], was f64[4]" in text
     assert main(["diff", str(folder / "runs" / "a"), str(folder / "runs" / "a")]) == 0
     assert "Both compiled the same programs, equally often." in capsys.readouterr().out

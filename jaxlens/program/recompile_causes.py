@@ -2,7 +2,7 @@
 
 Recompiles of one function with one cause are one clause, which lists the values:
 
-    step compiled 4 times; 2 of them because x's first axis changed: 32, 31, 30; 1 because ...
+    step compiled 4 times, twice because x's first axis changed: 32, 31, 30; once because ...
 """
 
 from collections import Counter
@@ -35,6 +35,7 @@ from jaxlens.report import (
 )
 
 _MOST = 8  # values named in one sentence
+_OFTEN = {1: "once", 2: "twice"}
 # Sentences of causes that are formatted from the change alone.
 _SENTENCES = {
     "static": "{name} is static and its value changed: {values}",
@@ -66,7 +67,7 @@ def answers(log: CompileLog, where: str) -> Iterator[Finding]:
     for name, compiles, recompiles in sorted(recompiled, key=lambda item: -len(item[2])):
         causes = list(_because(recompiles))
         yield Finding(
-            f"{name} compiled {count(compiles, 'time')}{place}; {'; '.join(causes)}."
+            f"{name} compiled {count(compiles, 'time')}{place}, {'; '.join(causes)}."
             if compiles > 1
             else f"{name} compiled again{place}: {causes[0].partition('because ')[2]}."
         )
@@ -109,15 +110,14 @@ def cause_sentence(recompiles: Sequence[CallEvent]) -> str:
 
 
 def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
-    """Yields `5 of them because x's first axis changed: 32, 31, 30` for each cause."""
+    """Yields `twice because x's first axis changed: 32, 31, 30` for each cause."""
     by_cause: dict[tuple[str, ...], list[CallEvent]] = {}
     for call in recompiles:
         by_cause.setdefault(call.cause, []).append(call)
     named = {cause: c for cause, c in by_cause.items() if not cause[1].startswith("input ")}
-    noun = "of them "
     for cause, calls in sorted((named or by_cause).items(), key=lambda item: -len(item[1])):
-        yield f"{len(calls):,} {noun}because {_sentence(cause, calls)}{_with(calls)}"
-        noun = ""
+        often = _OFTEN.get(len(calls), f"{len(calls):,} times")
+        yield f"{often} because {_sentence(cause, calls)}{_with(calls)}"
     rest = sum(len(calls) for cause, calls in by_cause.items() if named and cause not in named)
     if rest:
         yield f"{rest:,} more for its forward and backward passes, which follow"

@@ -26,9 +26,9 @@ def test_the_first_sentence_is_the_answer(run, shell):
     assert ran.ok, ran.out
     log = shell.user_ns["log"]
     assert log.findings[0].text == (
-        "step compiled 3 times in this cell; 2 of them because x's first axis changed: 32, 31, 30."
+        "step compiled 3 times in this cell, twice because x's first axis changed: 32, 31, 30."
     )
-    assert ran.shown.splitlines()[2].startswith("- step compiled 3 times in this cell; 2 of them")
+    assert ran.shown.splitlines()[2].startswith("- step compiled 3 times in this cell, twice")
     assert "Out[2]: 31" in ran.out  # the cell's own result
     assert shell.user_ns["log"].compiles == 3
     assert shell.user_ns["n"] == 30

@@ -189,8 +189,7 @@ def test_a_list_that_grows():
         for n in range(1, 5):
             f([X] * n)
     assert log.findings[0].text == (
-        "<lambda> compiled 4 times; 3 of them because xs came with more arrays: "
-        "xs[1], xs[2], xs[3]."
+        "<lambda> compiled 4 times, 3 times because xs came with more arrays: xs[1], xs[2], xs[3]."
     )
     assert the_cure(log).text == (
         "give xs the same arrays at every call, from the first on; where their number grows, one "
@@ -436,7 +435,7 @@ def test_the_count_of_padding_is_that_of_programs():
         for n in range(1, 10):
             f(rows[:n])
     assert log.findings[0].text == (
-        "<lambda> compiled 9 times; 8 of them because x's first axis changed: "
+        "<lambda> compiled 9 times, 8 times because x's first axis changed: "
         "1, 2, 3, 4, 5, 6, 7, 8, ... (9 values)."
     )
     (cure,) = cures(log)

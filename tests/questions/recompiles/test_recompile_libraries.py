@@ -90,7 +90,7 @@ def test_functions_that_flax_made():
         "x: f32[2,4], was f32[3,4]",
     ]
     assert log.findings[0].text == (
-        "step compiled 2 times; 1 of them because x's first axis changed: 3, 2."
+        "step compiled 2 times, once because x's first axis changed: 3, 2."
     )
     with jaxlens.recompiles() as log:
         step(nnx.Linear(4, 5, rngs=nnx.Rngs(0)), np.ones((2, 4), np.float32))

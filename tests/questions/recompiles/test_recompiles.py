@@ -114,7 +114,7 @@ def test_a_new_function_object_in_a_loop(make, says):
     assert [call.changes[0].kind for call in again] == ["function", "function"]
     assert says in again[0].reason
     assert "test_recompiles.py:" in again[0].reason
-    assert "; 2 of them because it was a new" in log.findings[0].text
+    assert ", twice because it was a new" in log.findings[0].text
     assert "all 3 are equal" in log.findings[1].text
 
 
@@ -334,7 +334,7 @@ def test_a_jitted_function_under_grad():
     mine = [c for c in log.log.compiles if c.under == "grad"]
     assert len(mine) == truth.names.count("jit(<lambda>)") == 4  # forward and backward, twice
     assert "q: f32[4], was f32[3]" in [c.reason for c in mine]
-    assert "under grad compiled 4 times; 1 of them because q's length" in log.findings[0].text
+    assert "under grad compiled 4 times, once because q's length" in log.findings[0].text
 
 
 def test_traced_lowered_and_compiled_step_by_step():

@@ -36,7 +36,7 @@ def test_the_first_sentence():
     sizes = (31, 30, 29, 28, 27)
     calls = [call(n, size(new, new + 1)) for n, new in enumerate(sizes, 2)]
     assert sentences(call(1), *calls)[0] == (
-        "step compiled 6 times in this cell; 5 of them because x's first axis changed: "
+        "step compiled 6 times in this cell, 5 times because x's first axis changed: "
         "32, 31, 30, 29, 28, 27."
     )
 
@@ -49,8 +49,8 @@ def test_two_causes_the_more_frequent_first():
         call(4, size(4, 5), size(4, 5, "y")),
     )
     assert said == [
-        "step compiled 4 times in this cell; 2 of them because x's first axis changed: 6, 5, 4 "
-        "(and y with it); 1 because n is static and its value changed: 3, 4."
+        "step compiled 4 times in this cell, twice because x's first axis changed: 6, 5, 4 "
+        "(and y with it); once because n is static and its value changed: 3, 4."
     ]
 
 
@@ -121,7 +121,7 @@ def test_causes_in_words():
     }
     for change, said in words.items():
         assert sentences(call(1), call(2, change))[0] == (
-            f"step compiled 2 times in this cell; 1 of them because {said}."
+            f"step compiled 2 times in this cell, once because {said}."
         )
 
 
@@ -200,7 +200,7 @@ def test_the_line_of_an_error_names_recompiles_first():
 TEXT = """\
 2 compiles
 
-- step compiled 2 times in this cell; 1 of them because x's first axis changed: 2, 1.
+- step compiled 2 times in this cell, once because x's first axis changed: 2, 1.
 
 Calls that were not served from JAX's caches
   #  function  called at  what is new in the key     what JAX did
