@@ -236,7 +236,7 @@ class _Reader:
                 return own.bind(*args, **taken(name, own.abstract, eqn.params))
         except UnreadParameterError:
             pass
-        if eqn.effects:
+        if eqn.effects or "callback" in name:
             raise self.missing(f"has no {name}, which calls Python when it runs: leave it out.")
         return guest(eqn.primitive, _read).bind(*args, **eqn.params)
 
