@@ -133,10 +133,10 @@ def test_whole_numbers_and_bits() -> None:
     compared = ["eq", "ne", "lt", "le", "gt", "ge", "max", "min"]
 
     def f(lib, x, y):
-        m, bitwise = lib.lax, "" if lib is CORE else "bitwise_"
-        found = [getattr(m, bitwise + name)(x, y) for name in ("and", "or", "xor")]
+        m = lib.lax
+        found = [getattr(m, f"bitwise_{name}")(x, y) for name in ("and", "or", "xor")]
         found += [getattr(m, name)(x, y) for name in compared]
-        found.append(getattr(m, bitwise + "not")(x))
+        found.append(m.bitwise_not(x))
         if x.dtype != np.bool_:
             found += [getattr(m, name)(x, y) for name in ["add", "sub", "mul", "shift_left"]]
             found += [m.shift_right_logical(x, y), m.shift_right_arithmetic(x, y)]
@@ -228,8 +228,6 @@ def test_bits_read_otherwise() -> None:
         return f
 
     same(*both(make, X))
-    with pytest.raises(TypeError, match="float32 must have as many bits"):
-        elementwise.bitcast_convert_type(np.zeros((3,), np.uint16), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +243,6 @@ def test_bits_read_otherwise() -> None:
             TypeError,
             r"one shape and dtype.*f32\[3\]",
         ),
-        (lambda: functions.complex_p.bind(*[X.astype(np.float16)] * 2), TypeError, "float16"),
     ],
 )
 def test_errors_name_what_is_wrong(f, kind: type, words: str) -> None:

@@ -62,7 +62,18 @@ def _remat(
     return remat_p.bind(*consts, *args, jaxpr=closed, **params)
 
 
-def _cond(reader: JaxprReader, eqn: Any, args: list[Any], *, branches: Sequence[Any]) -> Any:
+def _cond(
+    reader: JaxprReader,
+    eqn: Any,
+    args: list[Any],
+    *,
+    branches: Sequence[Any],
+    branches_platforms: Any = None,
+) -> Any:
+    if branches_platforms is not None:  # a branch for each kind of device: it is known which
+        pairs = zip(branches, branches_platforms, strict=True)
+        fits = (b for b, names in pairs if names is None or jax.default_backend() in names)
+        return _call(reader, eqn, args[1:], call_jaxpr=next(fits))
     own, consts = with_common_consts(list(map(reader.nested, branches)))
     return cond_p.bind(args[0], *consts, *args[1:], branches=tuple(own))
 

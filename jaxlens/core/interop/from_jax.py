@@ -8,7 +8,7 @@ that is current. What differs is in `equations.py` (jaxprs in equations, rules o
     core.grad(core.from_jax(lambda x: jnp.sort(x)[0]))(x)    # the derivative of sort is the core's
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from importlib import import_module
 from os import sep
@@ -20,8 +20,9 @@ import numpy as np
 from jax import tree_util
 
 from jaxlens.core.interop.equations import EQUATIONS, WHOLE
+from jaxlens.core.interop.guests import guest
 from jaxlens.core.interop.operations import OPERATIONS, RANDOM, MissingPrimitiveError, primitives
-from jaxlens.core.interop.parameters import taken
+from jaxlens.core.interop.parameters import UnreadParameterError, taken
 from jaxlens.core.interop.types import (
     RandomKey,
     compared,
@@ -41,7 +42,6 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.sources import NameStack, SourceInfo
 from jaxlens.core.transforms.values import as_value
 
-Rules = Mapping[str, Callable[..., Any]]
 _JAX = f"{Path(jax.__file__).parent}{sep}"
 _MOST = 1024  # programs of a function
 _CORE = f"{Path(__file__).parents[1]}{sep}"
@@ -49,7 +49,6 @@ _CORE = f"{Path(__file__).parents[1]}{sep}"
 
 def from_jax(
     f: Callable[..., Any],
-    rules: Rules | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
@@ -60,8 +59,6 @@ def from_jax(
     Args:
         f: A function of pytrees that JAX can trace. It is traced once for the types of its
             arguments; what it takes from outside must not be traced by the core.
-        rules: For primitives that the core lacks, by name: functions of the core of their operands
-            and parameters, such as `{"exp10": lambda x, **params: 10**x}`.
         static_argnums: Arguments that are not traced but compared, as are those that hold neither
             arrays nor numbers.
         static_argnames: The same, by name.
@@ -70,8 +67,7 @@ def from_jax(
             that calls it.
 
     Raises:
-        MissingPrimitiveError: When the function is called: the core lacks one of its primitives,
-            and `rules` has none for it.
+        MissingPrimitiveError: When the function is called: it calls Python, or is a `shard_map`.
     """
     chosen = signatures.chosen(f, static_argnums, static_argnames, "static_arg")
     programs: dict[Any, tuple[ClosedJaxpr, Any]] = {}
@@ -95,7 +91,7 @@ def from_jax(
 
             if len(programs) == _MOST:
                 programs.pop(next(iter(programs)))
-            programs[key] = _traced(flat, types, _Reader(rules or {}, of_library))
+            programs[key] = _traced(flat, types, _Reader(of_library))
         closed, types_out = programs[key]
         results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
         expected, out_tree = tree_util.tree_flatten(types_out)
@@ -146,21 +142,19 @@ def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
     return SourceInfo(tuple(calls) or around.calls, NameStack((name,)) if name else NameStack())
 
 
-def _listed(values: Iterable[Any]) -> str:
-    """Returns the types of results, or of types."""
-    return ", ".join(aval_of(value).str_short() for value in values) or "nothing"
+def _read(closed: Any) -> ClosedJaxpr:
+    """Returns a closed jaxpr of JAX's library as one of the core's."""
+    return _Reader(of_library=True).closed(closed.jaxpr, closed.consts)
 
 
 class _Reader:
     """Reads jaxprs of JAX in the current interpreter of the core; each nested one once.
 
     Args:
-        rules: The user's, which come first.
         of_library: See `from_jax`.
     """
 
-    def __init__(self, rules: Rules, of_library: bool) -> None:
-        self.rules = rules
+    def __init__(self, of_library: bool) -> None:
         self.of_library = of_library
         self._source = SourceInfo(())  # of the equation that is read
         self._draws: dict[Any, ClosedJaxpr] = {}
@@ -199,18 +193,12 @@ class _Reader:
                 results = self.apply(eqn, list(map(read, eqn.invars)))
             self._source = around
             results = results if isinstance(results, list | tuple) else [results]
-            due, got = _listed(type_of(var.aval) for var in eqn.outvars), _listed(results)
-            if got != due:
-                name = eqn.primitive.name
-                raise TypeError(f"from_jax: the rule for {name} must return {due}, got {got}.")
             env.update(zip(eqn.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
 
     def apply(self, eqn: Any, args: list[Any]) -> Any:
         """Applies an equation of JAX to values of the core."""
         name = eqn.primitive.name
-        if name in self.rules:
-            return self.rules[name](*args, **eqn.params)
         if name == "jit" and self.of_library:
             called = eqn.params["jaxpr"]
             return self.results(called.jaxpr, called.consts, *args)
@@ -238,29 +226,30 @@ class _Reader:
         return results
 
     def bind(self, eqn: Any, *args: Any) -> Any:
-        """Binds the core's primitive of the name."""
+        """Binds the core's primitive of the name; a guest if there is none that reads it."""
         name = eqn.primitive.name
-        if name in OPERATIONS:
-            return OPERATIONS[name](*args, **self.taken(eqn, OPERATIONS[name]))
-        primitive = primitives().get(name)
-        if primitive is None:
-            others = f" The rules given are for {', '.join(self.rules)}." if self.rules else ""
-            raise self.missing(
-                f"has no primitive {name}. Say what it computes with functions of the core: "
-                f"from_jax(f, {{{name!r}: lambda *args, **params: ...}}).{others}"
-            )
-        return primitive.bind(*args, **self.taken(eqn, primitive.abstract))
+        try:
+            if name in OPERATIONS:
+                return OPERATIONS[name](*args, **taken(name, OPERATIONS[name], eqn.params))
+            if name in primitives():
+                own = primitives()[name]
+                return own.bind(*args, **taken(name, own.abstract, eqn.params))
+        except UnreadParameterError:
+            pass
+        if eqn.effects or "callback" in name:
+            raise self.missing(f"has no {name}, which calls Python when it runs: leave it out.")
+        return guest(eqn.primitive, _read).bind(*args, **eqn.params)
 
     def taken(self, eqn: Any, rule: Callable[..., Any]) -> dict[str, Any]:
         """Returns the parameters of an equation that a rule reads, if the others say nothing."""
         try:
             return taken(eqn.primitive.name, rule, eqn.params)
-        except ValueError as error:
+        except UnreadParameterError as error:
             raise self.missing(str(error)) from None
 
     def again(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns another function of JAX for the core, with the same rules."""
-        return from_jax(f, self.rules, of_library=self.of_library)
+        """Returns another function of JAX for the core."""
+        return from_jax(f, of_library=self.of_library)
 
     def missing(self, says: str) -> MissingPrimitiveError:
         """Returns the error for the equation that is read, which the core cannot apply."""

@@ -9,8 +9,6 @@ from functools import cache
 from inspect import signature
 from typing import Any
 
-from jaxlens.core.interop.operations import SCATTERS
-
 # How, where and under which name; what is computed is the same.
 _ASIDE = set(
     "accuracy precision sharding out_sharding "
@@ -18,15 +16,11 @@ _ASIDE = set(
     "_split_transpose ft_in ft_out update_consts "
     "impl".split()  # of keys: it is in their type, which is compared
 )
-_OF_ANY = {  # of rules that take any keyword, as those of functions of elements
-    "conj": "input_dtype",
-    "conv_general_dilated": "batch_group_count dimension_numbers feature_group_count lhs_dilation "
-    "padding preferred_element_type rhs_dilation window_strides",
-    "gather": "fill_value indices_are_sorted slice_sizes unique_indices",
-    "integer_pow": "y",
-    "round": "rounding_method",
-    **dict.fromkeys(SCATTERS, "indices_are_sorted unique_indices"),
-}
+_OF_ANY = {"integer_pow": "y"}  # of rules that take any keyword, as those of elements
+
+
+class UnreadParameterError(ValueError):
+    """A parameter says something about what is computed that a rule does not read."""
 
 
 @cache
@@ -39,11 +33,11 @@ def taken(name: str, rule: Callable[..., Any], params: Mapping[str, Any]) -> dic
     """Returns the parameters of an equation that its rule reads.
 
     Raises:
-        ValueError: Another says something about what is computed.
+        UnreadParameterError: Another says something about what is computed.
     """
     own = _keywords(rule).union(_OF_ANY.get(name, "").split())
     for key in sorted(params.keys() - own - _ASIDE):
         value = params[key]
         if value is not None and value is not False and value != ():
-            raise ValueError(f"has no {name} with {key}={value!r:.60}.")
+            raise UnreadParameterError(f"has no {name} with {key}={value!r:.60}.")
     return {key: value for key, value in params.items() if key in own}

@@ -53,7 +53,7 @@ if KeyArray is not None:
 
 def is_array(leaf: Any, numbers: bool = True) -> bool:
     """Whether JAX traces a leaf of the arguments, `numbers` of Python too; else it is compared."""
-    typed = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    typed = hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, type)
     return typed or (numbers and isinstance(leaf, NUMBERS))
 
 

@@ -1,7 +1,7 @@
 """The primitives, each one block: types, StableHLO, tangents, cotangents, batches.
 
-All files of this folder are loaded, as a program of JAX may hold any of their primitives. No other
-file needs `convolution.py` and `sorting.py`: without them, their primitives are missing.
+All files of this folder are loaded, as a program of JAX may hold any of their primitives. One that
+is not here is JAX's: `interop/guests.py`.
 """
 
 from importlib import import_module

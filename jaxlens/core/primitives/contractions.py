@@ -17,12 +17,11 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.kernel import basics
-from jaxlens.core.kernel.basics import Axes, Linear, Zero, add_any_p, select_n
+from jaxlens.core.kernel.basics import Axes, Linear, Zero, add_any_p
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
-from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.elementwise import accept, div, eq, full_like, kind, mul, ne_p, or_p
+from jaxlens.core.primitives.elementwise import accept, div, eq, kind, mul
 from jaxlens.core.transforms.promotion import promote
 
 
@@ -111,36 +110,6 @@ reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
 reduce_max_p.jvp, reduce_min_p.jvp = _extremum_jvp(reduce_max_p), _extremum_jvp(reduce_min_p)
 reduce_max, reduce_min = over_axes(reduce_max_p), over_axes(reduce_min_p)
 reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
-
-# ---- where the largest is -----------------------------------------------------------------------
-
-
-def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
-    """Returns argmax or argmin as a primitive: the first of equals, NaN before all."""
-
-    def abstract(x: ShapedArray, *, axes: Axes, index_dtype: np.dtype) -> ShapedArray:
-        accept(name, x.dtype, "biuf")
-        if not all(x.shape[axis] for axis in axes):
-            raise ValueError(f"{name}: the axes {axes} of {x.str_short()} have no elements.")
-        return ShapedArray(basics.without(x, axes, name).shape, index_dtype)
-
-    def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
-        largest = basics.broadcast_in_dim(best(x, axes), x.shape, basics.other_axes(x.ndim, axes))
-        is_best = or_p.bind(eq(x, largest), ne_p.bind(x, x))
-        places = shapes.iota(index_dtype, x.shape, axes[0])
-        return reduce_min(select_n(is_best, full_like(places, highest(index_dtype)), places), axes)
-
-    def lower(ctx: Any, x: Any, **params: Any) -> Any:
-        return ctx.inline(trace(lambda x: [place(x, **params)], ctx.avals_in), x)[0]
-
-    primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.jvp = shapes.constant_piecewise(primitive)
-    primitive.batch = shapes.examples_stay(primitive, "axes", drop=True)
-    return primitive
-
-
-argmax_p, argmin_p = _index_of("argmax", reduce_max), _index_of("argmin", reduce_min)
-
 
 # ---- dot_general --------------------------------------------------------------------------------
 

@@ -21,8 +21,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.basics import Linear, Zero
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, canonical, is_inexact
-from jaxlens.core.primitives import shapes
+from jaxlens.core.kernel.types import ShapedArray, bfloat16, is_inexact
 from jaxlens.core.transforms import rules
 from jaxlens.core.transforms.rules import spread
 
@@ -268,25 +267,3 @@ xor_p, not_p = elementwise("xor", hlo.xor, _BITS), elementwise("not", hlo.not_, 
 shift_left_p = elementwise("shift_left", hlo.shift_left, _INT)
 shift_right_logical_p = elementwise("shift_right_logical", hlo.shift_right_logical, _INT)
 shift_right_arithmetic_p = elementwise("shift_right_arithmetic", hlo.shift_right_arithmetic, _INT)
-
-bitcast_convert_type_p = Primitive(  # the same bits, read otherwise
-    "bitcast_convert_type",
-    lower=lambda ctx, x, *, new_dtype: hlo.bitcast_convert(ctx.type(ctx.out), x),
-)
-bitcast_convert_type_p.jvp = shapes.constant_piecewise(bitcast_convert_type_p)
-bitcast_convert_type_p.batch = shapes.examples_stay(bitcast_convert_type_p)
-
-
-@bitcast_convert_type_p.rule("abstract")
-def _(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
-    if x.dtype.itemsize != new_dtype.itemsize:
-        raise TypeError(
-            f"bitcast_convert_type: {new_dtype.name} must have as many bits as an element of "
-            f"{x.str_short()}."
-        )
-    return ShapedArray(x.shape, new_dtype)
-
-
-def bitcast_convert_type(x: Any, dtype: Any) -> Any:
-    """Reinterprets the bits of `x` as elements of another dtype."""
-    return bitcast_convert_type_p.bind(x, new_dtype=canonical(dtype))

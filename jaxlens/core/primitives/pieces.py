@@ -2,8 +2,7 @@
 
 Where the cuts are is known when the program is traced, so each result has a known shape. They come
 in pairs that undo each other, and the transpose of one is the other: a slice gives its cotangent
-back padded with zeros, the parts of a concatenation get their slices of it. `dynamic_slices.py` has
-the primitives whose places are numbers of the program.
+back padded with zeros, the parts of a concatenation get their slices of it.
 
 The meaning of each is that of the op of the same name in the StableHLO specification.
 """
