@@ -227,7 +227,7 @@ def table(
     note: str = "",
     *,
     most: int | None = None,
-    rest: str = " are left out",
+    rest: str = " below these",
     volatile: bool = False,
     stage: str = "",
 ) -> Table:
@@ -239,7 +239,7 @@ def table(
         rows: A value per column.
         note: See `Table`, as for `volatile` and `stage`.
         most: How many rows are shown; None for all.
-        rest: What the note says of the rows that are not shown: "12 more are left out."
+        rest: What the note says of the rows that are not shown: "12 more below these."
         volatile: See `Table`.
         stage: See `Table`.
     """

@@ -5,18 +5,22 @@ the last use, at its offset. Positions of the schedule where nothing is computed
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from jaxlens.errors import LensError
 from jaxlens.ir.hlo.live_ranges import in_use
-from jaxlens.questions.memory.peak import Owned, Timeline
+from jaxlens.program.lines import Spot, spot
+from jaxlens.program.subject import Subject
+from jaxlens.questions.memory.peak import MemoryUse, Owned, Timeline
 from jaxlens.questions.memory.report import MemoryFacts, report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import columns, shorten
-from jaxlens.report import amount
+from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import pane
 
@@ -35,10 +39,9 @@ def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     tables = tuple(map(TableBlock, answer.tables))
     if timeline is None:
         return [Findings(answer.findings), *tables]
-    module, tint = subject.optimized.module, next(iter(answer.overlays), None)
     code = pane(
         "source",
-        lambda: source_pane.blocks(module, subject.sources, {}, tint, "B"),
+        lambda: _tinted(subject, facts.use),
         title="Your code",
         in_text=True,
         help="Your lines, tinted by bytes at the peak.",
@@ -47,6 +50,26 @@ def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     tabs = (Tab("At the peak", tables, True, help, "memory"), code)
     shown = Tabs(tuple(tab for tab in tabs if tab.blocks))
     return [Findings(answer.findings), picture(timeline), shown]
+
+
+def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
+    """Returns the user's lines, tinted by the bytes that they own at the peak."""
+    stage = "jaxpr"
+    try:
+        module = subject.jaxpr.module
+    except LensError:  # a program opened from a later stage
+        stage, module = "optimized", subject.optimized.module
+    first: dict[Spot, str] = {}  # the first equation of a line gets all the line's bytes
+    for node in module.nodes():
+        if node.owner is not None:
+            first.setdefault(spot(node.owner), node.id)
+    values: Counter[str] = Counter()
+    for owned in use.at_peak:
+        if owned.span is not None and spot(owned.span) in first:
+            values[first[spot(owned.span)]] += owned.bytes
+    tint = {id: float(size) for id, size in values.items()}
+    overlay = Overlay("bytes at the peak that lines own", stage, tint)
+    return source_pane.blocks(module, subject.sources, {}, overlay, "B")
 
 
 @dataclass(frozen=True, slots=True)
