@@ -82,7 +82,6 @@ from jaxlens.compat.transformed import (
     computes,
     differentiated,
     is_checkpoint,
-    named_axes,
     pmapped,
     settings,
     transform_name,

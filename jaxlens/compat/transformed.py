@@ -2,12 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
 
-from jaxlens.compat.import_private import private, when_gone
+from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
 
 # JAX's name for a function without `__name__`, such as the `model` in `jax.vmap(model)`.
@@ -114,16 +113,6 @@ def _unfiltered(f: Any) -> Any:
         return f
     cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
     return cells["fun"].cell_contents if "fun" in cells else None
-
-
-@when_gone(nullcontext())
-def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
-    """Returns a context manager that binds axis names, like a `vmap` with `axis_name`.
-
-    Gone: a ladder cannot show the function inside a `vmap` with a named axis.
-    """
-    named: AbstractContextManager[Any] = private("core").extend_axis_env_nd(list(sizes.items()))
-    return named
 
 
 @uninterrupted

@@ -30,8 +30,6 @@ class MeasuredValue:
         backward: Whether a derivative's transpose made it.
         operand_zeros: The largest share of zeros of a float that it was computed from; None if it
             is unknown, and where fewer than `MOSTLY` of its own elements are zero.
-        written: Whether it is computed of numbers that are written in the program, and it has NaN
-            or infinities.
     """
 
     path: Path
@@ -42,7 +40,6 @@ class MeasuredValue:
     module: tuple[str, ...] = ()
     backward: bool = False
     operand_zeros: float | None = None
-    written: bool = False
 
     @property
     def id(self) -> str:
@@ -87,7 +84,8 @@ class Values(ProgramFacts):
     """What the float values of a run held.
 
     Attributes:
-        values: The float results of each equation, in program order.
+        values: The float results of each equation, in program order; without NaN and infinities
+            that are written in the program.
         unmeasured: Ids of equations that were not executed, or are in the test of a `while`.
         finite: Whether all results of the program are finite.
     """
@@ -98,8 +96,8 @@ class Values(ProgramFacts):
 
     @property
     def nonfinite(self) -> tuple[MeasuredValue, ...]:
-        """Those with NaN or infinities, but for written ones, which nothing may read."""
-        return tuple(value for value in self.values if value.nonfinite and not value.written)
+        """Those with NaN or infinities."""
+        return tuple(value for value in self.values if value.nonfinite)
 
     def of(self, ident: str) -> tuple[MeasuredValue, ...]:
         """Returns the float results of the equation with an id, once for each call of its body."""
@@ -135,13 +133,11 @@ def facts(capture: Capture) -> Values:
         for one in results
     ]
     operands = Operands(module, run)
+    # What such a literal holds is told where an equation takes it.
+    values = [v for v in values if not (v.nonfinite and operands.written(v.path))]
     values = [
-        replace(
-            value,
-            operand_zeros=operands.largest(value.path) if value.zeros >= MOSTLY else None,
-            written=bool(value.nonfinite) and operands.written(value.path),
-        )
-        for value in values
+        replace(v, operand_zeros=operands.largest(v.path)) if v.zeros >= MOSTLY else v
+        for v in values
     ]
     order = {ident: n for n, ident in enumerate(nodes)}
     values.sort(key=lambda value: [order[step] for step in value.path])

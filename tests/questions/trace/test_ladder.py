@@ -213,12 +213,3 @@ def test_static_arguments_stay_static_on_every_rung() -> None:
         equations(lambda w, x: power(w, x, 3), W, X),
         equations(lambda w, x: jax.grad(power)(w, x, 3), W, X),
     )
-
-
-def test_an_axis_that_a_batch_names_has_its_name_below() -> None:
-    def share(x):
-        return x / jax.lax.psum(x, "i")
-
-    ladder = jaxlens.ladder(jax.vmap(share, axis_name="i"), X)
-    assert ladder.equations[0] == 2
-    assert [n.opcode for n in ladder.rungs[0].module.nodes()] == ["psum", "div"]

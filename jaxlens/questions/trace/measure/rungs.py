@@ -49,7 +49,6 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
     """
     ladder: list[TransformedCall] = []
     static: dict[str, Any] = {}
-    sizes: dict[Any, int] = {}
     fixed: dict[str, Any] = {}
     while isinstance(f, functools.partial):
         fixed = {**{k: v for k, v in f.keywords.items() if is_plain(v)}, **fixed}
@@ -58,7 +57,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
     while True:
         name = _transform(f)
         rung = functools.partial(f, **fixed) if fixed else f
-        traced = _traceable(rung, name, dict(static), dict(sizes))
+        traced = _traceable(rung, name, dict(static))
         ladder.append(TransformedCall(traced, args, kwargs, name))
         inner = compat.wrapped(f)
         if not name or inner is None:
@@ -68,8 +67,6 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
         elif name == "vmap":
             options = compat.settings(f)
             axes = axis_per_argument(options.get("in_axes", 0), len(args))
-            if options.get("axis_name") is not None:
-                sizes[options["axis_name"]] = options.get("axis_size") or _batch_size(args, axes)
             args = tuple(_example(arg, axis) for arg, axis in zip(args, axes, strict=True))
             kwargs = {key: _example(value, 0) for key, value in kwargs.items()}
         elif name == "jvp":
@@ -85,26 +82,24 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
 
 
 def _traceable(
-    f: Callable[..., Any], transform: str, static: Mapping[str, Any], sizes: Mapping[Any, int]
+    f: Callable[..., Any], transform: str, static: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """Returns the function to trace for a rung.
 
     A jitted function gets a caller, whose jaxpr then contains the jit eqn. Static arguments stay
-    static, and named axes are bound.
+    static.
 
     Args:
         f: The function.
         transform: Its outermost transform.
         static: static_argnums and static_argnames of an outer jit.
-        sizes: Size by name of the axes that an outer `vmap` names.
     """
-    if transform != "jit" and not static and not sizes:
+    if transform != "jit" and not static:
         return f
 
     @functools.wraps(f)
     def caller(*args: Any, **kwargs: Any) -> Any:
-        with compat.named_axes(sizes):
-            return f(*args, **kwargs)
+        return f(*args, **kwargs)
 
     static = static or (_static(f) if transform == "jit" else {})
     return jax.jit(caller, **static) if static else caller
@@ -126,15 +121,6 @@ def _static(f: Any) -> dict[str, Any]:
         return {}
     options = {name: getattr(parts[1], name) for name in ("static_argnums", "static_argnames")}
     return {name: value for name, value in options.items() if value}
-
-
-def _batch_size(args: tuple[Any, ...], axes: tuple[Any, ...]) -> int:
-    """Returns the batch size, read from the first mapped leaf."""
-    for arg, axis in zip(args, axes, strict=False):
-        leaves = jax.tree_util.tree_leaves(arg)
-        if isinstance(axis, int) and leaves:
-            return int(np.shape(leaves[0])[axis])
-    return 1
 
 
 def _example(arg: Any, axes: Any) -> Any:
