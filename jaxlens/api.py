@@ -55,7 +55,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
     Args:
         f: A function, or a Capture.
         *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
-        **kwargs: Its keyword arguments; with a Capture, options: `stage`, `passes`,
+        **kwargs: Its keyword arguments; with a Capture, options: `stage`, `diff`, `passes`,
             `pass_name`, `fusion`, `without`, `full` (see `%hlo -hh`).
 
     Returns:
@@ -252,7 +252,7 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
 
     call = live.staging.call
     with live.staging.as_called():
-        made = under(call, live.staging.opened, [(name, value)], pressed=True)
+        made = under(call, live.staging.opened, [(name, value)], examples=True)
         names = (name, *capture.program.transforms)
         return Capture(*prepared(made, live.target or None, names))
 

@@ -15,14 +15,16 @@ from jaxlens.ir.stage import STAGES
 STAGE_NAMES = tuple(s.name for s in STAGES if s.name not in ("source", "passes"))
 
 
-def option(default: Any, help: str, metavar: str = "", values: str = "", kind: type = str) -> Any:
+def option(
+    default: Any, help: str, metavar: str | tuple[str, ...] = "", values: str = "", kind: type = str
+) -> Any:
     """Returns a dataclass field with the metadata that the parser, help and completion need.
 
     Args:
         default: Value when it is not given.
         help: One sentence, lower case, as `-h` prints it.
-        metavar: Name of its value there; "" for a switch; in brackets if the value can be
-            omitted, which then is "here".
+        metavar: Name of its value there; "" for a switch, a tuple for several values; in brackets
+            if the value can be omitted, which then is "here".
         values: What Tab completes: "stage", "pass", "kernel", "target", "device", or "" for
             nothing.
         kind: Type of the value; tuple for an option that can be given several times.
@@ -45,6 +47,9 @@ class HloPanes:
     """Options of `jaxlens.hlo`; by default: the program before and after fusion."""
 
     stage: str = option("", f"one stage alone: {', '.join(STAGE_NAMES)}", "STAGE", values="stage")
+    diff: tuple[str, str] | None = option(
+        None, "compare two stages or passes", ("A", "B"), values="hlo pass"
+    )
     passes: bool = option(False, "list the passes that changed the program, and what each did")
     pass_name: str = option("", "what one pass changed", "NAME", values="pass")
 

@@ -12,8 +12,8 @@ from jaxlens.ir.facts import Kernel
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.options import HloPanes
+from jaxlens.program.fusion_change import TRACE_LIMIT, fusion_sizes, length
 from jaxlens.program.fusion_change import findings as fusion_findings
-from jaxlens.program.fusion_change import fusion_sizes
 from jaxlens.program.kernels import tally
 from jaxlens.program.passes import meaning, size, what
 from jaxlens.program.sentences import quoter
@@ -25,7 +25,7 @@ from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import chained, pane, stage_pane
 from jaxlens.views.passes.hlo_diff import diff as change_diff
-from jaxlens.views.passes.hlo_programs import find, title_of
+from jaxlens.views.passes.hlo_programs import Named, dumps, find, title_of
 from jaxlens.views.passes.pane import Atoms, passes_blocks
 
 BEFORE = "before"  # stage of the program just before fusion, which is none of `ir/stage.py`
@@ -67,6 +67,8 @@ def blocks(facts: HloFacts, full: bool) -> list[Block]:
     shown: list[Block] = []
     if panes.stage:
         shown += _stage(subject, panes.stage, full)
+    if panes.diff:
+        shown += _compared(subject, *panes.diff, full)
     if panes.passes:
         shown += passes_blocks(subject, limit=None, everything=full)
     if panes.pass_name:
@@ -147,21 +149,47 @@ def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
     return [Tabs((Tab(BY_NAME[name].title, (listing,), True, key=name), graph))]
 
 
+def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:
+    """Returns the diff of any two HLO programs of the compile."""
+    a, b = find(subject, left), find(subject, right)
+    if b.index < a.index:
+        a, b = b, a
+    rest = dumps(subject)[a.index + 1 : b.index + 1]
+    change = between(a.stage.module, b.stage.module, () if length(rest) > TRACE_LIMIT else rest)
+    sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
+    summary = Finding(f"{sizes}: {what(change)}.")
+    note = " ".join(filter(None, map(_namesakes, (a, b))))
+    return [
+        Findings((summary,)),
+        change_diff(change, a.title, b.title, note, full, subject.program.inputs),
+    ]
+
+
+def _namesakes(program: Named) -> str:
+    """Returns a note on the other dumps of the same pass; "" for none."""
+    if not program.others or program.dump is None:
+        return ""
+    return (
+        f"{count(program.others, 'other dump')} of {program.dump.name} changed the program too: "
+        "name those by their number."
+    )
+
+
 def _pass(subject: Subject, name: str, full: bool) -> list[Block]:
     """Returns the diff of a pass, and the program after it."""
-    dump, others = find(subject, name)
-    earlier = subject.passes[subject.passes.index(dump) - 1]
-    change = between(earlier.stage.module, dump.stage.module)
+    program = find(subject, name)
+    if program.dump is None or program.index == 0:
+        raise OptionError(f"{name!r} is a stage; expected the name or number of a pass")
+    earlier = dumps(subject)[program.index - 1]
+    change = between(earlier.stage.module, program.stage.module)
     sentences = [
-        f"{title_of(dump)}: {what(change)}; {size(change.before):,} instructions before, "
+        f"{title_of(program.dump)}: {what(change)}; {size(change.before):,} instructions before, "
         f"{size(change.after):,} after.",
-        meaning(dump),
+        meaning(program.dump),
+        _namesakes(program),
     ]
-    if others:
-        namesakes = f"{count(others, 'other dump')} of {dump.name} changed the program too"
-        sentences.append(f"{namesakes}: name those by their number.")
     return [
         Findings(tuple(Finding(text) for text in sentences if text)),
-        change_diff(change, title_of(earlier), title_of(dump), "", full),
-        Fold("The program after it", (stage_blocks.listing(dump.stage, full),)),
+        change_diff(change, title_of(earlier), program.title, "", full),
+        Fold("The program after it", (stage_blocks.listing(program.stage, full),)),
     ]

@@ -165,6 +165,7 @@ PANES: Mapping[str, Question[Any]] = {
         _for_panes,
         options=(
             Option("stage", "", about=_PASSES),
+            Option("diff", (), about=_PASSES),
             Option("passes", False, about=_PASSES),
             Option("pass_name", "", about=_PASSES),
         ),

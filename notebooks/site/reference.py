@@ -160,6 +160,7 @@ def magic_section(name: str, magic: Any) -> Iterator[str]:
     for action in parser._actions if parser else ():
         flags = ", ".join(action.option_strings)
         value = action.metavar or ""
+        value = " ".join(value) if isinstance(value, tuple) else value
         value = f"[{value}]" if value and action.nargs == "?" else value
         meaning = (action.help or "").replace("%%", "%")
         if action.option_strings:

@@ -128,6 +128,7 @@ def test_stages_of_one_program_on_demand() -> None:
     report = captured("mlp_step")
     change = next(stage.name for stage in report.passes if stage.changed)
     for options in (
+        {"diff": ("hlo", "optimized")},
         {"pass_name": change},
         {"passes": True},
         {"stage": "stablehlo"},

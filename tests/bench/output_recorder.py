@@ -45,6 +45,7 @@ HLO: dict[str, dict[str, Any]] = {
     "hlo-full": {"full": True},
     "hlo-fusion": {"fusion": True},
     **{f"hlo-stage-{name}": {"stage": name} for name in STAGES},
+    "hlo-diff": {"diff": ("hlo", "optimized")},
     "hlo-passes": {"passes": True},
     "hlo-pass-fusion": {"pass_name": "fusion"},
     "hlo-pass-algsimp": {"pass_name": "algsimp"},

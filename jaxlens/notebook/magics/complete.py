@@ -74,8 +74,12 @@ def complete(line: str) -> list[str]:
     before = typed[: len(typed) - len(begun)].replace("=", " ").split()
     if begun.startswith("-") or magic == "jaxlens":  # it takes words
         return [name for name in values_by_flag if name.startswith(begun) and name not in before]
-    kind = values_by_flag.get(before[-1] if before else "", "")
-    return [value for value in _values(kind) if value.startswith(begun)]
+    option = next((w for w in reversed(before[-2:]) if w in values_by_flag), "")
+    places = 2 if option == "--diff" else 1
+    if not option or before[::-1].index(option) >= places:
+        return []
+    offered = [value for kind in values_by_flag[option].split() for value in _values(kind)]
+    return [value for value in offered if value.startswith(begun)]
 
 
 def _flags(verb: str) -> dict[str, str]:
@@ -90,6 +94,8 @@ def _values(kind: str) -> tuple[str, ...]:
         from jaxlens.options import STAGE_NAMES  # not imported by %load_ext
 
         return STAGE_NAMES
+    if kind == "hlo":
+        return ("hlo", "optimized")
     if kind == "target":
         if "jax" not in sys.modules:  # Tab does not import it
             return ("cpu", "gpu", "tpu")

@@ -174,7 +174,8 @@ def _argument(entry: "Field[Any]") -> Any:
         return argument(name, nargs="?", const="here", metavar=metavar.strip("[]"), **common)
     if data["kind"] is tuple:
         return argument(name, action="append", metavar=metavar, **common)
-    return argument(name, metavar=metavar, type=data["kind"], **common)
+    more = {"nargs": len(metavar)} if isinstance(metavar, tuple) else {"type": data["kind"]}
+    return argument(name, metavar=metavar, **more, **common)
 
 
 def flags(kind: type) -> dict[str, str]:
@@ -209,6 +210,8 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     show = vars(parse(parser, called, words))
     help = show.pop("help")
     take = {f.name: show.pop(f.name) for f in fields(TakeOptions) if f.name in show}
+    if "diff" in show:
+        show["diff"] = tuple(show["diff"])
     take["target"] = tuple(take.get("target", ()))
     if len(take["target"]) > 1 and (magic.__name__ not in _SEVERAL or set(show) - {"full"}):
         with_option = "".join(f" with {flag(name)}" for name in [*show][:1])
@@ -315,34 +318,45 @@ def split(
         if name not in actions:
             raise OptionError(f"{called} has no option {name}; {nearest(name, actions)}")
         words.append(f"{name}={_unquoted(value)}" if equals else name)
-        if equals or not _takes_next(actions[name], rest, alone):
-            continue
-        if not rest or rest.startswith(("--", "-h")):
-            # The parser says that a value is missing; help on an option needs none.
-            words[-1] += "=" if _HELP.search(line) and not actions[name].nargs else ""
-            continue
-        if not alone and (call := _CALL.match(rest)):
-            raise OptionError(
-                f"{called}: write the value of {name} before the call: {called} {name} "
-                f"{actions[name].metavar} {call.group()}...); see {called} -h"
+        for _ in range(0 if equals else _wanted(actions[name], rest, alone)):
+            if not rest or rest.startswith(("--", "-h")):
+                # The parser says that a value is missing; help on an option needs none.
+                words[-1] += "=" if _HELP.search(line) and not actions[name].nargs else ""
+                break
+            if not alone and (call := _CALL.match(rest)):
+                given = f"{name} {_values(actions[name])}"
+                raise OptionError(
+                    f"{called}: write the values of {name} before the call: "
+                    f"{called} {given} {call.group()}...); see {called} -h"
+                )
+            value, rest = _take(called, rest)
+            # joined, so that a value may begin with a dash
+            words[-1:] = (
+                [words[-1], _unquoted(value)]
+                if isinstance(actions[name].nargs, int)
+                else [f"{words[-1]}={_unquoted(value)}"]
             )
-        value, rest = _take(called, rest)
-        words[-1] += f"={_unquoted(value)}"  # joined, so that a value may begin with a dash
     return words, rest
 
 
-def _takes_next(action: argparse.Action, rest: str, alone: bool) -> bool:
-    """Whether the next word is the value of an option.
+def _values(action: argparse.Action) -> str:
+    return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar or ())
+
+
+def _wanted(action: argparse.Action, rest: str, alone: bool) -> int:
+    """Returns how many of the next words are values of an option.
 
     Before an expression, an optional value is read only if it cannot be the expression itself:
     numbers (`--vmap 0,None`). A name there needs `--grad=name`.
     """
+    if isinstance(action.nargs, int):
+        return action.nargs
     if action.nargs != "?":
-        return action.nargs is None
+        return 1
     following = rest.split(None, 1)
     if not following or following[0].startswith("--"):
-        return False
-    return alone or bool(_NUMBERS.match(following[0]))
+        return 0
+    return int(alone or bool(_NUMBERS.match(following[0])))
 
 
 def _take(called: str, rest: str) -> tuple[str, str]:

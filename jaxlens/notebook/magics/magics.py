@@ -134,6 +134,7 @@ class ProgramMagics(OutputMagics):
 
             %hlo --stage stablehlo predict(params, x)
             %hlo --passes predict(params, x)
+            %hlo --diff hlo optimized predict(params, x)
 
         In Python:  jaxlens.hlo(predict, params, x), and with options
         jaxlens.hlo(jaxlens.capture(predict, params, x), stage="stablehlo")

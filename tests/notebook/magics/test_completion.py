@@ -32,6 +32,7 @@ def tab(request: Any, shell: Any) -> Any:
         ("%%hlo --stage opt", ["optimized"]),
         ("%%hlo --stage=st", ["stablehlo"]),
         ("%%hlo --stage ", ["jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm"]),
+        ("%%hlo --diff hlo op", ["optimized"]),
         ("%%compile --target c", ["cpu"]),
         ("%%compile --kernel loop", ["loop_fusion"]),
         ("%%hlo --pass alg", ["algsimp"]),

@@ -39,6 +39,7 @@ def parsed(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> MagicLine
         ("--stage optimized", {"stage": "optimized"}),
         ("--stage=optimized --full", {"stage": "optimized", "full": True}),
         ('--stage "optimized"', {"stage": "optimized"}),
+        ("--diff hlo optimized", {"diff": ("hlo", "optimized")}),
         ("--pass 'algsimp'", {"pass_name": "algsimp"}),
     ],
 )
@@ -49,7 +50,8 @@ def test_options_of_the_verb(line: str, show: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("line", "written"),
     [
-        ("--pass m.f[0](w)", "%hlo --pass NAME m.f[0](...)"),
+        ("--diff hlo rnn(w, xs)", "%hlo --diff A B rnn(...)"),
+        ("--diff m.f[0](w)", "%hlo --diff A B m.f[0](...)"),
         ("--pass f(x, y)", "%hlo --pass NAME f(...)"),
     ],
 )
@@ -91,6 +93,7 @@ def test_an_expression_stands_behind_the_options(
         ("hlo", "--stag hlo", "%%hlo has no option --stag; did you mean '--stage'?"),
         ("jaxpr", "--zzz", f"%%jaxpr has no option --zzz; {nearest('--zzz', KNOWN)}"),
         ("hlo", "--stage", "%%hlo: argument --stage: expected one argument; see %%hlo -h"),
+        ("hlo", "--diff hlo", "%%hlo: argument --diff: expected 2 arguments; see %%hlo -h"),
         ("hlo", "--stage stablhlo", "no stage 'stablhlo'; did you mean 'stablehlo'?"),
         (
             "compile",

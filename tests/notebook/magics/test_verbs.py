@@ -65,6 +65,7 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
         ("hlo", "--stage stablehlo", {"stage": "stablehlo"}),
         ("hlo", "--passes", {"passes": True}),
         ("hlo", "--pass fusion", {"pass_name": "fusion"}),
+        ("hlo", "--diff hlo optimized", {"diff": ("hlo", "optimized")}),
         ("jaxpr", "--text", {"text": True}),
         ("compile", "--why", {"why": True}),
         ("compile", "--cost", {"cost": True}),
@@ -87,6 +88,7 @@ def test_options_mean_the_same(
     ("verb", "options", "says"),
     [
         ("hlo", "--pass fusoin", "did you mean 'fusion'?"),
+        ("hlo", "--diff hlo optimised", "did you mean 'optimized'?"),
         ("compile", "--kernel nope", "nope"),
         ("jaxpr", "--target tpu", "no target 'tpu' here; this process has cpu"),
         ("jaxpr", "--grad nope", "--grad: no positional argument 'nope'; choose from x, w, mode"),

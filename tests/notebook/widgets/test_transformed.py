@@ -156,10 +156,10 @@ def test_the_line_transforms_as_the_row_does() -> None:
         return jnp.square(model(x))
 
     jitted = jax.jit(scaled, static_argnums=(1, 2))
-    calls = [(error, (model, X), ""), (scaled, (X, "n", 3), ""), (jitted, (X, "n", 3), "")]
-    calls.append((Model().loss, (jax.random.key(0), X), "x"))
-    for f, args, by in calls:
-        line = api.take(f, args, {}, transforms=[("grad", by)])
+    calls = [(error, (model, X)), (scaled, (X, "n", 3)), (jitted, (X, "n", 3))]
+    calls.append((Model().loss, (jax.random.key(0), X)))
+    for f, args in calls:
+        line = api.take(f, args, {}, transforms=[("grad", "")])
         row = under(jaxlens.capture(f, *args), "grad")
         assert line.jaxpr.text == row.jaxpr.text
         assert "grad(" in str(jaxlens.jaxpr(line))

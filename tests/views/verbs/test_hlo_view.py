@@ -68,13 +68,21 @@ def test_one_stage_alone() -> None:
     assert "max_fusion" in {line.id for line in listing.lines}
 
 
+@pytest.mark.parametrize("names", [("hlo", "optimized"), ("optimized", "hlo"), ("1", "fusion")])
+def test_any_two_programs_are_compared_in_order_of_time(names) -> None:
+    shown = document(fixed.capture(), diff=names)
+    diff = blocks(shown, Diff)[0]
+    assert diff.groups[0].title.startswith("max_fusion")
+    said = blocks(shown, Findings)[0].findings[0].text
+    assert said == "11 instructions before, 21 after: 6 fused, 2 added."
+
+
 def test_a_pass_shows_what_it_changed_and_the_program_after_it() -> None:
     shown = document(fixed.capture(), pass_name="fusion")
     said = [finding.text for finding in blocks(shown, Findings)[0].findings]
     assert said[0] == ("2: fuse / fusion: 6 fused, 2 added; 11 instructions before, 21 after.")
     assert said[1].startswith("Joins producers with consumers")
     assert blocks(shown, Fold)[0].title == "The program after it"
-    assert blocks(shown, Diff)[0].groups[0].title.startswith("max_fusion")
 
 
 def test_passes_alone() -> None:
@@ -88,9 +96,10 @@ def test_passes_alone() -> None:
     ("options", "message"),
     [
         ({"stage": "optimised"}, "no stage 'optimised'; did you mean 'optimized'?"),
-        ({"pass_name": "fusio"}, "no pass 'fusio'; did you mean 'fusion'?"),
-        ({"pass_name": "77"}, "no pass '77'; choose from fusion"),
-        ({"pass_name": "hlo"}, "no pass 'hlo'; "),
+        ({"pass_name": "fusio"}, "no pass or HLO stage 'fusio'; did you mean 'fusion'?"),
+        ({"pass_name": "77"}, "no pass or HLO stage '77'; choose from hlo, optimized, fusion"),
+        ({"pass_name": "hlo"}, "'hlo' is a stage; expected the name or number of a pass"),
+        ({"diff": ("hlo", "optimzed")}, "no pass or HLO stage 'optimzed'; did you mean"),
     ],
 )
 def test_a_wrong_name_gets_one_line_with_the_nearest(options, message) -> None:
