@@ -252,7 +252,7 @@ def transformed(capture: Capture, name: str, value: str = "") -> Capture:
 
     call = live.staging.call
     with live.staging.as_called():
-        made = under(call, live.staging.opened, [(name, value)], examples=True)
+        made = under(call, live.staging.opened, [(name, value)], pressed=True)
         names = (name, *capture.program.transforms)
         return Capture(*prepared(made, live.target or None, names))
 

@@ -66,7 +66,7 @@ def under(
     call: TraceableCall,
     written: Call,
     transforms: Sequence[tuple[str, str]],
-    examples: bool = False,
+    pressed: bool = False,
 ) -> TraceableCall:
     """Returns a call under transforms, with arguments that fit them; what is static stays so.
 
@@ -74,9 +74,9 @@ def under(
         call: The call, ready to be traced.
         written: The same as the user wrote it, by whose arguments it is transformed.
         transforms: "jit", "grad", "vmap", "jvp" or "checkpoint", each with what `--grad` and
-            `--vmap` take, outermost first; "" for axis 0 of all arguments, and for the first
-            argument with numbers that have a gradient.
-        examples: Whether a `vmap` adds an axis of 8 examples to the arguments.
+            `--vmap` take, outermost first; "" for axis 0 of all arguments, and for the first.
+        pressed: Whether it is one of the viewer's row: its `vmap` adds an axis of 8 examples to
+            the arguments, its `grad` is by the first that has numbers with a gradient.
 
     Raises:
         OptionError: There is no such transform, or its value does not fit.
@@ -88,7 +88,7 @@ def under(
     bound = len(whole.args) - len(args)  # the object of a method
     leaves = jax.tree_util.tree_leaves((whole.args, whole.kwargs))
     has_static = len(leaves) > len(call.inputs)
-    if call.inner is not None and (examples or has_static):
+    if call.inner is not None and (pressed or has_static):
         raise UnavailableError(
             f"a library jits {call.name}: look at the function inside, which a transform can take"
         )
@@ -97,13 +97,10 @@ def under(
         f, args, kwargs = call.traceable.__wrapped__, call.args[bound:], call.kwargs
         f = functools.partial(f, *call.args[:bound]) if bound else f
     args, kwargs = by_position(f, args, kwargs)
-    first = str(next((n for n, arg in enumerate(args) if _has_gradient(arg)), 0))
-    transforms = [(name, value or first * (name == "grad")) for name, value in transforms]
-    for name, value in transforms:
-        if name not in _NAMES:
-            raise OptionError(f"no transform {name!r}; {nearest(name, _NAMES)}")
-        if name == "vmap" and examples:
-            args, kwargs = _with_examples(args, kwargs, value)
+    if pressed:
+        ((name, value),) = transforms
+        args, kwargs, value = _fitted(args, kwargs, name, value)
+        transforms = [(name, value)]
     f, kwargs = transformed(f, args, kwargs, transforms, library)
     if call.static and call.inner is None:
         argnums = [place - bound for place in call.static if isinstance(place, int)]
@@ -113,10 +110,16 @@ def under(
     return replace(made, statics=call.statics)
 
 
-def _with_examples(
-    args: tuple[Any, ...], kwargs: dict[str, Any], value: str
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns arguments with one more axis of examples, as shapes."""
+def _fitted(
+    args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: str
+) -> tuple[tuple[Any, ...], dict[str, Any], str]:
+    """Returns arguments, as shapes with an axis of examples under `vmap`, and the value."""
+    if name not in _NAMES:
+        raise OptionError(f"no transform {name!r}; {nearest(name, _NAMES)}")
+    if name == "grad" and not value:
+        value = str(next((n for n, arg in enumerate(args) if _has_gradient(arg)), 0))
+    if name != "vmap":
+        return args, kwargs, value
     mapped = axis_per_argument(axes(value), len(args))
     if len(mapped) != len(args):
         raise OptionError(
@@ -124,7 +127,7 @@ def _with_examples(
             f"{','.join(['0'] * len(args))}"
         )
     args = tuple(_with_axis(arg, axis) for arg, axis in zip(args, mapped, strict=True))
-    return args, {key: _with_axis(argument, 0) for key, argument in kwargs.items()}
+    return args, {key: _with_axis(argument, 0) for key, argument in kwargs.items()}, value
 
 
 def _has_gradient(arg: Any) -> bool:

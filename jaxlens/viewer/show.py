@@ -7,7 +7,7 @@ computed here, and never a capture.
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from typing import Any, TypeVar
 
@@ -40,10 +40,10 @@ def verb(name: str, capture: Capture, options: Any) -> View[Any]:
         "check",
     ):  # one answer: a question whose output has its own kind goes first
         questions = [min(questions, key=lambda question: not question.kind)]
-    made = cache(lambda: _answered(name, capture, options, questions))
-    first = questions[0]
-    if first is panes and name != "check":  # the figures of the program
-        return View(capture, lambda: made()[0])
+    first, answer = questions[0], partial(_answered, name, capture, options, questions)
+    if first is panes and name != "check":  # its facts are the figures of the program
+        return View(capture, lambda: answer()[0])
+    made = cache(answer)
     reported = None if first is panes else lambda: first.lens().report(made()[1])
     return View(capture, lambda: made()[0], know=lambda: made()[1], tell=reported)
 

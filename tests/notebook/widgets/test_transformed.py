@@ -101,7 +101,8 @@ def test_a_look_begins_with_what_changed(verb: str) -> None:
     before = getattr(jaxlens, verb)(loss, W, X)
     after = with_transform(before, "grad", "")
     assert after.document.verb == verb
-    title, _, first, *rest = str(after).splitlines()
+    title, _, said = str(after).partition("\n\n")
+    first, *rest = said.splitlines()
     assert title.startswith("grad(loss)(w, x) with w f32[3,4], x f32[3]")
     assert first == "- grad made 10 equations of the 3 of loss: 4 forward, 6 backward."
     counts = f"optimised HLO 2 to {len(after.capture.kernels)}"
@@ -156,10 +157,10 @@ def test_the_line_transforms_as_the_row_does() -> None:
         return jnp.square(model(x))
 
     jitted = jax.jit(scaled, static_argnums=(1, 2))
-    calls = [(error, (model, X)), (scaled, (X, "n", 3)), (jitted, (X, "n", 3))]
-    calls.append((Model().loss, (jax.random.key(0), X)))
-    for f, args in calls:
-        line = api.take(f, args, {}, transforms=[("grad", "")])
+    calls = [(error, (model, X), ""), (scaled, (X, "n", 3), ""), (jitted, (X, "n", 3), "")]
+    calls.append((Model().loss, (jax.random.key(0), X), "x"))
+    for f, args, by in calls:
+        line = api.take(f, args, {}, transforms=[("grad", by)])
         row = under(jaxlens.capture(f, *args), "grad")
         assert line.jaxpr.text == row.jaxpr.text
         assert "grad(" in str(jaxlens.jaxpr(line))
