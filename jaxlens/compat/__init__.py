@@ -29,8 +29,8 @@ from jaxlens.compat.jitted import (
     layers,
     rejit,
 )
-from jaxlens.compat.lowering import editable_text, lower_for
 from jaxlens.compat.lowering import hlo as hlo_computation
+from jaxlens.compat.lowering import hlo_text, lower_for
 from jaxlens.compat.plugins import (
     cuda_plugin_version,
     forget_session,
@@ -51,7 +51,6 @@ from jaxlens.compat.scheduled_hlo import replaced_when_scheduled
 from jaxlens.compat.scopes import (
     Called,
     called_within,
-    has_location_parts,
     named_last,
     naming,
     scope_names,

@@ -103,25 +103,13 @@ def hlo(lowered: Any) -> Any:
         mlir = private("interpreters.mlir")
         from jaxlib import _jax
 
-        refined = refined_module(lowered)
+        refined = mlir.refine_polymorphic_shapes(lowered.compiler_ir("stablehlo"))
         return _jax.mlir.mlir_module_to_xla_computation(
             mlir.module_to_bytecode(refined),
             use_tuple_args=lowered._lowering.compile_args["tuple_args"],
         )
     except (ImportError, AttributeError, KeyError, TypeError):
         return lowered.compiler_ir("hlo")
-
-
-def refined_module(lowered: Any) -> Any:
-    """Returns the StableHLO of a lowered program without the symbolic sizes of what it calls.
-
-    Gone: its StableHLO as it is.
-    """
-    module = lowered.compiler_ir("stablehlo")
-    try:
-        return private("interpreters.mlir").refine_polymorphic_shapes(module)
-    except (ImportError, AttributeError):
-        return module
 
 
 def symbols(size: Any) -> tuple[str, ...]:
@@ -133,35 +121,21 @@ def symbols(size: Any) -> tuple[str, ...]:
     return tuple(sorted(names())) if names is not None else ()
 
 
-def hlo_text(computation: Any) -> str:
+def hlo_text(module: Any, editable: bool = False) -> str:
     """Returns HLO text as XLA prints compiled modules: with metadata, large constants elided.
 
     Args:
-        computation: The result of `hlo`.
+        module: An HLO module of XLA.
+        editable: Whether XLA is to read it again: constants in full, no metadata.
 
-    Gone: the text of `as_hlo_text`, which has constants in full.
+    Gone: the text as XLA prints it, with constants in full.
     """
     try:
         from jaxlib import _hlo
 
         options = _hlo.HloPrintOptions()
-        options.print_large_constants = False
-        return str(computation.as_hlo_module().to_string(options))
-    except (ImportError, AttributeError):
-        return str(computation.as_hlo_text())
-
-
-def editable_text(module: Any) -> str:
-    """Returns an HLO module of XLA as text that XLA reads again: constants in full, no metadata.
-
-    Gone: the text as XLA prints it.
-    """
-    try:
-        from jaxlib import _hlo
-
-        options = _hlo.HloPrintOptions()
-        options.print_large_constants = True
-        options.print_metadata = False
+        options.print_large_constants = editable
+        options.print_metadata = not editable
         return str(module.to_string(options))
     except (ImportError, AttributeError):
         return str(module.to_string())

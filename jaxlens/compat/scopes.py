@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from jaxlens.compat.extend import extend, mlir_bindings
+from jaxlens.compat.extend import extend
 from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
 
@@ -55,15 +55,6 @@ def scope_names(source: Any) -> Iterable[Any]:
     """
     parts: Iterable[Any] = source.name_stack.stack
     return parts
-
-
-def has_location_parts() -> bool:
-    """Whether MLIR's bindings can read the parts of a location and set that of an op.
-
-    Gone: nothing is stamped.
-    """
-    ir = mlir_bindings()
-    return all(hasattr(ir, name) for name in ("NameLoc", "FusedLoc", "CallSiteLoc"))
 
 
 class Called(NamedTuple):

@@ -76,7 +76,7 @@ class ProgramOfRecord(SavedDriver):
                 f"{self.holder} holds no HLO before optimisation, and its StableHLO does not "
                 f"convert{why}; look at the call itself"
             )
-        text = hlo_text(computation)
+        text = hlo_text(computation.as_hlo_module())
         frames = self._origins
         return Stage(
             BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo", origins=frames)

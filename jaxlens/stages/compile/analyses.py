@@ -19,8 +19,6 @@ def memory(executable: Any) -> Memory:
         stats, note = None, f"{note}: {first_line(error, 200)}"
     if stats is None:
         return Memory(None, None, None, None, note=note)
-    if isinstance(stats, (list, tuple)):
-        stats = stats[0]
     kinds = ("argument", "output", "temp", "alias")
     is_on_host = any(_size(stats, f"host_{kind}_size_in_bytes") for kind in kinds)
     return Memory(
@@ -50,8 +48,6 @@ def cost(executable: Any, platform: str) -> dict[str, float]:
         figures = executable.cost_analysis()
     except Exception as error:
         raise UnavailableError(f"no cost analysis on {platform}: {first_line(error)}") from None
-    if isinstance(figures, list):
-        figures = figures[0] if figures else {}
     if not figures:
         raise UnavailableError(
             f"no cost analysis on {platform}: XLA has none for an empty program, or for a device "

@@ -133,8 +133,8 @@ class TracedCall:
         Raises:
             UnavailableError: The function closes over too much to be compiled.
         """
-        if why := captured_limits.limit(self.captured_bytes):
-            raise UnavailableError(captured_limits.refusal(self.call.name, self.constants, why))
+        if self.captured_bytes >= captured_limits.MOST:
+            raise UnavailableError(captured_limits.refusal(self.call.name, self.constants))
         with self.as_called(), progress.step(f"JAX lowers {self.call.name}"):
             done = self._lowered()
         # Cache the facts that need the arguments, then drop the strong references to the user's

@@ -52,4 +52,4 @@ def stablehlo_text(lowered: Any) -> str:
 
 def hlo_text(lowered: Any) -> str:
     """Returns unoptimised HLO with metadata and stack frames, large constants elided."""
-    return lowering.hlo_text(lowering.hlo(lowered))
+    return lowering.hlo_text(lowering.hlo(lowered).as_hlo_module())

@@ -84,7 +84,7 @@ def stamped(jaxpr: Any) -> Iterator[Ids]:
 
 def _stamp(by_id: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
     named = compat.named_last()
-    if named is None or not compat.has_location_parts():
+    if named is None:
         return
     kernels = _in_kernels(by_id)
     names: set[Any] = set()

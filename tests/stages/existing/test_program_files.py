@@ -157,7 +157,7 @@ def test_stablehlo_keeps_the_names_and_places_that_xla_gives_it(place):
       }}
     }}"""
     cap = jaxlens.capture(text)
-    assert cap.hlo.text == hlo_text(compat.to_hlo(stablehlo.parse(text)))
+    assert cap.hlo.text == hlo_text(compat.to_hlo(stablehlo.parse(text)).as_hlo_module())
     view = jaxlens.hlo(cap, stage="hlo")
     assert "_jls" not in view.text(full=True) + view.html() + str(view.json())
     assert [link.head for link in cap.links.links("s1", "hlo", "stablehlo")]

@@ -136,10 +136,10 @@ def editable(capture: Capture, stage: str) -> str:
             operation = lowered.compiler_ir("stablehlo").operation
             text = str(operation.get_asm(enable_debug_info=False))
         elif stage == "hlo":
-            text = compat.editable_text(compat.hlo_computation(lowered).as_hlo_module())
+            text = compat.hlo_text(compat.hlo_computation(lowered).as_hlo_module(), editable=True)
         else:
             (module,) = live.executable.runtime_executable().hlo_modules()
-            text = compat.editable_text(module)
+            text = compat.hlo_text(module, editable=True)
     return vouch(text) if live.own_text else text
 
 
