@@ -360,6 +360,7 @@ def test_core_takes_jax_to_run_programs_only() -> None:
         "aot/device.py",
         "interop/equations.py",
         "interop/from_jax.py",
+        "interop/guests.py",
         "interop/types.py",
         "lesson/jit.py",
     }
