@@ -141,14 +141,8 @@ def report(fit: FitFacts) -> Report:
     peak = fit.use.peak if fit.use else None
     now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
     values = (
-        (
-            action.name,
-            Cell(_takes(action), action.takes),
-            action.peak,
-            fit.says(action),
-            action.code,
-        )
-        for action in ((now, *rows) if rows else ())
+        (row.name, Cell(_takes(row), row.takes), row.peak, fit.says(row), row.code)
+        for row in ((now, *rows) if rows else ())
     )
     sizes = NumberColumn("takes", amount, "takes"), NumberColumn("peak", amount, "peak", none="")
     note = "jax.checkpoint was compiled for this, donation is by bytes; nothing was run."

@@ -8,7 +8,7 @@ that function after XLA's last pass, and so is compiled as it is written.
 import re
 import threading
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -190,20 +190,6 @@ def plain_array(leaf: Any) -> Any:
     array = jnp.asarray(compat.content(leaf))
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
     return jax.random.key_data(array) if is_key else array
-
-
-def mark_donated(module: Any, places: Collection[int]) -> None:
-    """Marks arguments of a StableHLO module's @main as buffers that any result may reuse."""
-    ir = compat.mlir_bindings()
-    entry = next(op for op in module.body.operations if _symbol(op) == "main")
-    with module.context:
-        marked = []
-        for n, attribute in enumerate(entry.attributes["arg_attrs"]):
-            known = {named.name: named.attr for named in ir.DictAttr(attribute)}
-            if n in places and not any(name in known for name in _DONATED):
-                known["jax.buffer_donor"] = ir.BoolAttr.get(True)
-            marked.append(ir.DictAttr.get(known))
-        entry.attributes["arg_attrs"] = ir.ArrayAttr.get(marked)
 
 
 def _lowered(

@@ -19,7 +19,6 @@ from jaxlens.program.kernel_cost import kernel_costs
 from jaxlens.program.kernels import works
 from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.report import report
-from jaxlens.report import amount
 from jaxlens.viewer.kernel_table import alike, table
 from tests.support.paths import RECORDS
 
@@ -201,16 +200,12 @@ def test_each_memory_of_the_device_is_counted_by_its_name(name, reserved) -> Non
     assert all(0 < space.peak <= space.reserved for space in memory.spaces)
     assert memory.use.memory == "HBM"
     said = " ".join(finding.text for finding in memory.findings)
-    (vmem,) = (space for space in memory.spaces if space.name == "VMEM")
     at_the_end = name in ("mlp_step", "sharded_step")  # of these the results make the peak
     assert (" of HBM at the end, when " if at_the_end else " of HBM when ") in said
-    assert f"Beside that up to {amount(vmem.peak)} of VMEM" in said
     assert "HBM over the schedule" in memory.html()
-    (table,) = (table for table in memory.tables if table.title == "Memory spaces")
-    assert [row[0].text for row in table.rows] == [
-        "HBM",
-        *sorted(reserved, key=list(reserved).index),
-    ]
+    (table,) = (table for table in memory.tables if table.title == "Memory")
+    rows = {row[0].text: row[1].value for row in table.rows}
+    assert [rows[space.name] for space in memory.spaces] == [s.peak for s in memory.spaces]
     assert jaxlens.receipt(cap).on_chip == sum(space.peak for space in memory.spaces)
 
 

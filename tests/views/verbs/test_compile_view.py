@@ -24,7 +24,6 @@ TIMES = [
     "Within the compile",
     "HLO passes",
     "Kernels",
-    "Kernels by line",
     "Equations by line",
 ]
 MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]

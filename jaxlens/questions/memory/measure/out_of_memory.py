@@ -7,7 +7,6 @@ asynchronous one: nothing tells of these. No code of the user's is called.
 """
 
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from traceback import walk_tb
@@ -87,15 +86,12 @@ def dispatched(error: BaseException) -> FailedCall | None:
     stack = events.stack(frames[-1][0]) if frames else events.Stack([])
     if stack.under and stack.program is not None and stack.lowering is not None:
         backward = ", backward pass" if stack.transposes else ""
-        return _lowered(stack.program, stack.lowering, f"under {transform(stack)}{backward}")
+        lowering = dict(zip(events.LOWERING, stack.lowering, strict=True))
+        with isolate.untouched(isolate.context()):
+            traced = compat.as_traced(stack.program, lowering)
+        under = f"under {transform(stack)}{backward}"
+        return None if traced is None else FailedCall(traced, under=under)
     if (caller := stack.caller) is None:
         return None
     args, kwargs = abstracted(caller.args, caller.kwargs)
     return FailedCall(compat.rejit(caller.fun, caller.info), args, kwargs)
-
-
-def _lowered(jaxpr: Any, lowering: Sequence[Any], under: str = "") -> FailedCall | None:
-    """Returns the call of a jaxpr that JAX lowers on its own."""
-    with isolate.untouched(isolate.context()):
-        traced = compat.as_traced(jaxpr, dict(zip(events.LOWERING, lowering, strict=True)))
-    return None if traced is None else FailedCall(traced, under=under)
