@@ -2,21 +2,19 @@
 
 import argparse
 import importlib.util
-import json
 from pathlib import Path
 
-from jaxlens.course.library import modules, puzzle, puzzles
+from jaxlens.course.library import ids_of, modules, puzzle
 from jaxlens.course.puzzle import Puzzle
 from jaxlens.errors import OptionError
-from jaxlens.ir.lessons import LESSONS, PARTS, Lesson
+from jaxlens.ir.lessons import LESSONS
 
 
 def main(argv: list[str]) -> int:
     """Runs `jaxlens course` with its arguments; returns its exit status."""
     course = argparse.ArgumentParser(prog="jaxlens course", description=__doc__)
     verbs = course.add_subparsers(dest="verb", required=True)
-    listing = verbs.add_parser("list", help="lessons and puzzles")
-    listing.add_argument("--json", action="store_true")
+    verbs.add_parser("list", help="lessons and puzzles")
     checking = verbs.add_parser(
         "check", help="try starters, wrong answers and solutions of puzzles; 0 if all are right"
     )
@@ -42,7 +40,7 @@ def main(argv: list[str]) -> int:
 def run(options: argparse.Namespace) -> int:
     """Runs one subcommand and returns its exit status."""
     if options.verb == "list":
-        return listing(as_json=options.json)
+        return listing()
     if options.verb == "check":
         return tried([puzzle(id) for id in options.ids or modules()])
     if options.verb == "try":
@@ -63,46 +61,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def listing(*, as_json: bool) -> int:
+def listing() -> int:
     """Prints lessons with their puzzles."""
-    if as_json:
-        print(json.dumps(list(map(_entry, LESSONS)), indent=1))
-        return 0
     for lesson in LESSONS:
         print(f"{lesson.number:>4}  {lesson.title}: {lesson.question}  ({lesson.minutes} minutes)")
-        for p in _puzzles(lesson):
+        for p in map(puzzle, ids_of(lesson.number)):
             where = f"  [{', '.join(p.backends)}]" if p.backends else ""
             print(f"      {p.id:5} {p.title}{where}")
     return 0
-
-
-def _puzzles(lesson: Lesson) -> list[Puzzle]:
-    return [p for p in puzzles() if p.lesson == lesson.number]
-
-
-def _entry(lesson: Lesson) -> dict[str, object]:
-    """Returns a lesson with its puzzles as JSON-able data."""
-    return {
-        "id": str(lesson.number),
-        "title": lesson.title,
-        "part": PARTS[lesson.part],
-        "question": lesson.question,
-        "minutes": lesson.minutes,
-        "extra_minutes": lesson.extra,
-        "needs": list(map(str, lesson.needs)),
-        "lectures": lesson.lectures.split(),
-        "file": f"{lesson.file}.ipynb",
-        "puzzles": [
-            {
-                "id": p.id,
-                "title": p.title,
-                "lesson": str(lesson.number),
-                "backends": list(p.backends) or ["all"],
-                "seconds": p.seconds,
-            }
-            for p in _puzzles(lesson)
-        ],
-    }
 
 
 def mine(folder: Path) -> int:

@@ -78,9 +78,8 @@ def document(progress: Record) -> Document:
 def part_table(part: int, progress: Record) -> Block:
     """Returns the lessons of a part as a table."""
     rows = tuple(tuple(_row(lesson, progress)) for lesson in LESSONS if lesson.part == part)
-    columns = ("", "lesson", "question", "min", "needs", "lectures", "puzzles")
-    note = "" if part else "Lectures: those on tracing and compiling that treat the same."
-    return TableBlock(Table(PARTS[part], columns, rows, note, right=(0, 3)))
+    columns = ("", "lesson", "question", "min", "needs", "puzzles")
+    return TableBlock(Table(PARTS[part], columns, rows, right=(0, 3)))
 
 
 def _row(lesson: Lesson, progress: Record) -> Iterator[Cell]:
@@ -91,19 +90,7 @@ def _row(lesson: Lesson, progress: Record) -> Iterator[Cell]:
     needs = [BY_NUMBER[n] for n in lesson.needs]
     numbers = ", ".join(str(need.number) for need in needs) or "-"
     yield Cell(numbers, links=tuple(_link(need, str(need.number)) for need in needs))
-    yield Cell(_ranges(lesson.lectures.split()))
     yield Cell(state(lesson, progress))
-
-
-def _ranges(lectures: Sequence[str]) -> str:
-    """Returns names of lectures with three or more in a row as a range: `000, 002-004`."""
-    runs: list[list[str]] = []
-    for name in lectures:
-        if runs and int(name) == int(runs[-1][-1]) + 1:
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(r) for r in runs)
 
 
 def _needs() -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:

@@ -39,6 +39,10 @@ class Fact:
     backends: tuple[str, ...] = ()
 
 
+Facts = Iterator[Fact]
+Function = Callable[..., Any]  # most often what an answer defines
+
+
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
     """A likely wrong answer.
@@ -65,8 +69,8 @@ class Puzzle:
         hints: Three, each more specific: what to look at, where, the idea.
         check: Takes the names that an answer defines and yields facts.
         wrong: Likely wrong answers.
-        cheats: Answers that an example takes for right: a constant, what was kept from a call
-            before, the wanted program beside one that computes something else.
+        cheats: Answers that the task's example takes for right, such as a constant; not those
+            that `trial.py` makes of every solution.
         after: A sentence or two shown with the solved puzzle: why it holds.
         backends: Platforms that the puzzle can be judged on; empty for all.
         saves: The name under which the answer joins the learner's own JAX (`course/own.py`); ""
@@ -80,7 +84,7 @@ class Puzzle:
     starter: str
     solution: str
     hints: tuple[str, str, str]
-    check: Callable[..., Iterator[Fact]]
+    check: Callable[..., Facts]
     wrong: tuple[WrongAnswer, ...] = ()
     cheats: tuple[WrongAnswer, ...] = ()
     after: str = ""
@@ -198,7 +202,7 @@ def close(
     return Fact(name, words(right), words(array), same, hint, evidence)
 
 
-def as_program(f: Callable[..., Any], *args: Any) -> Any:
+def as_program(f: Function, *args: Any) -> Any:
     """Calls a function as one program: what it does where it is given arrays counts for nothing.
 
     A check that takes facts of the program must take the values of it too.
@@ -217,7 +221,7 @@ def by_jax(name: str, value: Any) -> Fact:
     return Fact(f"what made {name}", "JAX", kind, kind == "JAX", hint)
 
 
-def traced(f: Callable[..., Any], *args: Any) -> Fact:
+def traced(f: Function, *args: Any) -> Fact:
     """Returns the fact that JAX can trace a function; the evidence says where and why it cannot.
 
     Args:

@@ -1,8 +1,10 @@
 """Tries a puzzle as its author must: the starter fails, wrong answers get their hint, the solution
 passes, and what only looks like it does not.
 
-Two cheats are made of every solution. One computes with arrays and leaves nothing in a program; the
-other gives later calls, and programs, the result of the first call with arrays of these shapes.
+Four cheats are made of every solution. "two faces" and "changed" are right for arrays, and leave
+another program where they are traced: of zeros, or of other values. "remembered" gives later calls,
+and programs, the result of the first call with arrays of these shapes; "one shape" returns zeros
+for any other shapes.
 """
 
 import time
@@ -18,10 +20,10 @@ from jaxlens.course import own
 from jaxlens.course.check import judged, takes
 from jaxlens.course.errors import user_error
 from jaxlens.course.namespace import run_source
-from jaxlens.course.puzzle import Puzzle
+from jaxlens.course.puzzle import Function, Puzzle
 
-Function = Callable[..., Any]
-Pretence = Callable[[Function, Callable[[], None]], Function]
+Cheat = Callable[[], None]  # called where a function cheats
+Pretence = Callable[[Function, Cheat], Function]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class TriedAnswer:
 
     Attributes:
         id: The puzzle.
-        kind: "starter", "wrong 1", "wrong 2", ..., "cheat 1", ..., "solution"; then "two faces"
-            and "remembered", the cheats made of the solution.
+        kind: "starter", "wrong 1", "wrong 2", ..., "cheat 1", ..., "solution"; then the
+            cheats made of the solution.
         as_expected: Whether the answer was judged as its author says.
         sentence: What the learner would be told.
         seconds: How long the answer and its check took.
@@ -52,7 +54,7 @@ def trials(puzzle: Puzzle) -> list[TriedAnswer]:
     for number, cheat in enumerate(puzzle.cheats, 1):
         tried.append(_trial(puzzle, f"cheat {number}", cheat.code, cheat.says, solved=False))
     tried.append(_trial(puzzle, "solution", puzzle.solution, "", solved=True))
-    tried += [_pretended(puzzle, *entry) for entry in _PRETENCES.items() if not puzzle.saves]
+    tried += [_pretended(puzzle, *entry) for entry in _PRETENCES.items()]
     return tried
 
 
@@ -73,17 +75,33 @@ def _pretended(puzzle: Puzzle, kind: str, pretend: Pretence) -> TriedAnswer:
     return TriedAnswer(puzzle.id, kind, expected, told, time.perf_counter() - start)
 
 
-def _two_faced(f: Function, cheat: Callable[[], None]) -> Function:
+def _two_faced(other: Callable[[Function], Function], f: Function, cheat: Cheat) -> Function:
+    faces = set[bool]()
+
     def face(*args: Any, **options: Any) -> Any:
-        if not _is_traced((args, options)):
-            return f(*args, **options)
-        cheat()
-        return jax.tree.map(jax.numpy.zeros_like, jax.eval_shape(f, *args, **options))
+        traced = _is_traced((args, options))
+        faces.add(traced)
+        if len(faces) == 2:
+            cheat()
+        return (other(f) if traced else f)(*args, **options)
 
     return face
 
 
-def _remembering(f: Function, cheat: Callable[[], None]) -> Function:
+def _of_one_shape(f: Function, cheat: Cheat) -> Function:
+    first = list[Any]()
+
+    def face(*args: Any, **options: Any) -> Any:
+        first.append(jax.tree.map(np.shape, (args, options)))
+        if first[0] == first[-1]:
+            return f(*args, **options)
+        cheat()
+        return _nothing(f)(*args, **options)
+
+    return face
+
+
+def _remembering(f: Function, cheat: Cheat) -> Function:
     kept: dict[str, Any] = {}
 
     def face(*args: Any, **options: Any) -> Any:
@@ -102,11 +120,27 @@ def _remembering(f: Function, cheat: Callable[[], None]) -> Function:
     return face
 
 
+def _nothing(f: Function) -> Function:
+    def zeros(*args: Any, **options: Any) -> Any:
+        return jax.tree.map(jax.numpy.zeros_like, jax.eval_shape(f, *args, **options))
+
+    return zeros
+
+
+def _changed(f: Function) -> Function:
+    return lambda *args, **options: jax.tree.map(lambda x: 2 * x + 1, f(*args, **options))
+
+
 def _is_traced(tree: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
-_PRETENCES: dict[str, Pretence] = {"two faces": _two_faced, "remembered": _remembering}
+_PRETENCES: dict[str, Pretence] = {
+    "two faces": partial(_two_faced, _nothing),
+    "changed": partial(_two_faced, _changed),
+    "remembered": _remembering,
+    "one shape": _of_one_shape,
+}
 
 
 def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> TriedAnswer:

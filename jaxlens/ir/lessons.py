@@ -32,7 +32,6 @@ class Lesson:
         minutes: Of a reader's time, puzzles included.
         extra: Minutes of what the lesson calls extra, beside `minutes`.
         needs: Lessons that it builds on.
-        lectures: Lectures on JAX that treat the same ("000" to "004").
     """
 
     number: int
@@ -41,7 +40,6 @@ class Lesson:
     question: str
     minutes: int
     needs: tuple[int, ...] = ()
-    lectures: str = ""
     extra: int = 0
 
     @property
@@ -52,11 +50,9 @@ class Lesson:
 
 
 def _lesson(row: str) -> Lesson:
-    number, part, title, question, minutes, extra, needs, lectures = row.split("\t")
+    number, part, title, question, minutes, extra, needs = row.split("\t")
     before = tuple(map(int, needs.split()))
-    return Lesson(
-        int(number), int(part), title, question, int(minutes), before, lectures, int(extra)
-    )
+    return Lesson(int(number), int(part), title, question, int(minutes), before, int(extra))
 
 
 _TABLE = files("jaxlens.ir").joinpath("lessons.tsv").read_text("utf-8")

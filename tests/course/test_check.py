@@ -88,7 +88,7 @@ def test_a_recursion_is_shown_by_its_ends():
     assert len(str(outcome).splitlines()) < 60
 
 
-@pytest.mark.parametrize("name", ["jax.jit", "np.cos", "jaxlens.receipt"])
+@pytest.mark.parametrize("name", ["jax.jit", "np.cos", "jaxlens.recompiles"])
 def test_an_answer_replaces_nothing_of_others(name):
     entry = made(is_one)
     original = eval(name, run_answer(entry, ""))

@@ -31,7 +31,7 @@ def test_answers_are_judged_as_they_must_be(checked, lesson):
         kinds = [line[2].partition("  ")[0] for line in judged]
         wrong = [f"wrong {number}" for number, _ in enumerate(puzzle.wrong, 1)]
         cheats = [f"cheat {number}" for number, _ in enumerate(puzzle.cheats, 1)]
-        made = [] if puzzle.saves else ["two faces", "remembered"]
+        made = ["two faces", "changed", "remembered", "one shape"]
         wanted = ["starter", *wrong, *cheats, "solution", *made]
         assert kinds == wanted, checked.stderr[-2000:]
         assert [line for line in judged if line[0] != "ok"] == []
@@ -55,7 +55,7 @@ def test_each_puzzle_fits_a_screen_and_has_three_hints():
         assert len(set(puzzle.hints)) == 3, puzzle.id
         assert puzzle.lesson in BY_NUMBER
         assert puzzle.starter != puzzle.solution
-        assert len(puzzle.cheats) in (0, 3), puzzle.id
+        assert puzzle.cheats or puzzle.saves, puzzle.id  # own JAX runs random programs instead
         assert all(entry.says for entry in (*puzzle.wrong, *puzzle.cheats)), puzzle.id
 
 
@@ -64,13 +64,6 @@ def test_lessons_need_only_earlier_ones():
         assert lesson.number == number
         assert all(need < number for need in lesson.needs)
         assert re.fullmatch(r"\d\d_[a-z_]+", lesson.file)
-
-
-def test_the_table_of_ideas_names_puzzles_that_exist():
-    text = README.read_text().partition("## Where each idea is taught")[2]
-    named = set(re.findall(r"\b\d+\.\d+\b", text))
-    assert len(named) > 50
-    assert named <= set(modules())
 
 
 @pytest.mark.backend

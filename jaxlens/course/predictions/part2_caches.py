@@ -182,6 +182,25 @@ second = f(1.0, options)
         "It is the same object, so the key is the same, and the program for 3 is served.",
     ),
     Prediction(
+        "8.e",
+        "Six calls of two functions: how many of them compile?",
+        """
+double = jax.jit(lambda x, fast: x + x if fast else x * 2, static_argnums=1)
+treble = jax.jit(lambda x, fast: x * 3, static_argnums=1)
+three, four = np.ones(3, np.float32), np.ones(4, np.float32)
+
+def calls():
+    double(three, True)
+    double(three, False)
+    double(four, True)
+    double(three + 1, True)
+    treble(three, True)
+    treble(three, False)
+""",
+        _compiles_of_calls,
+        "Function, flag and shape are in the key; the numbers of the fourth call are not.",
+    ),
+    Prediction(
         "9.a",
         "How many arrays of this size does a call of `step` need at once, results included?",
         """

@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, close
+from jaxlens.course.puzzle import Fact, Function, close
 
-Function = Callable[..., Any]
 Transform = Callable[[Function], Function]
 Case = tuple[str, Callable[[], Any], Any]  # its text, what computes it, and what JAX has
 

@@ -1,18 +1,25 @@
 """Puzzle 1.1."""
 
-from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close, equal
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+    equal,
+)
 
 _SIZES = count(37)  # JAX remembers a single operation by its shapes: these are new every time
 
 
-def check(layer: Callable[..., Any]) -> Iterator[Fact]:
+def check(layer: Function) -> Facts:
     import jax.numpy as jnp
 
     n = next(_SIZES)
@@ -36,6 +43,10 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
         "`jax.jit` made a new function in each call, and a new function has compiled nothing yet."
     )
     yield at_most("programs for the next call", programs, 0, hint=hint, evidence=lambda: again)
+    hint = "A part of the work is done beside the program."
+    found = as_program(layer, -w, b, x)
+    right = np.maximum(np.asarray(b) - np.asarray(x) @ np.asarray(w), 0)
+    yield close("layer(-w, b, x) in a program", found, right, hint=hint)
 
 
 PUZZLE = Puzzle(
@@ -76,34 +87,17 @@ def layer(w, b, x):
 """,
             "JAX did not do the work",
         ),
+    ),
+    cheats=(
         WrongAnswer(
             """\
-@jax.jit
-def layer(w, b, x):
-    shape = jax.ShapeDtypeStruct((4, w.shape[1]), x.dtype)
-    return jax.pure_callback(lambda w, b, x: np.maximum(x @ w + b, 0), shape, w, b, x)
-""",
-            "calls Python back",
-        ),
-        WrongAnswer(
-            """\
-class recompiles:
-    compiles, operations, answer = 1, 0, None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        type(self).compiles = 0
-
-
-jaxlens.recompiles = recompiles
+product = jax.jit(lambda w, x: x @ w)
 
 
 def layer(w, b, x):
-    return jax.nn.relu(x @ w + b)
+    return np.maximum(np.asarray(product(w, x)) + np.asarray(b), 0)
 """,
-            "replaces `jaxlens.recompiles`",
+            "NumPy needs numbers",
         ),
     ),
     hints=(

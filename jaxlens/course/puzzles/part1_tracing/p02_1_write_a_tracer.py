@@ -1,17 +1,17 @@
 """Puzzle 2.1, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, edited, equal
 from jaxlens.course.puzzles.own_programs import alike, random_programs
 
 
-def check(trace: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
+def check(trace: Function, apply: Function) -> Facts:
     functions: dict[str, Callable[[Any], Any]] = {
         "x * 2 + 1": lambda x: x * 2 + 1,
         "2 * x": lambda x: 2 * x,
@@ -52,7 +52,7 @@ def check(trace: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact
     yield alike("random programs, traced twice and run", cases, hint)
 
 
-def _traced_and_run(trace: Callable[..., Any], apply: Callable[..., Any], f: Any) -> Any:
+def _traced_and_run(trace: Function, apply: Function, f: Any) -> Any:
     first, second = (trace(f, (), ()) for _ in range(2))
     if len(first.eqns) != len(second.eqns):
         raise ValueError(f"{len(first.eqns)} equations at first, then {len(second.eqns)}")

@@ -1,15 +1,13 @@
 """Puzzle 3.2."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, traced
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, traced
 
 
-def check(limit: Callable[..., Any]) -> Iterator[Fact]:
+def check(limit: Function) -> Facts:
     import jax
 
     numbers = np.array([0.25, -3.0, 7.0, 0.75], np.float32)
@@ -25,6 +23,8 @@ def check(limit: Callable[..., Any]) -> Iterator[Fact]:
         hint = "While JAX traces, `x` has no value, so Python cannot choose a branch."
     yield replace(fact, hint=hint)
     jitted = jax.jit(lambda x: limit(x))
+    numbers = np.append(numbers, np.array([-0.5, 1.5], np.float32))
+    right = np.clip(numbers, 0, 1)
     hint = "Not all branches are in the program: Python chose one while JAX traced."
     yield close("limit under jit", [jitted(x) for x in numbers], right, hint=hint)
 
@@ -99,6 +99,15 @@ def limit(x):
     return pure_callback(lambda x: np.float32(min(max(x, 0.0), 1.0)), shape, x)
 """,
             "calls Python back",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def limit(x):
+    return jnp.where(x < -1, 0.0, jnp.where(x > 5, 1.0, x))
+""",
+            "limit under jit",
         ),
     ),
     hints=(

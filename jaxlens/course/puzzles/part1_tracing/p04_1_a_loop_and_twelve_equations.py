@@ -2,15 +2,14 @@
 
 import dis
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import CodeType
-from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_most, equal
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     code = getattr(inspect.unwrap(f), "__code__", None)
     loops = sum(_loops(code)) if code is not None else 0
     hint = "There is no loop in its bytecode: nothing in it jumps back."
@@ -25,6 +24,9 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
         hint = "An equation is recorded each time an operation meets a tracer."
     proof = Proof(jaxlens.jaxpr, (f, 1.0))
     yield equal("equations", receipt.equations, 12, hint=hint, evidence=proof)
+    again = jaxlens.receipt(lambda x: f(x), 1.0)  # a new function: f is traced again
+    hint = "It was another program the first time: what `f` keeps from call to call decides."
+    yield equal("equations of a second trace", again.equations, 12, hint=hint)
 
 
 def _loops(code: CodeType) -> Iterator[int]:
@@ -109,6 +111,20 @@ def f(x):
     return x
 """,
             "each time an operation meets a tracer",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+turns = iter([12])
+
+
+def f(x):
+    for _ in range(next(turns, 3)):
+        x = x + 1
+    return x
+""",
+            "from call to call",
         ),
     ),
     hints=(

@@ -1,16 +1,14 @@
 """Puzzle 4.2."""
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, equal
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     parameters = list(inspect.signature(f).parameters)
     hint = "`x` alone decides: what does a tracer know?"
     yield equal("arguments of f", len(parameters), 1, hint=hint)
@@ -69,6 +67,17 @@ def f(x, n):
         ),
         WrongAnswer(
             """\
+def f(x):
+    for v in x:
+        x = x + v
+    return x
+""",
+            "Nothing but the shape",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
 COUNTS = [3, 5]
 
 
@@ -79,15 +88,6 @@ def f(x):
     return x
 """,
             "keeps from call to call",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    for v in x:
-        x = x + v
-    return x
-""",
-            "Nothing but the shape",
         ),
     ),
     hints=(

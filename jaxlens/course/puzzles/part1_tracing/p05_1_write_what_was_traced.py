@@ -1,17 +1,23 @@
 """Puzzle 5.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    close,
+    equal,
+)
 
 _WANTED = {"add": 1, "mul": 2, "sin": 1}
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.array([0.5, -1.0, 2.0, 3.0])
@@ -76,22 +82,6 @@ def f(x):
     return x * x + 2 * jnp.sin(x) + 0.0 * x
 """,
             "the only sum is in the last line",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    return x * x + 2 * (x * (1 - x * x / 6))
-""",
-            "the value",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    if isinstance(x, jax.core.Tracer):
-        return x * x + 2 * jnp.sin(x * 1)
-    return np.square(x) + 2 * np.sin(x)
-""",
-            "Compare the two line by line",
         ),
     ),
     hints=(

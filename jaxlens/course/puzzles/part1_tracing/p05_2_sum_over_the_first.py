@@ -1,15 +1,21 @@
 """Puzzle 5.2."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    close,
+    equal,
+)
 
 
-def check(gram: Callable[..., Any]) -> Iterator[Fact]:
+def check(gram: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.arange(12.0).reshape(4, 3)
@@ -57,22 +63,6 @@ def gram(x, y):
             """\
 def gram(x, y):
     return jnp.stack([x[:, i] @ y for i in range(3)])
-""",
-            "There is more than the product",
-        ),
-        WrongAnswer(
-            """\
-def gram(x, y):
-    if isinstance(x, jax.core.Tracer):
-        return jnp.einsum("ni,nj->ij", x, x)
-    return x.T @ y
-""",
-            "the value",
-        ),
-        WrongAnswer(
-            """\
-def gram(x, y):
-    return jnp.einsum("ni,nj->ij", x, y) + 0.0
 """,
             "There is more than the product",
         ),

@@ -1,20 +1,28 @@
 """Puzzle 5.3."""
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+)
 
 
-def check(score: Callable[..., Any]) -> Iterator[Fact]:
+def check(score: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.full(200, 0.02)
-    table = jnp.broadcast_to(jnp.linspace(-0.2, 0.2, 200), (200, 200))
+    table = jnp.sin(jnp.arange(40000.0)).reshape(200, 200)
     try:
         inspect.signature(score).bind(x, table)
     except TypeError:  # it takes other arguments
@@ -103,6 +111,15 @@ def score(x, table):
     return jnp.tanh(x @ (table + zeros))
 """,
             "`zeros` is read from outside",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def score(x, table):
+    return jnp.tanh(x.sum() * table[0])
+""",
+            "with `x` as the first argument",
         ),
     ),
     hints=(

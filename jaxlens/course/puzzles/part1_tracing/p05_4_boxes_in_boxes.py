@@ -1,15 +1,24 @@
 """Puzzle 5.4."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    close,
+    edited,
+)
 
 _BOXES = ("scan", "while", "cond")
 
 
-def check(all_steps: Callable[..., Any]) -> Iterator[Fact]:
+def check(all_steps: Function) -> Facts:
     import jax.numpy as jnp
 
     numbers = jnp.array([1, 6, 3, 7, 16])
@@ -17,7 +26,12 @@ def check(all_steps: Callable[..., Any]) -> Iterator[Fact]:
         "6 takes eight steps: 3, 10, 5, 16, 8, 4, 2, 1. Which side comes first? `lax.cond` calls "
         "its first function where the condition holds."
     )
-    yield close("steps of 1, 6, 3, 7, 16", all_steps(numbers), [0, 8, 7, 16, 4], hint=hint)
+    yield close(
+        "steps of 1, 6, 3, 7, 16", as_program(all_steps, numbers), [0, 8, 7, 16, 4], hint=hint
+    )
+    hint = "9 takes 19 steps, and 27 more than the 99 that are counted."
+    found = as_program(all_steps, jnp.array([9, 27]))
+    yield close("steps of other numbers", found, [19, 99], hint=hint)
     module = jaxlens.capture(all_steps, numbers).jaxpr.module
     chains = _chains(module)
     found = max(chains, key=lambda chain: (chain == _BOXES, len(chain), chain), default=())
@@ -120,6 +134,7 @@ Make it **one `scan`, with one `while` in it, with one `cond` in that**.
             "first function where the condition holds",
         ),
     ),
+    cheats=(WrongAnswer(edited(SOLUTION, ("state[1] < 99", "state[1] < 16")), "other numbers"),),
     hints=(
         "Run `%jaxpr --graph all_steps(jnp.array([3, 6]))`, and open the boxes.",
         "Two things of yours are in the way: the list in `all_steps`, and the `where`.",

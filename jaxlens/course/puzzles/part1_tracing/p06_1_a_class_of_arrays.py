@@ -1,19 +1,18 @@
 """Puzzle 6.1."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Facts, Function, Proof, Puzzle, WrongAnswer, close
 
 
 def loss(p: Any, x: Any) -> Any:
     return (x @ p.w + p.b).sum()
 
 
-def check(Line: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803 - the name of a class
+def check(Line: Function) -> Facts:  # noqa: N803 - the name of a class
     import jax
     import jax.numpy as jnp
 
@@ -112,6 +111,24 @@ class Line:
             "`p.b` is no input",
         ),
         WrongAnswer(_NODE, "under numbers"),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+from dataclasses import dataclass
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Line:
+    w: jax.Array
+    b: jax.Array
+
+    def __post_init__(self):
+        self.b = jnp.float32(2)
+""",
+            "w and b of",
+        ),
     ),
     hints=(
         "Run `jax.tree.leaves(Line(jnp.ones(3), 1.0))`: what does JAX find in it?",

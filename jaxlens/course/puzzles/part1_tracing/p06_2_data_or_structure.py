@@ -1,13 +1,12 @@
 """Puzzle 6.2."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close, edited
+from jaxlens.course.puzzle import Fact, Facts, Function, Puzzle, WrongAnswer, at_most, close, edited
 
 
-def check(Config: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803 - the name of a class
+def check(Config: Function) -> Facts:  # noqa: N803 - the name of a class
     import jax
     import jax.numpy as jnp
 
@@ -70,16 +69,18 @@ class Config:
     wrong=(
         WrongAnswer(_WHOLE, "part of the key"),
         WrongAnswer(
+            "class Config:\n    def __init__(self, scale):\n        self.scale = scale\n",
+            "does not know this class any more",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
             edited(
                 _WHOLE,
                 ("import dataclass\n", "import dataclass, field\n"),
                 ("scale: float", "scale: float = field(compare=False)"),
             ),
             "they were all equal",
-        ),
-        WrongAnswer(
-            "class Config:\n    def __init__(self, scale):\n        self.scale = scale\n",
-            "does not know this class any more",
         ),
     ),
     hints=(

@@ -1,12 +1,11 @@
 """Puzzle 6.3."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 
 
-def check(jit: Callable[..., Any]) -> Iterator[Fact]:
+def check(jit: Function) -> Facts:
     import numpy as np
 
     traced = []
@@ -88,13 +87,6 @@ traces **once for each structure with the same shapes and dtypes**.
     solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            edited(
-                SOLUTION,
-                ("tuple((x.shape, x.dtype) for x in leaves)", "leaves[0].shape, leaves[0].dtype"),
-            ),
-            "shape of every leaf",
-        ),
-        WrongAnswer(
             edited(SOLUTION, ("key = tree, tuple(", "key = tuple(")),
             "program for w and c, wanted a new one",
         ),
@@ -110,6 +102,15 @@ traces **once for each structure with the same shapes and dtypes**.
                 ("key = tree, tuple((x.shape, x.dtype) for x in leaves)", "key = str(args)"),
             ),
             "whatever their order and values",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                ("tuple((x.shape, x.dtype) for x in leaves)", "leaves[0].shape, leaves[0].dtype"),
+            ),
+            "shape of every leaf",
         ),
     ),
     hints=(

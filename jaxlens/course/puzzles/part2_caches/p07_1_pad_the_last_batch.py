@@ -1,15 +1,12 @@
 """Puzzle 7.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 
 
-def check(epochs: Callable[..., Any]) -> Iterator[Fact]:
+def check(epochs: Function) -> Facts:
     random = np.random.default_rng(0)
     data = random.normal(size=(75, 8)).astype(np.float32)
     w = random.normal(size=(8, 4)).astype(np.float32)
@@ -90,6 +87,21 @@ def epochs(data, w):
     return 2 * np.cos(data @ w).sum()
 """,
             "keep `jax.jit`",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+@jax.jit
+def step(w, x):
+    return jnp.cos(x @ w).sum()
+
+
+def epochs(data, w):
+    starts = (0, 32, 43)  # the last batch is full too
+    return 2 * sum(float(step(w, data[start : start + 32])) for start in starts)
+""",
+            "Every row counts once",
         ),
     ),
     hints=(

@@ -1,13 +1,12 @@
 """Puzzle 7.3."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, equal
+from jaxlens.course.puzzle import Facts, Puzzle, WrongAnswer, equal
 
 
-def check(first: Any, second: Any) -> Iterator[Fact]:
+def check(first: Any, second: Any) -> Facts:
     import jax
 
     types = [jax.typeof(value) for value in (first, second)]
@@ -38,10 +37,12 @@ and the same dtype, such that the second call still **compiles again**.
     wrong=(
         WrongAnswer("first = jnp.float32(1)\nsecond = 2\n", "Another dtype is a reason"),
         WrongAnswer("first = 1.0\nsecond = 2.0\n", "where does a weak number come from"),
+        WrongAnswer("first = None\nsecond = 2.0\n", "'<class 'NoneType'>' is not a valid JAX type"),
+    ),
+    cheats=(
         WrongAnswer(
             "first = jnp.float32(1)\nsecond = np.float64(2)\n", "where does a weak number come from"
         ),
-        WrongAnswer("first = None\nsecond = 2.0\n", "'<class 'NoneType'>' is not a valid JAX type"),
     ),
     hints=(
         "After a call of `f(first)`, `jaxlens.key(f, second)` says whether it would compile.",

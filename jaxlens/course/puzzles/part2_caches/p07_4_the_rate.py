@@ -1,16 +1,14 @@
 """Puzzle 7.4."""
 
-from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, by_jax, close, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, by_jax, close, equal
 
 _SIZES = count(8)  # every check has a size of its own, which no earlier one compiled for
 
 
-def check(run: Callable[..., Any]) -> Iterator[Fact]:
+def check(run: Function) -> Facts:
     import numpy as np
 
     x = np.linspace(1, 2, next(_SIZES), dtype=np.float32)
@@ -116,29 +114,6 @@ def run(x):
     return [np.asarray(x) * rate for rate in (0.1, 0.2, 0.3)]
 """,
             "NumPy did the work",
-        ),
-        WrongAnswer(
-            """\
-@jax.jit
-def scale(x):
-    return x * 0.1
-
-
-def run(x):
-    first = np.asarray(scale(x))
-    return [first, first * 2, first * 3]
-""",
-            "NumPy did the work",
-        ),
-        WrongAnswer(
-            """\
-jax.jit = lambda f: f
-
-
-def run(x):
-    return [x * rate for rate in (0.1, 0.2, 0.3)]
-""",
-            "replaces `jax.jit`",
         ),
     ),
     hints=(

@@ -1,15 +1,14 @@
 """Puzzle 7.5, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 from jaxlens.course.puzzles.own_programs import alike, random_programs, under
 
 
-def check(jit: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
+def check(jit: Function, apply: Function) -> Facts:
     traced = []
 
     def f(x: Any) -> Any:

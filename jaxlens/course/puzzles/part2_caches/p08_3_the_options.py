@@ -1,16 +1,14 @@
 """Puzzle 8.3."""
 
-from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Facts, Function, Puzzle, WrongAnswer, close
 
 _SIZES = count(5)  # every check has a size of its own, which no earlier one compiled for
 
 
-def check(f: Callable[..., Any], Options: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803
+def check(f: Function, Options: Function) -> Facts:  # noqa: N803
     import numpy as np
 
     x = np.ones(next(_SIZES), np.float32)
@@ -117,23 +115,6 @@ class Options:
     cheats=(
         WrongAnswer(
             """\
-from functools import cache, partial
-
-
-@cache
-class Options:
-    def __init__(self, factor):
-        self.factor = factor
-
-
-@partial(jax.jit, static_argnames="options")
-def f(x, options):
-    return x * 3
-""",
-            "Options(4)",
-        ),
-        WrongAnswer(
-            """\
 from dataclasses import dataclass
 from functools import partial
 
@@ -154,18 +135,6 @@ def f(x, options):
     return x * options.factor
 """,
             "Options(4)",
-        ),
-        WrongAnswer(
-            """\
-class Options:
-    def __init__(self, factor):
-        self.factor = factor
-
-
-def f(x, options):
-    return x * options.factor
-""",
-            "Nothing was jitted",
         ),
     ),
     hints=(

@@ -1,13 +1,10 @@
 """Puzzle 9.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Facts, Function, Proof, Puzzle, WrongAnswer, at_most, close
 
 
-def check(step: Callable[..., Any]) -> Iterator[Fact]:
+def check(step: Function) -> Facts:
     import jax.numpy as jnp
     import numpy as np
 
@@ -94,29 +91,11 @@ def step(w, g):
 from functools import partial
 
 
-@partial(jax.jit, donate_argnames="w")
-def step(w, g):
-    return w - 0.2
-""",
-            "the new weights",
-        ),
-        WrongAnswer(
-            """\
-from functools import partial
-
-
 @partial(jax.jit, donate_argnames=("w", "g"))
 def step(w, g):
     return w
 """,
             "the new weights",
-        ),
-        WrongAnswer(
-            """\
-def step(w, g):
-    return jnp.asarray(np.asarray(w) - 0.1 * np.asarray(g))
-""",
-            "TracerArrayConversionError",
         ),
     ),
     hints=(

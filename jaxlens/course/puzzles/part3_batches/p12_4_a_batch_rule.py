@@ -1,16 +1,15 @@
 """Puzzle 12.4, a rule for `jaxlens.core`."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import jaxlens
 from jaxlens import core
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, close, edited
 
 
-def check(flip: Callable[..., Any]) -> Iterator[Fact]:
+def check(flip: Function) -> Facts:
     from jaxlens.core import numpy as cnp
 
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -95,6 +94,11 @@ line.
                 SOLUTION, (_RULE, "    return flip(x, axis + 1 if dim < axis else axis), dim\n")
             ),
             "changed places",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            edited(SOLUTION, ("axis + 1 if dim <= axis else axis", "1 - dim")), "batch in a batch"
         ),
     ),
     hints=(

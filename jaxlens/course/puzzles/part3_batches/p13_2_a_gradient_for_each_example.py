@@ -1,6 +1,5 @@
 """Puzzle 13.2."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -9,6 +8,8 @@ import numpy as np
 import jaxlens
 from jaxlens.course.puzzle import (
     Fact,
+    Facts,
+    Function,
     Proof,
     Puzzle,
     WrongAnswer,
@@ -19,7 +20,7 @@ from jaxlens.course.puzzle import (
 )
 
 
-def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
+def check(per_example: Function) -> Facts:
     import jax.numpy as jnp
 
     random = np.random.default_rng(0)
@@ -27,6 +28,9 @@ def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
 
     def loss(w: Any, row: Any) -> Any:
         return jnp.tanh(row @ w).sum()
+
+    def per_row(loss: Function) -> Any:
+        return np.stack([jax.grad(loss)(w, row) for row in rows])
 
     try:
         found = as_program(lambda w, rows: per_example(loss, w, rows), w, rows)
@@ -46,7 +50,7 @@ def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
         hint = "The rows share `w`: its entry in `in_axes` is None."
         yield Fact("gradients", "shape (3, 4, 2)", "shapes that do not fit", False, hint)
         return
-    right = np.stack([jax.grad(loss)(w, row) for row in rows])
+    right = per_row(loss)
     summed = np.shape(found) == (4, 2)
     hint = (
         "That is the gradient of the sum: the three gradients are added already."
@@ -57,6 +61,13 @@ def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
 
     def program(w: Any, rows: Any) -> Any:
         return per_example(loss, w, rows)
+
+    def other(w: Any, row: Any) -> Any:
+        return jnp.exp(row @ w).sum()
+
+    hint = "It is the gradient of the loss that is given, whichever that is."
+    found = as_program(lambda w, rows: per_example(other, w, rows), w, rows)
+    yield close("gradients of another loss", found, per_row(other), rtol=1e-3, hint=hint)
 
     primitives = jaxlens.receipt(program, w, rows).primitives
     proof = Proof(jaxlens.jaxpr, (program, w, rows))
@@ -117,6 +128,16 @@ def per_example(loss, w, rows):
     return lax.map(lambda row: jax.grad(loss)(w, row), rows)
 """,
             "one after another",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def per_example(loss, w, rows):
+    slopes = 1 - jnp.tanh(rows @ w) ** 2
+    return rows[:, :, None] * slopes[:, None]
+""",
+            "of another loss",
         ),
     ),
     hints=(

@@ -1,24 +1,23 @@
 """Puzzle 13.3, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, edited
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, edited
 from jaxlens.course.puzzles.own_programs import alike, fits, pairs, random_programs, under
 
 
 def check(
-    vmap: Callable[..., Any],
-    grad: Callable[..., Any],
-    total: Callable[..., Any],
-    relu: Callable[..., Any],
-    apply: Callable[..., Any],
-    jit: Callable[..., Any],
-    jvp: Callable[..., Any],
-) -> Iterator[Fact]:
+    vmap: Function,
+    grad: Function,
+    total: Function,
+    relu: Function,
+    apply: Function,
+    jit: Function,
+    jvp: Function,
+) -> Facts:
     rows = np.arange(15.0).reshape(5, 3)
     scales = np.arange(5.0)
     hint = "Lift what is batched, to `len(eqn.shape)` axes: a number has no batch axis."

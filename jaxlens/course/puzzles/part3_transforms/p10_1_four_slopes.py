@@ -1,14 +1,13 @@
 """Puzzle 10.1."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Fact, Facts, Proof, Puzzle, WrongAnswer, close, edited
 
 
-def check(rules: dict[str, Any]) -> Iterator[Fact]:
+def check(rules: dict[str, Any]) -> Facts:
     import jax
     import jax.numpy as jnp
 
@@ -69,28 +68,6 @@ def difference(f):
 rules = {name: difference(getattr(jnp, name)) for name in ("sin", "exp", "log", "tanh")}
 """,
             "slope of",
-        ),
-        WrongAnswer(
-            """\
-rules = {
-    "sin": lambda x: {0.7: 0.764842, 2.0: -0.416147}[x],
-    "exp": lambda x: jnp.exp(x),
-    "log": lambda x: 1 / x,
-    "tanh": lambda x: 1 - jnp.tanh(x) ** 2,
-}
-""",
-            "KeyError",
-        ),
-        WrongAnswer(
-            """\
-rules = {
-    "sin": lambda x: 1 - x**2 / 2 + x**4 / 24 - x**6 / 720 + x**8 / 40320 - x**10 / 3628800,
-    "exp": lambda x: jnp.exp(x),
-    "log": lambda x: 1 / x,
-    "tanh": lambda x: 1 - jnp.tanh(x) ** 2,
-}
-""",
-            "slope of sin",
         ),
     ),
     hints=(

@@ -1,20 +1,19 @@
 """Puzzle 10.2, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited
 from jaxlens.course.puzzles.own_programs import alike, fits, pairs, random_programs, under
 
 
 def check(
-    jvp: Callable[..., Any],
-    apply: Callable[..., Any],
-    jit: Callable[..., Any],
-) -> Iterator[Fact]:
+    jvp: Function,
+    apply: Function,
+    jit: Function,
+) -> Facts:
     x = np.array([[0.5, -1.5], [2.0, 1.0]])
     y = np.array([[1.0, 3.0], [-2.0, 0.5]])
     dx, dy = np.array([[1.0, 4.0], [2.0, -1.0]]), np.array([[0.5, 1.0], [0.0, 2.0]])

@@ -1,25 +1,25 @@
 """Puzzle 10.3, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Fact, Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 from jaxlens.course.puzzles.own_programs import alike, pairs, random_programs, under
 
 
 def check(
-    grad: Callable[..., Any],
-    total: Callable[..., Any],
-    relu: Callable[..., Any],
-    trace: Callable[..., Any],
-    apply: Callable[..., Any],
-    jit: Callable[..., Any],
-    jvp: Callable[..., Any],
-    BACK: Mapping[str, Callable[..., Any]],  # noqa: N803
-) -> Iterator[Fact]:
+    grad: Function,
+    total: Function,
+    relu: Function,
+    trace: Function,
+    apply: Function,
+    jit: Function,
+    jvp: Function,
+    BACK: Mapping[str, Function],  # noqa: N803
+) -> Facts:
     square, wide = np.ones((2, 2)), np.ones((2, 3))
     hint = "A tuple with a cotangent for each input: `(a, b)` for two, `(a,)` for one."
     for op, inputs in (("mul", (square, square)), ("relu", (square,))):
@@ -73,7 +73,7 @@ def check(
     yield alike("grad in pairs with jit and jvp", cases, hint)
 
 
-def _traceable(trace: Callable[..., Any], gradient: Callable[..., Any]) -> tuple[str, bool]:
+def _traceable(trace: Function, gradient: Function) -> tuple[str, bool]:
     try:
         read = [x for eqn in trace(gradient, (3, 2)).eqns for x in eqn.inputs]
     except (TypeError, ValueError, AttributeError) as error:

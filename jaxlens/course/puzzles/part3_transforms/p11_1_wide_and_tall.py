@@ -1,17 +1,25 @@
 """Puzzle 11.1."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+)
 
 _MANY, _FEW = 40, 2
 
 
-def check(jac: Callable[..., Any]) -> Iterator[Fact]:
+def check(jac: Function) -> Facts:
     import jax.numpy as jnp
 
     for shape, inputs, outputs in (("wide", _MANY, _FEW), ("tall", _FEW, _MANY)):
@@ -65,18 +73,11 @@ def jac(f, x):
         WrongAnswer("def jac(f, x):\n    return jax.jacfwd(f)(x)\n", "once for each input"),
         WrongAnswer("def jac(f, x):\n    return jax.jacrev(f)(x)\n", "once for each result"),
         WrongAnswer(
-            """\
-def jac(f, x):
-    if x.size > f(x).size:
-        return jax.jacfwd(f)(x)
-    return jax.jacrev(f)(x)
-""",
-            "once for each input",
-        ),
-        WrongAnswer(
             "def jac(f, x):\n    return jax.grad(lambda x: f(x).sum())(x)\n",
             "A row for each result",
         ),
+    ),
+    cheats=(
         WrongAnswer(
             """\
 def jac(f, x):

@@ -1,6 +1,5 @@
 """Puzzle 11.3, on jaxlens.core."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +7,10 @@ import numpy as np
 
 import jaxlens
 from jaxlens import core
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Facts, Function, Proof, Puzzle, WrongAnswer, at_most, close
 
 
-def check(jacobian: Callable[..., Any]) -> Iterator[Fact]:
+def check(jacobian: Function) -> Facts:
     from jaxlens.core import numpy as cnp
 
     w = np.array([[1.0, -2.0], [0.5, 3.0], [2.0, 0.1]], np.float32)
@@ -53,7 +52,7 @@ def check(jacobian: Callable[..., Any]) -> Iterator[Fact]:
     yield at_most("forward passes", len(sines), 1, hint=hint, evidence=fact.evidence)
 
 
-def traces(jacobian: Callable[..., Any], f: Callable[..., Any], x: Any) -> bool:
+def traces(jacobian: Function, f: Function, x: Any) -> bool:
     """Whether an answer can be shown as a program: one that stacks rows in NumPy cannot."""
     try:
         return core.make_jaxpr(lambda x: jacobian(f, x))(x) is not None
@@ -99,6 +98,8 @@ def jacobian(f, x):
 """,
             "It is the transpose",
         ),
+    ),
+    cheats=(
         WrongAnswer(
             """\
 def jacobian(f, x):

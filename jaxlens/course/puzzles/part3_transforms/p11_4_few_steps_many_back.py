@@ -1,13 +1,10 @@
 """Puzzle 11.4."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, at_most
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least, at_most
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax
     import jax.numpy as jnp
 
@@ -63,16 +60,23 @@ def f(x):
         WrongAnswer(
             """\
 def f(x):
-    return x**4
-""",
-            "in two places",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
     return x * jnp.sin(x)
 """,
             "backward equations, wanted at least 5",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+@jax.jit
+def three(x):
+    return jnp.sin(jnp.sin(jnp.sin(x)))
+
+
+def f(x):
+    return three(x)
+""",
+            "equations of f",
         ),
     ),
     hints=(

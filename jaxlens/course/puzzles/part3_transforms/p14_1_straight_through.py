@@ -1,18 +1,15 @@
 """Puzzle 14.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Fact, Facts, Function, Proof, Puzzle, WrongAnswer, close, edited
 
 
-def check(hard_round: Callable[..., Any]) -> Iterator[Fact]:
+def check(hard_round: Function) -> Facts:
     import jax
 
-    x = np.array([0.3, 1.7, -2.6, 4.0], np.float32)
+    x = np.array([0.3, 1.7, -2.6, 90.6], np.float32)
     hint = "The value stays that of jnp.round."
     yield close("hard_round(x)", hard_round(x), np.round(x), hint=hint)
     value, pull = jax.vjp(hard_round, x)
@@ -76,6 +73,11 @@ def hard_round(x):
         WrongAnswer(
             edited(SOLUTION, ("return jnp.round(x), t", "return jnp.round(x), x * t")),
             "pass on what it gets",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            edited(SOLUTION, ("jnp.round(x), t", "jnp.round(x), t * (abs(x) < 5)")), "as it is"
         ),
     ),
     hints=(

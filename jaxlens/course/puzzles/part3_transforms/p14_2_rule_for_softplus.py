@@ -1,28 +1,28 @@
 """Puzzle 14.2, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Fact, Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 from jaxlens.course.puzzles.own_programs import RandomProgram, alike, under
 
 
 def check(
-    softplus: Callable[..., Any],
-    grad: Callable[..., Any],
-    jvp: Callable[..., Any],
-    trace: Callable[..., Any],
-    jit: Callable[..., Any],
-    vmap: Callable[..., Any],
-    total: Callable[..., Any],
+    softplus: Function,
+    grad: Function,
+    jvp: Function,
+    trace: Function,
+    jit: Function,
+    vmap: Function,
+    total: Function,
     RUN: Mapping[str, Any],  # noqa: N803
     JVP: Mapping[str, Any],  # noqa: N803
     BACK: Mapping[str, Any],  # noqa: N803
-) -> Iterator[Fact]:
+) -> Facts:
     tables = {"RUN": RUN, "JVP": JVP, "BACK": BACK}
     xs = np.array([-2.0, 0.0, 3.0])
     with np.errstate(over="ignore", invalid="ignore"):
@@ -60,7 +60,7 @@ def check(
     yield alike("softplus under pairs of transforms", under(stacks, programs, **names), hint)
 
 
-def _traceable(trace: Callable[..., Any], f: Callable[..., Any]) -> tuple[str, bool]:
+def _traceable(trace: Function, f: Function) -> tuple[str, bool]:
     try:
         return ("yes", True) if trace(f, ()).eqns else ("no", False)
     except (TypeError, AttributeError) as error:

@@ -1,21 +1,32 @@
 """Puzzle 14.3, on jaxlens.core."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 import jaxlens
 from jaxlens import core
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    close,
+    edited,
+    equal,
+)
 
 
-def check(log1pexp: Callable[..., Any]) -> Iterator[Fact]:
+def check(log1pexp: Function) -> Facts:
     kind = type(log1pexp(0.5))
     if not kind.__module__.startswith("jaxlens."):
         hint = "It is written with jax or NumPy: use core.custom_jvp, cnp.log and cnp.exp."
         yield Fact("type of the result", "an Array of core", kind.__name__, False, hint)
+    ruled = isinstance(log1pexp, core.custom_jvp)
+    hint = "It needs a rule of its own: `@core.custom_jvp`, and `@log1pexp.defjvp` for the rule."
+    yield equal("made by core.custom_jvp", ruled, True, hint=hint)
     hint = "The function stays log(1 + exp(x))."
     for x in (-1.0, 0.5, 3.0):
         yield close(f"log1pexp({x})", log1pexp(x), np.logaddexp(0, x), hint=hint)
@@ -79,6 +90,16 @@ def log1pexp(x):
                 ("(1.0 - 1.0 / (1.0 + cnp.exp(x))) * t", "1.0 - 1.0 / (1.0 + cnp.exp(x))"),
             ),
             "multiplied by t",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def log1pexp(x):
+    small = cnp.where(x > 50.0, 0.0, x)
+    return cnp.where(x > 50.0, x, cnp.log(1.0 + cnp.exp(small)))
+""",
+            "core.custom_jvp",
         ),
     ),
     hints=(

@@ -1,15 +1,13 @@
 """Puzzle 14.4, on jaxlens.core."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import jaxlens
 from jaxlens import core
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, close, edited
 
 
-def check(cube: Callable[..., Any]) -> Iterator[Fact]:
+def check(cube: Function) -> Facts:
     x, small = 1.3, 1e-3
     yield close("cube(1.3)", cube(x), x**3)
     slope = ((x + small) ** 3 - (x - small) ** 3) / (2 * small)
@@ -66,8 +64,8 @@ the second derivative follow from it.
     wrong=(
         WrongAnswer(edited(SOLUTION, ("3.0 * x * x * t", "2.0 * x * x * t")), "x * x * x"),
         WrongAnswer(edited(SOLUTION, ("3.0 * x * x * t", "3.0 * x * x")), "grow with t"),
-        WrongAnswer(edited(SOLUTION, ("3.0 * x * x * t", "3.0 * x * t")), "x * x * x"),
     ),
+    cheats=(WrongAnswer(edited(SOLUTION, ("3.0 * x * x * t", "5.07 * t")), "second derivative"),),
     hints=(
         "The rules of your own `JVP` table have the same form: inputs, and their changes.",
         "The change is the slope at x times t, in operations that core can differentiate again.",

@@ -1,15 +1,14 @@
 """Puzzle 14.5, on jaxlens.core."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import jaxlens
 from jaxlens import core
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, close, edited, equal
 
 
-def check(scale: Callable[..., Any]) -> Iterator[Fact]:
+def check(scale: Function) -> Facts:
     def by_three(x: Any) -> Any:
         return scale(x, 3)
 
@@ -79,7 +78,6 @@ the result and returns a list with the cotangent of `x`.
     solution=SOLUTION,
     wrong=(
         WrongAnswer(edited(SOLUTION, ("[scale(ct, k)]", "[ct]")), "scaled as well"),
-        WrongAnswer(edited(SOLUTION, ("[scale(ct, k)]", "[scale(ct, 3)]")), "its own k"),
         WrongAnswer(
             edited(
                 SOLUTION, ("scale(x, k), scale(t, k)", "scale(x, k), t * k"), ("scale(ct, k)", "ct")
@@ -87,6 +85,7 @@ the result and returns a list with the cotangent of `x`.
             "send the tangent through `scale`",
         ),
     ),
+    cheats=(WrongAnswer(edited(SOLUTION, ("[scale(ct, k)]", "[scale(ct, 3)]")), "its own k"),),
     hints=(
         "`%jaxpr core.grad(lambda x: scale(x, 3))(2.0)`: which equation computes the gradient?",
         "If the result is 3 x, and it counts ct times in the end, how often does x count?",

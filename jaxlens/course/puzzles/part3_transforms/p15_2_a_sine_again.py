@@ -1,20 +1,27 @@
 """Puzzle 15.2."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jax
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, close, equal
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_least,
+    close,
+    equal,
+)
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     x = np.linspace(-1.0, 2.0, 9, dtype=np.float32)
     gradient = jax.grad(f)
     right = np.cos(np.sin(x)) * np.cos(x)
-    yield close("f(x)", f(x), np.sin(np.sin(x)).sum())
+    yield close("f(x)", as_program(f, x), np.sin(np.sin(x)).sum())
     yield close("the gradient", gradient(x), right, rtol=1e-3)
     primitives = jaxlens.receipt(gradient, x).primitives
     proof = Proof(jaxlens.jaxpr, (gradient, x))
@@ -48,15 +55,6 @@ def f(x):
     wrong=(
         WrongAnswer(
             """\
-def f(x):
-    first = jnp.sin(x)
-    again = jnp.sin(x)
-    return jnp.sin(first).sum() + 0 * again.sum()
-""",
-            "marked as one to compute again",
-        ),
-        WrongAnswer(
-            """\
 sine = jax.checkpoint(jnp.sin)
 
 
@@ -72,6 +70,17 @@ def f(x):
     return jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum(), policy=policy)(x)
 """,
             "its values are kept",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def f(x):
+    first = jnp.sin(x)
+    again = jnp.sin(x)
+    return jnp.sin(first).sum() + 0 * again.sum()
+""",
+            "marked as one to compute again",
         ),
     ),
     hints=(

@@ -1,6 +1,5 @@
 """Puzzle 15.3."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -8,7 +7,8 @@ import numpy as np
 
 import jaxlens
 from jaxlens.course.puzzle import (
-    Fact,
+    Facts,
+    Function,
     Proof,
     Puzzle,
     WrongAnswer,
@@ -19,7 +19,7 @@ from jaxlens.course.puzzle import (
 )
 
 
-def check(network: Callable[..., Any]) -> Iterator[Fact]:
+def check(network: Function) -> Facts:
     import jax.numpy as jnp
 
     def plain(ws: Any, x: Any) -> Any:
@@ -32,6 +32,9 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     ws = list(random.normal(size=(4, 16, 16)).astype(np.float32) / 4)
     yield close("the value", as_program(network, ws, x), plain(ws, x), rtol=1e-3)
     gradient = jax.grad(network)
+    hint = "The backward pass is that of the same four layers: is there a stop_gradient in it?"
+    found = np.stack(gradient(ws, x))
+    yield close("the gradient", found, np.stack(jax.grad(plain)(ws, x)), rtol=1e-3, hint=hint)
     products = jaxlens.receipt(gradient, ws, x).primitives.get("dot_general", 0)
     usual = jaxlens.receipt(jax.grad(plain), ws, x).primitives["dot_general"]
     hint = "The products of the forward pass are computed again. A policy says what may be kept."
@@ -48,7 +51,7 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     yield at_most("kept", kept, 5 * x.nbytes, unit="B", hint=hint, evidence=proof)
 
 
-def _marked(f: Callable[..., Any], *args: Any) -> int:
+def _marked(f: Function, *args: Any) -> int:
     """Counts the checkpoints in a program."""
     primitives = jaxlens.receipt(f, *args).primitives
     return sum(primitives.get(name, 0) for name in ("checkpoint", "remat", "remat2"))
@@ -101,6 +104,17 @@ def network(ws, x):
     return (x**2).sum()
 """,
             "one checkpoint around the whole",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def network(ws, x):
+    for w in ws:
+        x = jnp.sin(jnp.cos(x @ w))
+    return lax.stop_gradient((x**2).sum())
+""",
+            "gradient",
         ),
     ),
     hints=(

@@ -1,15 +1,12 @@
 """Puzzle 15.4."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_most, close
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax
     import jax.numpy as jnp
 
@@ -69,41 +66,12 @@ def f(x):
 """,
             "exponential of a sum",
         ),
-        WrongAnswer(
-            """\
-def f(x):
-    return (2 * x).sum()
-""",
-            "exponential of a sum",
-        ),
     ),
     cheats=(
         WrongAnswer(
             """\
 def f(x):
-    if x.size > 100:
-        return x.sum()
-    return (jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum()
-""",
-            "for any array",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
     return lax.stop_gradient((jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum())
-""",
-            "so is its derivative",
-        ),
-        WrongAnswer(
-            """\
-@jax.custom_jvp
-def f(x):
-    return (jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum()
-
-
-@f.defjvp
-def _(primals, tangents):
-    return f(*primals), tangents[0].sum()
 """,
             "so is its derivative",
         ),

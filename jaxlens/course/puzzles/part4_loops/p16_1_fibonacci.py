@@ -1,6 +1,5 @@
 """Puzzle 16.1."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -8,13 +7,23 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    close,
+    equal,
+)
 
 
-def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
+def check(sequence: Function) -> Facts:
     a, b = jnp.float32(2), jnp.float32(1)
     wanted = [2.0, 1.0]
-    while len(wanted) < 40:
+    while len(wanted) < 60:
         wanted.append(wanted[-2] + wanted[-1])
     try:
         first = as_program(lambda a, b: sequence(a, b, 8), a, b)
@@ -41,7 +50,11 @@ def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
     def forty(a: Any, b: Any) -> Any:
         return sequence(a, b, 40)
 
-    yield close("the first 40 from 2 and 1", as_program(forty, a, b), np.array(wanted), hint=hint)
+    yield close(
+        "the first 40 from 2 and 1", as_program(forty, a, b), np.array(wanted[:40]), hint=hint
+    )
+    more = as_program(lambda a, b: sequence(a, b, 60), a, b)
+    yield close("the first 60 from 2 and 1", more, np.array(wanted), hint=hint)
     short = jaxlens.receipt(lambda a, b: sequence(a, b, 8), a, b).equations
     long = jaxlens.receipt(forty, a, b).equations
     hint = "Python still runs this loop while JAX traces, and each turn leaves its equations."
@@ -117,6 +130,19 @@ def sequence(a, b, n):
     return numbers
 """,
             "Python still runs this loop",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def sequence(a, b, n):
+    numbers = []
+    for _ in range(40):
+        numbers.append(a)
+        a, b = b, a + b
+    return jnp.stack(numbers)[jnp.arange(n)]
+""",
+            "the first 60",
         ),
     ),
     hints=(

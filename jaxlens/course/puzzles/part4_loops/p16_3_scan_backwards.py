@@ -1,16 +1,16 @@
 """Puzzle 16.3, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 from jaxlens.course.puzzles.own_programs import Case, RandomProgram, alike, random_programs
 
 
-def check(scan_vjp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
+def check(scan_vjp: Function, apply: Function) -> Facts:
     xs = np.array([0.5, 2.0, 3.0, -1.0])
 
     def f(carry: Any, x: Any) -> Any:
@@ -42,7 +42,7 @@ def check(scan_vjp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[F
     yield alike("random steps, backwards", _random_steps(scan_vjp, apply), hint)
 
 
-def _random_steps(scan_vjp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Case]:
+def _random_steps(scan_vjp: Function, apply: Function) -> Iterator[Case]:
     carry, ct = np.array([0.3, -0.6], np.float32), np.array([2.0, -1.0], np.float32)
     xs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
     for step in random_programs(apply):

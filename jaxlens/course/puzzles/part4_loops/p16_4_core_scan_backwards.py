@@ -1,6 +1,5 @@
 """Puzzle 16.4, on `jaxlens.core`."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -8,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, close, edited, equal
 
 
-def check(grad_of_last: Callable[..., Any]) -> Iterator[Fact]:
+def check(grad_of_last: Function) -> Facts:
     xs = np.array([0.5, 2.0, 3.0, -1.0, 1.5], np.float32)
 
     def last(xs: Any) -> Any:
@@ -85,6 +84,8 @@ takes the cotangent of the new `c`, and returns that of the old `c` and that of 
         WrongAnswer(
             edited(_SOLUTION, ("ct * x, ct * (c + 1.0)", "x, c + 1.0")), "ct times a slope"
         ),
+    ),
+    cheats=(
         WrongAnswer(
             "def grad_of_last(xs):\n"
             "    return core.grad(lambda xs: functools.reduce("

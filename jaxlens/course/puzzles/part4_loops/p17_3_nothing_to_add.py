@@ -1,16 +1,26 @@
 """Puzzle 17.3."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    close,
+    edited,
+    equal,
+)
 
-_OPERATORS: dict[str, Callable[..., Any]] = {
+_OPERATORS: dict[str, Function] = {
     "add": operator.add,
     "mul": operator.mul,
     "max": jax.lax.max,
@@ -27,12 +37,12 @@ _ROWS = (
 )
 
 
-def check(identity: Mapping[str, Any]) -> Iterator[Fact]:
+def check(identity: Mapping[str, Any]) -> Facts:
     missing = sorted(set(_OPERATORS) - set(identity))
     yield equal("operators without an entry", missing, [])
     for name, combine in _OPERATORS.items():
 
-        def reduced(x: Any, name: str = name, combine: Callable[..., Any] = combine) -> Any:
+        def reduced(x: Any, name: str = name, combine: Function = combine) -> Any:
             return jax.lax.reduce(x, np.float32(identity[name]), combine, (0,))
 
         for row in _ROWS:
@@ -78,6 +88,8 @@ identity = {
     wrong=(
         WrongAnswer(edited(_SOLUTION, ("-np.inf", "0.0")), "Try x = -4"),
         WrongAnswer(edited(_SOLUTION, ("-np.inf", "-1e9")), "Try x = -1e+30"),
+    ),
+    cheats=(
         WrongAnswer(edited(_SOLUTION, ('"min": np.inf', '"min": 1e38')), "Infinity is a number"),
     ),
     hints=(

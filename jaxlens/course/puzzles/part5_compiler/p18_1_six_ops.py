@@ -1,12 +1,9 @@
 """Puzzle 18.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer
+from jaxlens.course.puzzle import Fact, Facts, Function, Proof, Puzzle, WrongAnswer
 
 _HINTS = {
     "dot": "`@` is a dot.",
@@ -20,7 +17,7 @@ _HINTS = {
 }
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     capture = jaxlens.capture(f, jnp.ones((4, 4)))
     found = {node.opcode for node in capture.hlo.module.nodes()}
     missing = [name for name in _HINTS if name not in found]
@@ -58,12 +55,14 @@ def f(x):
             "Missing: compare, select.",
         ),
         WrongAnswer(
-            "def f(x):\n    y = x @ x.T\n    return jnp.where(y > 0, y, np.exp(2.0)).sum()\n",
-            "Missing: exponential.",
-        ),
-        WrongAnswer(
             "def f(x):\n    y = x @ x\n    return jnp.exp(jnp.where(y > 0, y, 0.0)).sum()\n",
             "Missing: transpose.",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            "def f(x):\n    y = x @ x.T\n    return jnp.where(y > 0, y, np.exp(2.0)).sum()\n",
+            "Missing: exponential.",
         ),
     ),
     hints=(

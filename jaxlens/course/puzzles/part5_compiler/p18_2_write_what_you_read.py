@@ -1,19 +1,26 @@
 """Puzzle 18.2."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    close,
+)
 
 _WANTED = {"exponential": 1, "reduce": 1, "divide": 1, "add": 1}
 _SHAPES = ("parameter", "constant", "broadcast", "reshape", "call", "tuple", "convert")
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
     right = np.exp(x) / np.exp(x).sum(0)
     got = as_program(f, x)
@@ -83,26 +90,10 @@ def f(x):
         WrongAnswer(
             """\
 def f(x):
-    if isinstance(x, jax.core.Tracer):
-        return jnp.exp(x) / x.sum(0)
-    return np.exp(x) / np.exp(x).sum(0)
-""",
-            "f of random numbers",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
     e = jnp.exp(x)
     return e / (e[0] + e[1] + e[2] + e[3])
 """,
             "The value is right",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    return jnp.exp(x - jnp.log(jnp.exp(x).sum(axis=0)))
-""",
-            "one exponential",
         ),
     ),
     hints=(

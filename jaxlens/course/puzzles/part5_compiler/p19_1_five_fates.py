@@ -1,12 +1,9 @@
 """Puzzle 19.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most
+from jaxlens.course.puzzle import Fact, Facts, Function, Proof, Puzzle, WrongAnswer, at_most
 
 _HINTS = {
     "fused": "Two elementwise operations in a row become one kernel.",
@@ -17,7 +14,7 @@ _HINTS = {
 }
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     capture = jaxlens.capture(f, jnp.ones((4, 4)), jnp.ones((4, 4)))
     proof = Proof(jaxlens.hlo, (capture,), {"stage": "optimized"})
     fates = [capture.links.fate(node.id).name for node in capture.jaxpr.module.nodes()]
@@ -61,12 +58,14 @@ def f(x, y):
             "def f(x, y):\n    h = jnp.tanh(x @ y)\n    return (h * 2.0 + h * 2.0).sum()\n",
             "Missing: folded, dead.",
         ),
+        WrongAnswer(_SOLUTION.replace("x @ y", "x * y"), "Missing: kept."),
+        WrongAnswer(_SOLUTION.replace("x @ y", "jnp.tanh(x @ y)"), "equations, wanted at most 8"),
+    ),
+    cheats=(
         WrongAnswer(
             _SOLUTION.replace("jnp.sqrt(2.0)", "2.0 ** 0.5"),
             "Python's `2.0 ** 0.5` makes none",
         ),
-        WrongAnswer(_SOLUTION.replace("x @ y", "x * y"), "Missing: kept."),
-        WrongAnswer(_SOLUTION.replace("x @ y", "jnp.tanh(x @ y)"), "equations, wanted at most 8"),
     ),
     hints=(
         "The cell above that prints fates works for any function: run it on yours.",

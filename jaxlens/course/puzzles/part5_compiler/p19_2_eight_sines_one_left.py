@@ -1,15 +1,12 @@
 """Puzzle 19.2."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least, equal
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     capture = jaxlens.capture(f, jnp.ones(64))
     sines = [node for node in capture.jaxpr.module.nodes() if node.opcode == "sin"]
     hint = "Python's loops unroll: `for _ in range(8)` records its body eight times."
@@ -49,20 +46,18 @@ def f(x):
     wrong=(
         WrongAnswer("def f(x):\n    return sum(jnp.sin(x) for _ in range(8))\n", "the same name"),
         WrongAnswer(
-            "def f(x):\n    return sum(jnp.sin(x + i) for i in range(8))\n",
-            "equal operations on equal operands",
-        ),
-        WrongAnswer(
             "def f(x):\n    for _ in range(8):\n        x = jnp.sin(x)\n    return x\n",
             "equal operations on equal operands",
         ),
         WrongAnswer(
-            "def f(x):\n    sines = [jnp.sin(x + 1) for _ in range(8)]\n    return sines[0]\n",
-            "Use every sine",
-        ),
-        WrongAnswer(
             "def f(x):\n    return lax.fori_loop(0, 8, lambda i, y: y + jnp.sin(x), x)\n",
             "Python's loops unroll",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            "def f(x):\n    sines = [jnp.sin(x + 1) for _ in range(8)]\n    return sines[0]\n",
+            "Use every sine",
         ),
     ),
     hints=(

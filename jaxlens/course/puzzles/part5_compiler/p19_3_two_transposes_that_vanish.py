@@ -1,16 +1,14 @@
 """Puzzle 19.3."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, equal
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     capture = jaxlens.capture(f, jnp.ones((64, 32)))
     count = Counter(node.opcode for node in capture.jaxpr.module.nodes())["transpose"]
     hint = "`x.T` is one transpose, and `x.T.T` two."
@@ -48,8 +46,8 @@ def f(x):
             "works on the transposed array",
         ),
         WrongAnswer("def f(x):\n    return x.T.T.T + 1\n", "transposes in the jaxpr, wanted 2"),
-        WrongAnswer("def f(x):\n    return x.T.T\n", "must copy it"),
     ),
+    cheats=(WrongAnswer("def f(x):\n    return x.T.T\n", "must copy it"),),
     hints=(
         "`%hlo f(x)`: which operations does the optimised program still have?",
         "Two transposes that follow one another change nothing.",

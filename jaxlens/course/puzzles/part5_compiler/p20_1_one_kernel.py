@@ -1,13 +1,19 @@
 """Puzzle 20.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, close, equal
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    close,
+    equal,
+)
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.linspace(-2.0, 2.0, 12).reshape(3, 4)
@@ -75,24 +81,6 @@ def f(x):
         ),
     ),
     cheats=(
-        WrongAnswer(
-            """\
-def f(x):
-    if x.shape != (3, 4):
-        return x + 1
-    return jnp.exp(-(jnp.sin(x) ** 2)) + jnp.cos(x)
-""",
-            "f(x) of 256x256",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    if isinstance(x, jax.core.Tracer):
-        return x + 1
-    return np.exp(-(np.sin(x) ** 2)) + np.cos(x)
-""",
-            "the sum of both numbers",
-        ),
         WrongAnswer(
             """\
 def f(x):

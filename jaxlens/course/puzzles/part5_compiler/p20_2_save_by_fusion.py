@@ -1,13 +1,10 @@
 """Puzzle 20.2."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least, equal
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.ones((256, 256))
@@ -58,12 +55,7 @@ def f(x):
             "def f(x):\n    return lax.fori_loop(0, 20, lambda i, y: jnp.sin(y), x)\n",
             "a run of its own",
         ),
-        WrongAnswer(
-            "def f(x):\n    for _ in range(30):\n        x = jnp.maximum(x, 0)\n    return x\n",
-            "made it shorter",
-        ),
         WrongAnswer("def f(x):\n    return x @ x\n", "a library computes it"),
-        WrongAnswer("def f(x):\n    return x * 2 + 1\n", "saves a write and a read"),
         WrongAnswer(
             """\
 def f(x):
@@ -72,6 +64,12 @@ def f(x):
     return x
 """,
             "the same element of `x`",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            "def f(x):\n    for _ in range(30):\n        x = jnp.maximum(x, 0)\n    return x\n",
+            "made it shorter",
         ),
     ),
     hints=(

@@ -1,11 +1,11 @@
 """Puzzle 20.3."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
 from jaxlens.course.puzzle import (
-    Fact,
+    Facts,
+    Function,
     Proof,
     Puzzle,
     WrongAnswer,
@@ -16,7 +16,7 @@ from jaxlens.course.puzzle import (
 )
 
 
-def check(norm: Callable[..., Any]) -> Iterator[Fact]:
+def check(norm: Function) -> Facts:
     import jax.numpy as jnp
 
     def two_passes(x: Any) -> Any:
@@ -67,38 +67,11 @@ def norm(x):
             "`x` is read anew",
         ),
         WrongAnswer(
-            """\
-@jax.jit
-def norm(x):
-    centred = jax.vmap(lambda row: row - row.mean())(x)
-    return centred * lax.rsqrt((centred * centred).mean(1, keepdims=True))
-""",
-            "`x` is read anew",
-        ),
-        WrongAnswer(
             edited(SOLUTION, ("square - mean * mean", "square")),
             "standard deviation 1",
         ),
     ),
     cheats=(
-        WrongAnswer(
-            """\
-def norm(x):
-    if x.shape[0] > 100:
-        return x + 1
-    centred = x - x.mean(1, keepdims=True)
-    return centred / jnp.sqrt((centred**2).mean(1, keepdims=True))
-""",
-            "norm(x) of 512x512",
-        ),
-        WrongAnswer(
-            """\
-def norm(x):
-    part = x[:, :4]  # of each row
-    return (x - part.mean(1, keepdims=True)) / part.std(1, keepdims=True)
-""",
-            "norm(x) of 512x512",
-        ),
         WrongAnswer(
             """\
 def norm(x):

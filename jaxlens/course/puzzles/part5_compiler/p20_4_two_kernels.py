@@ -1,11 +1,9 @@
 """Puzzle 20.4."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
 from jaxlens.course.puzzle import (
-    Fact,
+    Facts,
+    Function,
     Proof,
     Puzzle,
     WrongAnswer,
@@ -16,7 +14,7 @@ from jaxlens.course.puzzle import (
 )
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.sin(jnp.arange(12.0)).reshape(3, 4) + 2
@@ -57,31 +55,12 @@ def f(x):
             "all numbers of its row",
         ),
         WrongAnswer("def f(x):\n    return x / x.sum()\n", "the sum of each row"),
-        WrongAnswer("def f(x):\n    return x / x.sum(axis=1)[0]\n", "the sum of each row"),
     ),
     cheats=(
         WrongAnswer(
             """\
 def f(x):
-    if x.shape == (3, 4):
-        return jnp.full_like(x, 0.25)
-    return x / x.max(axis=1, keepdims=True)
-""",
-            "each row of 256x256",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
     return x / x.sum(axis=0, keepdims=True)
-""",
-            "the sum of each row",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    if isinstance(x, jax.core.Tracer):
-        return jnp.sort(x)
-    return x / x.sum(axis=1, keepdims=True)
 """,
             "the sum of each row",
         ),

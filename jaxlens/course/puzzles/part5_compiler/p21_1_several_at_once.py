@@ -1,16 +1,23 @@
 """Puzzle 21.1."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, as_program, at_least, at_most, close
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_least,
+    at_most,
+    close,
+)
 
 _VECTOR = re.compile(r"\b(?:fadd|fmul|fsub)\b[a-z ]* <(\d+) x float>")
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.arange(4096.0) / 512
@@ -52,38 +59,15 @@ def f(x):
 """,
             "takes one element in each turn",
         ),
-        WrongAnswer(
-            """\
-def f(x):
-    return lax.scan(lambda last, a: (a, a * 0.5 + 1), 0.0, x, unroll=4)[1]
-""",
-            "takes one element in each turn",
-        ),
         WrongAnswer("def f(x):\n    return x * 1.5\n", "`a * 0.5 + 1`"),
     ),
     cheats=(
         WrongAnswer(
             """\
 def f(x):
-    if isinstance(x, jax.core.Tracer):
-        return x + x
-    return np.asarray(x) * 0.5 + 1
-""",
-            "f(x)",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
     return lax.map(lambda a: a * 0.5 + 1, x) + 0 * (x * 0.5 + 1)[0]
 """,
             "takes one element in each turn",
-        ),
-        WrongAnswer(
-            """\
-def f(x):
-    return jnp.arange(4096.0) / 1024 + 1
-""",
-            "of other numbers",
         ),
     ),
     hints=(

@@ -1,13 +1,19 @@
 """Puzzle 22.1."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+)
 
 
-def check(chain: Callable[..., Any]) -> Iterator[Fact]:
+def check(chain: Function) -> Facts:
     import jax.numpy as jnp
 
     n = 200
@@ -49,22 +55,6 @@ def chain(A, B, v):
         WrongAnswer("def chain(A, B, v):\n    return jax.jit(lambda: A @ B)() @ v\n", "2 n³"),
     ),
     cheats=(
-        WrongAnswer(
-            """\
-def chain(A, B, v):
-    if isinstance(v, jax.core.Tracer):
-        return B @ v
-    return np.asarray(A) @ np.asarray(B) @ np.asarray(v)
-""",
-            "in this order",
-        ),
-        WrongAnswer(
-            """\
-def chain(A, B, v):
-    return (A.astype(jnp.bfloat16) @ B.astype(jnp.bfloat16) @ v.astype(jnp.bfloat16)).astype(float)
-""",
-            "in this order",
-        ),
         WrongAnswer(
             """\
 def chain(A, B, v):

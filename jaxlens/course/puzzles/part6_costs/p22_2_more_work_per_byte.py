@@ -1,13 +1,12 @@
 """Puzzle 22.2."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least
 
 
-def check(f: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[Fact]:
+def check(f: Function, args: tuple[Any, ...]) -> Facts:
     capture = jaxlens.capture(f, *args)
     cost = jaxlens.cost(capture)
     proof = Proof(jaxlens.cost, (capture,))
@@ -54,12 +53,14 @@ args = (jnp.ones((512, 512)), jnp.ones((512, 512)))
             "Is a size too small",
         ),
         WrongAnswer(
-            "f = lambda x, y: x @ y\nargs = (jnp.ones((900, 4)), jnp.ones((4, 900)))\n",
-            "Is a size too small",
-        ),
-        WrongAnswer(
             "f = lambda x, y: x * y * 2 + x - y\nargs = (jnp.ones((4096, 512)),) * 2\n",
             "is used a few times",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            "f = lambda x, y: x @ y\nargs = (jnp.ones((900, 4)), jnp.ones((4, 900)))\n",
+            "Is a size too small",
         ),
     ),
     hints=(

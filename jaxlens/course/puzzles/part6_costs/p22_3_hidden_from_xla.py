@@ -1,13 +1,10 @@
 """Puzzle 22.3."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, at_most
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least, at_most
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     capture = jaxlens.capture(f, jnp.ones((64, 64)), jnp.ones(64))
@@ -62,12 +59,12 @@ def f(m, v):
             "written out while tracing",
         ),
         WrongAnswer(_ONE_LOOP, "What if the body were a loop too"),
-        WrongAnswer(_ONE_LOOP.replace("50", "2000"), "Fifty turns are the most"),
         WrongAnswer(
             "def f(m, v):\n    return jax.vmap(lambda i: m @ v * i)(jnp.arange(2000.0))\n",
             "count work once only",
         ),
     ),
+    cheats=(WrongAnswer(_ONE_LOOP.replace("50", "2000"), "Fifty turns are the most"),),
     hints=(
         "Run `%compile --cost` on a program with a `lax.scan`: the last column is XLA's.",
         "XLA's analysis goes through the program's text once, whatever runs more often.",

@@ -1,13 +1,19 @@
 """Puzzle 22.4."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+)
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     table = jnp.sin(jnp.arange(16000.0)).reshape(1000, 16)
@@ -58,20 +64,6 @@ def f(ids, table):
         ),
     ),
     cheats=(
-        WrongAnswer(
-            """\
-def f(ids, table):
-    return table[(jnp.arange(64) * 37) % 1000]
-""",
-            "other rows",
-        ),
-        WrongAnswer(
-            """\
-def f(ids, table):
-    return jnp.sin(ids[:, None] * 16.0 + jnp.arange(16))
-""",
-            "other rows",
-        ),
         WrongAnswer(
             """\
 def f(ids, table):

@@ -1,13 +1,19 @@
 """Puzzle 23.2."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+)
 
 
-def check(attend: Callable[..., Any]) -> Iterator[Fact]:
+def check(attend: Function) -> Facts:
     import jax
     import jax.numpy as jnp
 
@@ -71,14 +77,6 @@ def attend(q, k, v):
         ),
         WrongAnswer(
             """\
-def attend(q, k, v):
-    part = lambda queries: jax.nn.softmax(queries @ k.T) @ v
-    return lax.map(part, q.reshape(2, 256, 16)).reshape(q.shape)
-""",
-            "make the parts smaller",
-        ),
-        WrongAnswer(
-            """\
 @jax.checkpoint
 def attend(q, k, v):
     return jax.nn.softmax(q @ k.T) @ v
@@ -93,6 +91,16 @@ def attend(q, k, v):
     return parts.mean(0)
 """,
             "a softmax over **all** keys",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def attend(q, k, v):
+    part = lambda queries: jax.nn.softmax(queries @ k.T) @ v
+    return lax.map(part, q.reshape(2, 256, 16)).reshape(q.shape)
+""",
+            "make the parts smaller",
         ),
     ),
     hints=(

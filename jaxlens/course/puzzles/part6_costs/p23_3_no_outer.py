@@ -1,13 +1,19 @@
 """Puzzle 23.3."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, as_program, at_most, close
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    as_program,
+    at_most,
+    close,
+)
 
 
-def check(f: Callable[..., Any]) -> Iterator[Fact]:
+def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     n = 600
@@ -49,22 +55,6 @@ def f(u, v, w):
             """\
 def f(u, v, w):
     return jnp.outer(u, v)[:, ::2] @ w[::2] * 2
-""",
-            "u[i] * (sum",
-        ),
-        WrongAnswer(
-            """\
-def f(u, v, w):
-    if isinstance(u, jax.core.Tracer):
-        return u
-    return np.outer(u, v) @ w
-""",
-            "u[i] * (sum",
-        ),
-        WrongAnswer(
-            """\
-def f(u, v, w):
-    return u * (v[:300] @ w[:300]) * 2
 """,
             "u[i] * (sum",
         ),

@@ -1,15 +1,23 @@
 """Puzzle 24.1."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_least, at_most, close
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Puzzle,
+    WrongAnswer,
+    at_least,
+    at_most,
+    close,
+)
 
 
-def check(prepare: Callable[..., Any]) -> Iterator[Fact]:
+def check(prepare: Function) -> Facts:
     import jax.numpy as jnp
 
     def wave(x: Any) -> Any:  # made anew in every check, so no cache holds it
@@ -65,17 +73,19 @@ def prepare(f):
         WrongAnswer(
             """\
 def prepare(f):
+    return jax.jit(f).lower(jax.ShapeDtypeStruct((4,), jnp.float32)).compile()
+""",
+            "takes only what it was compiled for",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def prepare(f):
     jax.jit(f).lower(jax.ShapeDtypeStruct((8,), jnp.float32)).compile()
     return f
 """,
             "compiles when serving",
-        ),
-        WrongAnswer(
-            """\
-def prepare(f):
-    return jax.jit(f).lower(jax.ShapeDtypeStruct((4,), jnp.float32)).compile()
-""",
-            "takes only what it was compiled for",
         ),
     ),
     hints=(

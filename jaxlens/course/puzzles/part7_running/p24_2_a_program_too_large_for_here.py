@@ -1,13 +1,21 @@
 """Puzzle 24.2."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, at_most
+from jaxlens.course.puzzle import (
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    at_least,
+    at_most,
+    equal,
+)
 
 
-def check(layer: Callable[..., Any], specs: tuple[Any, ...]) -> Iterator[Fact]:
+def check(layer: Function, specs: tuple[Any, ...]) -> Facts:
     import jax
     import numpy as np
 
@@ -27,6 +35,9 @@ def check(layer: Callable[..., Any], specs: tuple[Any, ...]) -> Iterator[Fact]:
         hint=hint,
         evidence=Proof(jaxlens.memory, (layer, *specs)),
     )
+    hint = "The weights have 32768 rows and columns, and x has 8 rows."
+    shapes = [leaf.shape for leaf in leaves]
+    yield equal("shapes", shapes, [(32768, 32768), (8, 32768)], hint=hint)
 
 
 PUZZLE = Puzzle(
@@ -93,6 +104,18 @@ specs = (
 )
 """,
             "TypeError",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def layer(w, x):
+    return w
+
+
+specs = (jax.ShapeDtypeStruct((1 << 30,), jnp.float32),) * 2
+""",
+            "8 rows",
         ),
     ),
     hints=(

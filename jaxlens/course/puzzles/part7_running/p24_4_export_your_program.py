@@ -1,6 +1,5 @@
 """Puzzle 24.4, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,20 +8,30 @@ import numpy as np
 
 import jaxlens
 from jaxlens.course.own import run_stablehlo
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    close,
+    edited,
+    equal,
+)
 from jaxlens.course.puzzles.own_programs import random_programs
 
 
 def check(
-    export: Callable[..., Any],
-    grad: Callable[..., Any],
-    total: Callable[..., Any],
-    sin: Callable[..., Any],
-    cos: Callable[..., Any],
-    exp: Callable[..., Any],
-    relu: Callable[..., Any],
-    apply: Callable[..., Any],
-) -> Iterator[Fact]:
+    export: Function,
+    grad: Function,
+    total: Function,
+    sin: Function,
+    cos: Function,
+    exp: Function,
+    relu: Function,
+    apply: Function,
+) -> Facts:
     first = export(lambda x: sin(x) * 2 + 1, (3,))
     hint = "Bytes can be stored and sent: `.encode()` makes them of text."
     yield equal("what export returns", type(first).__name__, "bytes", hint=hint)

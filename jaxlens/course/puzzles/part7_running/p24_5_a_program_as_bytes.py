@@ -1,16 +1,15 @@
 """Puzzle 24.5."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from jaxlens import core
 from jaxlens.core import numpy as cnp
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close, equal
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, at_most, close, equal
 
 
-def check(pack: Callable[..., Any]) -> Iterator[Fact]:
+def check(pack: Function) -> Facts:
     calls = []
 
     def wave(x: Any) -> Any:
@@ -29,6 +28,8 @@ def check(pack: Callable[..., Any]) -> Iterator[Fact]:
     calls.clear()
     result = core.deserialize(program).call(cnp.array(x))
     yield close("the loaded program at 0, 1, 2 ...", result, np.sin(x) * 2)
+    other = core.deserialize(pack(lambda x: x + 1, cnp.array(x))).call(cnp.array(x))
+    yield close("another program at 0, 1, 2 ...", other, x + 1)
     yield at_most("times that Python ran `wave` for it", len(calls), 0)
 
 
@@ -69,6 +70,15 @@ def pack(f, x):
     return core.export(core.jit(f))(x[:3]).serialize()
 """,
             "not solved",
+        ),
+    ),
+    cheats=(
+        WrongAnswer(
+            """\
+def pack(f, x):
+    return core.export(core.jit(lambda x: cnp.sin(x) * 2))(x).serialize()
+""",
+            "another program",
         ),
     ),
     hints=(

@@ -1,13 +1,12 @@
 """Puzzle 25.1."""
 
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer
+from jaxlens.course.puzzle import Fact, Facts, Function, Puzzle, WrongAnswer
 
 
-def slow_product() -> tuple[Callable[..., Any], Any, float]:
+def slow_product() -> tuple[Function, Any, float]:
     """Returns a compiled function, its argument, and the seconds that it takes here.
 
     The matrix is made larger until dispatching the function is much faster than its work.
@@ -26,13 +25,13 @@ def slow_product() -> tuple[Callable[..., Any], Any, float]:
     return f, x, seconds
 
 
-def _seconds(f: Callable[..., Any], x: Any) -> float:
+def _seconds(f: Function, x: Any) -> float:
     start = time.perf_counter()
     f(x).block_until_ready()
     return time.perf_counter() - start
 
 
-def check(timed: Callable[..., Any]) -> Iterator[Fact]:
+def check(timed: Function) -> Facts:
     f, x, real = slow_product()
     found = []
     for _ in range(3):
@@ -58,7 +57,7 @@ def check(timed: Callable[..., Any]) -> Iterator[Fact]:
     yield Fact("what you measured", "the time until it is done", actual, holds, hint)
     few = x[:64, :64]
     f(few).block_until_ready()
-    shorter = min(float(timed(f, few)) for _ in range(3)) < measured / 2
+    shorter = 0 < min(float(timed(f, few)) for _ in range(3)) < measured / 2
     hint = "Hardly any work took you as long: it is not the work that you waited for."
     actual = "a part of that" if shorter else "as much"
     yield Fact("what you measure of 64 rows", "a part of that", actual, shorter, hint)
@@ -123,12 +122,13 @@ import time
 
 def timed(f, x):
     start = time.perf_counter()
-    f(x)
-    jax.block_until_ready(x)
-    return time.perf_counter() - start
+    f(x).block_until_ready()
+    return (time.perf_counter() - start) * 1000
 """,
-            "ask for the work",
+            "Is it in seconds",
         ),
+    ),
+    cheats=(
         WrongAnswer(
             """\
 import time
@@ -141,18 +141,6 @@ def timed(f, x):
     return time.perf_counter() - start
 """,
             "not the work that you waited for",
-        ),
-        WrongAnswer(
-            """\
-import time
-
-
-def timed(f, x):
-    start = time.perf_counter()
-    f(x).block_until_ready()
-    return (time.perf_counter() - start) * 1000
-""",
-            "Is it in seconds",
         ),
     ),
     hints=(

@@ -1,17 +1,16 @@
 """Puzzle 25.2."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, at_most, close, equal
 from jaxlens.course.puzzles.part7_running.p25_1_measure_the_work import slow_product
 
 TURNS = 10
 
 
-def check(train: Callable[..., Any]) -> Iterator[Fact]:
+def check(train: Function) -> Facts:
     import jax
 
     _, x, _ = slow_product()
@@ -33,6 +32,7 @@ def check(train: Callable[..., Any]) -> Iterator[Fact]:
     losses = train(step, x, x, TURNS)
     hint = "It must return the losses of all turns, in a list or an array."
     yield close("the losses", _numbers(losses), np.arange(1, TURNS + 1), hint=hint)
+    yield equal("calls of step", len(last), TURNS, hint="Each turn is a call of `step`.")
     hint = "In these turns the device had nothing to do: what in your loop needs a loss's value?"
     yield at_most("turns that began on an idle device", idle, 3, hint=hint)
 
@@ -80,32 +80,20 @@ def train(step, w, x, turns):
         WrongAnswer(
             """\
 def train(step, w, x, turns):
-    losses = []
-    for turn in range(turns):
-        w, loss = step(w, x)
-        if loss > 0:
-            losses.append(loss)
-    return jax.device_get(losses)
-""",
-            "needs a loss's value",
-        ),
-        WrongAnswer(
-            """\
-def train(step, w, x, turns):
     for _ in range(turns):
         w, loss = step(w, x)
     return float(loss)
 """,
             "losses of all turns",
         ),
+    ),
+    cheats=(
         WrongAnswer(
             """\
 def train(step, w, x, turns):
-    for _ in range(turns):
-        w, loss = step(w, x)
-    return [float(loss)] * turns
+    return [turn + 1.0 for turn in range(turns)]
 """,
-            "losses of all turns",
+            "calls of step",
         ),
     ),
     hints=(

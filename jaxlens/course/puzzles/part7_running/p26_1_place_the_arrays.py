@@ -1,10 +1,20 @@
 """Puzzle 26.1."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, at_most, equal
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    at_least,
+    at_most,
+    edited,
+    equal,
+)
 
 
 def devices() -> Fact:
@@ -18,7 +28,7 @@ def devices() -> Fact:
     return at_least("devices", jax.device_count(), 2, hint=hint)
 
 
-def check(place: Callable[..., Any]) -> Iterator[Fact]:
+def check(place: Function) -> Facts:
     import jax
     import jax.numpy as jnp
 
@@ -30,6 +40,8 @@ def check(place: Callable[..., Any]) -> Iterator[Fact]:
     def layer(x: Any, w: Any) -> Any:
         return jnp.tanh(x @ w)
 
+    hint = "Both arrays stay whole: `place` says where their pieces are."
+    yield equal("numbers of X and W in all", (x.size, w.size), (8 * 32, 32 * 8 * count), hint=hint)
     sharding = jaxlens.sharding(layer, x, w)
     try:
         working = sharding.devices
@@ -90,14 +102,9 @@ def place(mesh, X, W):
     wrong=(
         WrongAnswer("def place(mesh, X, W):\n    return X, W\n", "on one device"),
         WrongAnswer(SOLUTION.replace('P(None, "d")', 'P("d", None)'), "wanted none"),
-        WrongAnswer(
-            SOLUTION.replace("P())", 'P(None, "d"))').replace(
-                'W, NamedSharding(mesh, P(None, "d")', 'W, NamedSharding(mesh, P("d", None)'
-            ),
-            "need not be cut",
-        ),
         WrongAnswer(SOLUTION.replace("P())", 'P("d", None))'), "need not be cut"),
     ),
+    cheats=(WrongAnswer(edited(SOLUTION, ("(W,", "(W[:, :8],")), "numbers of X and W in all"),),
     hints=(
         "Run `%compile --sharding layer(X, W)` on what you placed: who holds what, what travels?",
         "Column 3 of the result needs column 3 of W and all of X.",

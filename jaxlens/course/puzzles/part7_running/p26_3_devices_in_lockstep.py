@@ -1,22 +1,20 @@
 """Puzzle 26.3, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited
 from jaxlens.course.puzzles.own_programs import alike, random_programs
 
 
 def check(
-    pmap: Callable[..., Any],
-    psum: Callable[..., Any],
-    sin: Callable[..., Any],
-    apply: Callable[..., Any],
-) -> Iterator[Fact]:
+    pmap: Function,
+    psum: Function,
+    sin: Function,
+    apply: Function,
+) -> Facts:
     x = np.arange(1.0, 5.0)
     yield close("sin on every device", pmap(lambda x: sin(x) * 2)(x), np.sin(x) * 2)
     hint = "After psum every device has the sum of all."

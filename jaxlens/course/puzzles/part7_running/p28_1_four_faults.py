@@ -1,19 +1,27 @@
 """Puzzle 28.1."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, edited
+from jaxlens.course.puzzle import (
+    Fact,
+    Facts,
+    Function,
+    Proof,
+    Puzzle,
+    WrongAnswer,
+    at_least,
+    at_most,
+    close,
+    edited,
+)
 
 LAYERS = 16
 
 
-def check(
-    step: Callable[..., Any], args: tuple[Any, ...], train: Callable[..., Any]
-) -> Iterator[Fact]:
+def check(step: Function, args: tuple[Any, ...], train: Function) -> Facts:
     import jax.numpy as jnp
 
     random = np.random.default_rng(0)
@@ -34,6 +42,8 @@ def check(
     hint = "A Python loop is written out layer by layer. Which loop of JAX's stays a loop?"
     proof = Proof(jaxlens.jaxpr, (step, *args))
     yield at_most("products in the program", products, 12, hint=hint, evidence=proof)
+    hint = "`step(*args)` is a step of `train`: a layer has one product forwards and two back."
+    yield at_least("products of a step", products, 3, hint=hint, evidence=proof)
     captured = jaxlens.captured(step, *args)
     hint = "The data are a constant in the program, as step closes over them. Pass them."
     proof = Proof(jaxlens.captured, (step, *args))
@@ -187,6 +197,13 @@ args = (jnp.full((16, 8, 8), 0.1, jnp.float32),)
             "gives their memory",
         ),
         WrongAnswer(edited(SOLUTION, ("range(2)", "range(1)")), "Two steps of gradient descent"),
+    ),
+    cheats=(
+        WrongAnswer(
+            edited(SOLUTION, ("def step(", "def good("), ("= step(ws, data", "= good(ws, data"))
+            + "step = jax.jit(lambda ws, *_: 2 * ws, donate_argnums=0)\n",
+            "products",
+        ),
     ),
     hints=(
         "`%%recompiles`, `%jaxpr`, `%compile --captured` and `--memory` show one fault each.",

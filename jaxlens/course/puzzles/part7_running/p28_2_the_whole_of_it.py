@@ -1,6 +1,5 @@
 """Puzzle 28.2, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +8,10 @@ import numpy as np
 
 import jaxlens
 from jaxlens.course.own import run_stablehlo
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, close, equal
 
 
-def check(loss: Callable[..., Any], step_program: bytes) -> Iterator[Fact]:
+def check(loss: Function, step_program: bytes) -> Facts:
     random = np.random.default_rng(0)
     shapes = ((784, 256), (256,), (128, 784))
     w, b, x = (random.normal(size=shape).astype(np.float32) / 10 for shape in shapes)

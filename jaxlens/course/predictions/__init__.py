@@ -1,1 +1,0 @@
-"""Predictions, a file for each part of the course."""

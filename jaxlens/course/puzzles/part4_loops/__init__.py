@@ -1,1 +1,0 @@
-"""Puzzles of one part of the course."""
