@@ -184,9 +184,27 @@ def open_notebook(chromium, lab: Lab):
 
 
 @pytest.fixture
-def saved(chromium, tmp_path):
-    """`saved(*documents) -> page`: a saved file of these outputs, opened without any network."""
+def new_page(chromium):
+    """`new_page(width, height) -> page`: it may ask for nothing, and no script of it may fail."""
     pages, asked, wrong = [], [], []
+
+    def new_page_(width: int = 1200, height: int = 900, **options):
+        page = chromium.new_page(viewport={"width": width, "height": height}, **options)
+        pages.append(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        return page
+
+    yield new_page_
+    for page in pages:
+        page.close()
+    assert not [url for url in asked if not url.startswith(("data:", "blob:", "about:", "file:"))]
+    assert not wrong
+
+
+@pytest.fixture
+def saved(new_page, tmp_path):
+    """`saved(*documents) -> page`: a saved file of these outputs, opened without any network."""
 
     def saved_(
         *fragments,
@@ -199,12 +217,7 @@ def saved(chromium, tmp_path):
     ):
         path = tmp_path / "saved.html"
         path.write_text(PAGE.format("true" if light else "false", markup or "".join(fragments)))
-        if page is None:
-            page = chromium.new_page(viewport={"width": width, "height": height})
-            page.set_default_timeout(8000)
-            pages.append(page)
-            page.on("request", lambda request: asked.append(request.url))
-            page.on("pageerror", lambda error: wrong.append(str(error)))
+        page = page or new_page(width, height)
         page.goto(f"file://{path}")
         page.wait_for_selector(ready, state="attached")
         page.evaluate(
@@ -212,8 +225,4 @@ def saved(chromium, tmp_path):
         )
         return page
 
-    yield saved_
-    for page in pages:
-        page.close()
-    assert not [url for url in asked if not url.startswith(("data:", "file:"))]
-    assert not wrong
+    return saved_

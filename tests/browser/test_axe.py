@@ -12,7 +12,6 @@ import pytest
 
 import jaxlens
 from jaxlens.course import progress_file
-from tests.support.browsing import PAGE
 
 LESSONS = Path(__file__).parents[2] / "notebooks" / "course"
 # A tape, graphs, passes, charts, a map: each kind of output once.
@@ -85,26 +84,14 @@ def test_an_answer_that_is_wrong(saved):
 
 
 @pytest.fixture
-def show(chromium):
+def show(saved):
     """`show(fragments, light, width) -> page`: a saved page of these outputs."""
-    pages = []
 
     def show_(*fragments: str, light: bool = True, width: int = 1200):
-        page = chromium.new_page(viewport={"width": width, "height": 900})
-        pages.append(page)
-        ground = "#fff" if light else "#111"
-        body = f"<style>body{{background:{ground}}}</style>{''.join(fragments)}"
-        page.set_content(
-            f"<title>A lesson</title>{PAGE.format('true' if light else 'false', body)}"
-        )
-        all_outputs = "[...document.querySelectorAll('.jaxlens')]"
-        page.wait_for_function(f"{all_outputs}.every(root => root.jaxlens?.ready)")
-        page.evaluate(f"Promise.all({all_outputs}.map(root => root.jaxlens.ready))")
-        return page
+        ground = f"<style>body{{background:{'#fff' if light else '#111'}}}</style>"
+        return saved(ground, *fragments, light=light, width=width, ready=".jaxlens")
 
-    yield show_
-    for page in pages:
-        page.close()
+    return show_
 
 
 def test_the_evidence_of_a_puzzle_is_open_beside_the_code(show):

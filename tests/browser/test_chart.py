@@ -128,7 +128,7 @@ def test_lanes_over_time_zoom_along_time_and_keys_keep_to_a_lane(saved):
 
 
 @pytest.mark.parametrize("width", [1200, 420])
-def test_programs_of_a_record_open_from_bars_and_folded_rows(chromium, tmp_path, width):
+def test_programs_of_a_record_open_from_bars_and_folded_rows(new_page, tmp_path, width):
     names = "a" * 24, "b" * 24
     calls = [replace(compiled(n, program=name), program=name) for n, name in enumerate(names, 1)]
     long = "PyTreeDef({'b':*,'w':*})" * 5  # does not break
@@ -140,7 +140,7 @@ def test_programs_of_a_record_open_from_bars_and_folded_rows(chromium, tmp_path,
         (tmp_path / address).write_text(f"<title>{address}</title>")
     known = replace(facts(record, lambda *_: None), pages=pages)
     Answer(None, lambda: document(known), None, None).save(tmp_path / "a.html")
-    page = chromium.new_page(viewport={"width": width, "height": 900})
+    page = new_page(width)
     home = (tmp_path / "a.html").as_uri()
     page.goto(home)
     chart = page.locator(".jaxlens-chart[tabindex]")
@@ -161,4 +161,3 @@ def test_programs_of_a_record_open_from_bars_and_folded_rows(chromium, tmp_path,
     page.locator(".below a").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/{names[0]}.html")
-    page.close()

@@ -5,9 +5,6 @@ with every row of every pane that is on show.
 """
 
 import json
-import os
-import subprocess
-import sys
 import urllib.request
 
 import pytest
@@ -285,22 +282,6 @@ def test_in_notebook_7_it_joins_the_kernel_again(saved, live, chromium, lab):
     assert check_line(page, root, printed(live[0], 3), "optimized")
     what = {"lines": {"listing": 0, "from": 0, "to": 3}}
     assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
-    page.close()
-
-
-def test_exported_it_works_from_a_file_without_network(saved, live, chromium, lab):
-    command = [sys.executable, "-m", "nbconvert", "--to", "html", NAME]
-    bare = [f"--HTMLExporter.{name}_url=" for name in ("mathjax", "require_js", "mermaid_js")]
-    subprocess.run([*command, *bare], cwd=lab.root, check=True, capture_output=True, env=os.environ)
-    log = PageLog()
-    page = chromium.new_page(viewport={"width": 1500, "height": 1200})
-    log.follow(page)
-    address = (lab.root / NAME.replace("ipynb", "html")).as_uri()
-    page.goto(address)
-    root = page.locator(".jaxlens").first
-    root.locator(".bar").wait_for()
-    check_links(page, root, printed(live[0], 3))
-    check_quiet(page, log, address)
     page.close()
 
 

@@ -24,24 +24,16 @@ DRAWN = Document("jaxpr", "f(x)", (GraphPane(FIGURE, "f: 1 equation."),))
 
 
 @pytest.fixture
-def show(chromium):
-    """`show(fragments) -> page`: one page of these outputs; it may ask for nothing."""
-    pages, asked, wrong = [], [], []
+def show(new_page):
+    """`show(fragments) -> page`: one page of these outputs."""
 
     def show_(*fragments: str, light: bool = True, width: int = 1100):
-        page = chromium.new_page(viewport={"width": width, "height": 900})
-        pages.append(page)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page = new_page(width)
         outputs = "".join(f"<div class=out>{fragment}</div>" for fragment in fragments)
         page.set_content(PAGE.format("true" if light else "false", outputs))
         return page
 
-    yield show_
-    for page in pages:
-        page.close()
-    assert not [url for url in asked if not url.startswith(("data:", "about:"))]
-    assert not wrong
+    return show_
 
 
 def open_tabs(page):
@@ -139,13 +131,6 @@ def test_a_drawing_behind_a_tab_fits_once_it_is_shown(show, width):
     )
     assert natural == pytest.approx(790, abs=10)
     assert drawn == pytest.approx(natural * min(1, max(0.91, room / natural)), abs=2)
-
-
-def test_names_that_look_like_markup_do_nothing(show):
-    name = "</pre><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
-    page = show(html(Document("hlo", name, (sample.Findings((sample.Finding(name),)),))))
-    assert page.title() == ""
-    assert page.locator(".jaxlens img").count() == 0
 
 
 def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, lab):

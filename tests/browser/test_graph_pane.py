@@ -31,14 +31,11 @@ TELL = """([type, detail]) => document.querySelector(".jaxlens").dispatchEvent(
 
 
 @pytest.fixture
-def show(chromium):
+def show(new_page):
     """`show(figure) -> page`: a page with one live drawing."""
-    pages, wrong = [], []
 
     def show_(drawn: Figure, web: Web = WEB, width: int = 1100):
-        page = chromium.new_page(viewport={"width": width, "height": 900})
-        pages.append(page)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page = new_page(width)
         pane = GraphPane(drawn, "A drawing.")
         tabs = Tabs((Tab("Graph", (pane,), key="graph"),))
         document = Document("jaxpr", "f(x)", (tabs,), web)
@@ -48,10 +45,7 @@ def show(chromium):
         page.evaluate(SAID)
         return page
 
-    yield show_
-    for page in pages:
-        page.close()
-    assert not wrong
+    return show_
 
 
 def box(page, node):

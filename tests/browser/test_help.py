@@ -57,22 +57,15 @@ DOCUMENT = Document(
 
 
 @pytest.fixture
-def page(chromium):
-    """The document in two panes; it may ask for nothing and no script may fail."""
-    asked, wrong = [], []
-    shown = chromium.new_page(viewport={"width": 1300, "height": 900})
-    shown.on("request", lambda request: asked.append(request.url))
-    shown.on("pageerror", lambda error: wrong.append(str(error)))
-    shown.set_default_timeout(8000)
+def page(new_page):
+    """The document in two panes."""
+    shown = new_page(1300)
     shown.set_content(PAGE.format(html(DOCUMENT)))
     shown.wait_for_selector(".jaxlens .tip", state="attached")
     shown.wait_for_selector('[data-stage=jaxpr] [data-id="e1"]')
     yield shown
     assert shown.evaluate("window.ran") is None
     assert shown.locator(".jaxlens img").count() == 0
-    shown.close()
-    assert not [url for url in asked if not url.startswith(("data:", "about:"))]
-    assert not wrong
 
 
 def line(page, id):
@@ -250,10 +243,10 @@ def test_h_again_opens_what_experts_want_and_gives_the_focus_back(page):
     assert page.evaluate("document.activeElement.textContent") == focused
 
 
-def test_a_lesson_is_a_link_where_its_notebook_lies(chromium, tmp_path, monkeypatch):
+def test_a_lesson_is_a_link_where_its_notebook_lies(new_page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "16_loops_that_stay_loops.ipynb").write_text("")
-    shown = chromium.new_page()
+    shown = new_page()
     shown.set_content(PAGE.format(html(Document("jaxpr", "f(x)", (JAXPR,)))))
     shown.wait_for_selector(".jaxlens .tip", state="attached")
     shown.locator('[data-id="e1"] b').hover()
@@ -262,7 +255,6 @@ def test_a_lesson_is_a_link_where_its_notebook_lies(chromium, tmp_path, monkeypa
     assert link.get_attribute("href").endswith("16_loops_that_stay_loops.ipynb")
     assert link.get_attribute("target") == "_blank"
     assert not shown.locator("p.lessons").is_visible()
-    shown.close()
 
 
 def test_a_card_keeps_off_the_row_and_its_neighbours(page):
@@ -284,9 +276,8 @@ def test_a_card_keeps_off_the_row_and_its_neighbours(page):
         page.keyboard.press("Escape")
 
 
-def test_nothing_is_told_without_scripts(chromium):
-    plain = chromium.new_page()
+def test_nothing_is_told_without_scripts(new_page):
+    plain = new_page()
     plain.set_content(PAGE.format(body(DOCUMENT)))
     assert plain.locator(".tip").count() == 0
     assert plain.locator("pre [title]").count() == 0
-    plain.close()

@@ -26,11 +26,9 @@ FILES = ("viewer/rows.js", "listing/row_source.js", "listing/jaxpr_rows.js")
 HOSTILE = "</script><b>&lt;\u202e`${alert(1)}`\n\0\x07 $& \\1"
 
 
-@pytest.fixture(scope="module")
-def blank(chromium):
-    page = chromium.new_page()
-    yield page
-    page.close()
+@pytest.fixture
+def blank(new_page):
+    return new_page()
 
 
 def nested(x):

@@ -33,14 +33,11 @@ def steps(explored) -> PassSteps:
 
 
 @pytest.fixture
-def show(chromium):
+def show(new_page):
     """`show(document) -> page`, with the passes in sight."""
-    pages, wrong = [], []
 
     def show_(shown: Document, light: bool = True, before: str = ""):
-        page = chromium.new_page(viewport={"width": 1300, "height": 1000})
-        pages.append(page)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page = new_page(1300, 1000)
         if before == "clock":
             page.clock.install()
         page.set_content(PAGE.format("true" if light else "false", html(shown)))
@@ -52,10 +49,7 @@ def show(chromium):
         page.wait_for_selector(".passes .slide")
         return page
 
-    yield show_
-    for page in pages:
-        page.close()
-    assert not wrong
+    return show_
 
 
 def slider(page):
@@ -323,9 +317,8 @@ def test_names_that_look_like_markup_do_nothing(show, steps):
     assert page.locator(".jaxlens img").count() == 0
 
 
-def test_without_scripts_the_first_rows_of_the_table_stand_there(chromium, steps):
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
+def test_without_scripts_the_first_rows_of_the_table_stand_there(new_page, steps):
+    page = new_page(java_script_enabled=False)
     page.set_content(PAGE.format("true", html(Document("hlo", "f", (steps,)))))
     text = page.locator(".passes").inner_text()
     assert "more rows here where scripts run" in text
@@ -333,7 +326,6 @@ def test_without_scripts_the_first_rows_of_the_table_stand_there(chromium, steps
         assert step.name in text or f"start of {step.title.split(' / ')[0]}" in text
         assert step.meaning in text
         assert step.did in text
-    context.close()
 
 
 def test_the_first_row_of_each_run_names_its_source_line(show, explored):

@@ -49,11 +49,9 @@ READ = """([script, data]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def blank(chromium):
-    page = chromium.new_page()
-    yield page
-    page.close()
+@pytest.fixture
+def blank(new_page):
+    return new_page()
 
 
 def read(page, lines):
@@ -126,34 +124,25 @@ def test_the_programs_of_records(blank, path):
             checked(blank, listing.more)
 
 
-def test_100_000_lines_are_searched_while_one_types(chromium, tmp_path):
+def test_100_000_lines_are_searched_while_one_types(saved):
     rows = [(f"  {n} = add(v{n * 7919 % 1013})", f"k{n}", "") for n in range(MANY)]
     more = LazyLines(MANY, tuple, lambda: iter(rows))
     listing = Listing("hlo", (Line((Piece("first"),)),), more=more)
-    path = tmp_path / "many.html"
     tabs = Tabs((Tab("HLO", (listing,), key="hlo"), Tab("b", (), key="b")))
-    path.write_text(f"<!doctype html>{html(Document('hlo', 'f', (tabs,)))}")
-    page = chromium.new_page()
-    page.goto(path.as_uri())
-    page.wait_for_selector(".long-list [data-n]")
+    page = saved(html(Document("hlo", "f", (tabs,))), ready=".long-list [data-n]")
     for words, said in (("= add(v7)", "1 of 99"), (f"{MANY - 1} = ", "1 of 1"), ("x", "0")):
         took, found = page.evaluate(FOUND, words)
         print(f"{words!r} in {MANY:,} lines: {took:.0f} ms")
         assert found == said
         assert took < 1000  # 0.3 s where nothing else runs
-    page.close()
 
 
-def test_all_of_a_kernels_code_is_in_the_page(chromium, tmp_path):
+def test_all_of_a_kernels_code_is_in_the_page(saved):
     text = "\n".join(f"\tadd <{n}>, &amp;" for n in range(1000))
     kernels = [Tab(stage, (Code(stage, text, title=stage),), key=stage) for stage in ("asm", "ptx")]
-    path = tmp_path / "code.html"
-    path.write_text(f"<!doctype html>{html(Document('compile', 'f', (Tabs(tuple(kernels)),)))}")
-    page = chromium.new_page()
-    page.goto(path.as_uri())
-    page.wait_for_selector(".long-list [data-n]")
+    document = Document("compile", "f", (Tabs(tuple(kernels)),))
+    page = saved(html(document), ready=".long-list [data-n]")
     page.locator(".pane-body").first.evaluate("e => { e.scrollTop = 1e9 }")
     page.wait_for_selector(".long-list [data-n='999']")
     assert page.locator(".long-list [data-n='999']").text_content() == "\tadd <999>, &amp;"
     assert not page.locator(".static-only").first.is_visible()
-    page.close()

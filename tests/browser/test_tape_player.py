@@ -1,7 +1,5 @@
 """The tape in a browser: forwards and backwards say the same, by mouse and by keyboard."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,17 +18,9 @@ def model(ws: Any, x: Any) -> Any:
 
 
 @pytest.fixture
-def player(chromium: Any, tmp_path: Path) -> Iterator[Any]:
-    page, wrong = chromium.new_page(viewport={"width": 1200, "height": 900}), []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+def player(saved: Any) -> Any:
     view = jaxlens.tape(jax.grad(model), [jnp.ones((3, 3))] * 2, jnp.ones(3))
-    file = tmp_path / "tape.html"
-    file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", "utf-8")
-    page.goto(file.as_uri())
-    page.wait_for_selector(".line-trace .trace-player")
-    yield page
-    page.close()
-    assert not wrong
+    return saved(view.html(), ready=".line-trace .trace-player")
 
 
 def shown(page: Any) -> tuple[str, ...]:
@@ -82,12 +72,8 @@ def test_it_lights_the_equation_beside(player: Any) -> None:
     player.wait_for_selector("[data-pane=jaxpr] .pin, [data-pane=jaxpr] .lit")
 
 
-def test_all_steps_stand_there_without_scripts(chromium: Any, tmp_path: Path) -> None:
+def test_all_steps_stand_there_without_scripts(new_page: Any) -> None:
     view = jaxlens.tape(model, [jnp.ones((3, 3))], jnp.ones(3))
-    file = tmp_path / "plain.html"
-    file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", "utf-8")
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(file.as_uri())
+    page = new_page(java_script_enabled=False)
+    page.set_content(view.html())
     assert "x = jnp.tanh(x @ w)" in page.inner_text(".line-trace table")
-    context.close()

@@ -311,7 +311,7 @@ def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, lig
 
 @pytest.mark.parametrize("scripts", [True, False])
 @pytest.mark.parametrize("width", [620, 900])
-def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width):
+def test_bars_of_all_lines_begin_at_one_place(saved, new_page, scripts, width):
     document = with_long_lines()
     (tabs,) = document.blocks
     pane = tabs.tabs[0].blocks[0]
@@ -322,16 +322,13 @@ def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width):
     )
     source = Tab("Your code", (replace(pane, lines=lines),), key="source")
     document = Document("hlo", "f", (Tabs((source,)),), document.web)
-    page = saved(html(document), width=width) if scripts else chromium.new_page()
+    page = saved(html(document), width=width) if scripts else new_page(width)
     if not scripts:
-        page.set_viewport_size({"width": width, "height": 600})
         page.set_content(styles() + body(document))
     bars = page.evaluate(
         "[...document.querySelectorAll('.source-lines span > i')]"
         ".map(e => e.getBoundingClientRect().left)"
     )
-    if not scripts:
-        page.close()
     assert len(bars) == 4
     assert min(bars) > 0
     assert max(bars) - min(bars) < 0.5

@@ -7,26 +7,21 @@ from tests.support.viewer_pages import a_document, choose, lit, row
 
 
 @pytest.fixture
-def open_page(chromium, tmp_path):
+def open_page(new_page, tmp_path):
     """`open_page(hash) -> page`: the page of a document, opened at such an address."""
     path = tmp_path / "step.html"
     path.write_text(page_of(a_document(long=400)))
-    pages, asked, wrong = [], [], []
+    asked = []
 
     def open_(hash=""):
-        page = chromium.new_page(viewport={"width": 1200, "height": 900})
-        pages.append(page)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page = new_page()
+        page.on("request", lambda request: asked.append(request.url.partition("#")[0]))
         page.goto(f"file://{path}{hash}")
         page.wait_for_selector(".jaxlens[data-address]", state="attached")
         return page
 
     yield open_
-    for page in pages:
-        page.close()
-    assert [url.partition("#")[0] for url in asked] == [f"file://{path}"] * len(pages)
-    assert not wrong
+    assert {*asked} == {f"file://{path}"}
 
 
 def pinned(page):

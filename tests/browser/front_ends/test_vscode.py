@@ -82,27 +82,18 @@ STROKES = """() => {
 
 
 @pytest.fixture
-def webview(chromium):
+def webview(new_page):
     """`webview(markup, kind) -> page`: an output in a theme, where the machine prefers another."""
-    contexts, wrong = [], []
 
     def webview_(markup, kind="vscode-dark", width=900):
         other = "dark" if kind in LIGHT else "light"
-        context = chromium.new_context(
-            viewport={"width": width, "height": 1000}, color_scheme=other
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page = new_page(width, 1000, color_scheme=other)
         page.set_content(SHELL)
         page.evaluate(THEME, [kind, *THEMES[kind]])
         rendered(page, markup)
         return page
 
-    yield webview_
-    for context in contexts:
-        context.close()
-    assert not wrong
+    return webview_
 
 
 def rendered(page, markup):
