@@ -55,7 +55,7 @@ def test_the_array_of_an_equation_is_drawn(run):
     assert "e0: float32[3]:\n[" in run("%check --at e0 f(x, 1)").shown
 
 
-@pytest.mark.parametrize("name", ["numerics", "values"])
+@pytest.mark.parametrize("name", ["nan", "numerics", "values"])
 def test_shapes_without_data_are_refused_in_one_line(run, name):
     ran = run(f"%%check --{name} --in f32[3]\ndef g(x):\n    return x + 1")
     assert f"--{name} needs arrays, got only the shape (3,) of x" in ran.out

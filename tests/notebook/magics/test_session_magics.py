@@ -3,14 +3,12 @@
 import itertools
 import re
 
-import jax
 import pytest
 from traitlets.config import Config
 
 from jaxlens.notebook.magics import session_magics
 from jaxlens.notebook.magics.complete import complete
 from jaxlens.notebook.magics.session_magics import JaxLens
-from jaxlens.questions.session import measure as cell_watch
 
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np
@@ -139,21 +137,6 @@ def test_a_captured_array(run):
         "Warning: In the program of `big`, one array is closed over, `W` (f32[2000,2000], 16 MB), "
         "a global of `big` (cell 3:2), first read at cell 3:4: pass it as an argument, and its "
         "values are no part of the program."
-    )
-
-
-def test_growing_arrays(run, monkeypatch):
-    monkeypatch.setattr(cell_watch, "_SHARE", 0)  # look after each cell, however short
-    run("%jaxlens off")
-    run("%jaxlens on")  # the look of the fixture's own may have put off the next one for seconds
-    others = jax.live_arrays()  # of other tests: one that went in between would be no growth
-    assert run("keep = []").shown == ""
-    shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
-    assert [bool(text) for text in shown] == [False] * 4 + [True] + [False] * 2
-    del others
-    assert shown[4] == (
-        "Warning: The arrays of this process grew in each of the last five cells that changed "
-        "them; `%arrays` says what holds them."
     )
 
 
