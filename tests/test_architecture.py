@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import jaxlens
+from tests.support.paths import run_python
 
 ROOT = Path(jaxlens.__file__).parent
 LESSON = ROOT / "core" / "lesson"
@@ -379,15 +379,13 @@ def test_public_names() -> None:
 def test_import_is_light() -> None:
     heavy = ["jax", "jaxlib", "ipywidgets", "graphviz", "IPython", "numpy", "wasmtime", "capstone"]
     code = f"import sys, jaxlens; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_python(code).strip() == "[]"
 
 
 def test_a_row_imports_nothing_heavy() -> None:
     """`-h` and Tab read all rows, and no program."""
     code = "import sys; from jaxlens.questions import rows; rows(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    ours = {name for name in done.stdout.split() if name.startswith("jaxlens.")}
+    ours = {name for name in run_python(code).split() if name.startswith("jaxlens.")}
     rows = {name for name in ours if name.startswith("jaxlens.questions")}
     least = "errors ir ir.needs ir.stage options question"
     assert ours - rows == {f"jaxlens.{name}" for name in least.split()}

@@ -9,16 +9,16 @@ import importlib.util
 import os
 import resource
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from traitlets.config.loader import PyFileConfigLoader
 
-from tests.support.paths import ROOT, environment
+from tests.support.paths import ROOT, run_python
 
 HUB = ROOT / "binder" / "hub"
+PATHS = os.pathsep.join([str(HUB), str(ROOT)])
 
 
 def load(name):
@@ -93,10 +93,7 @@ def test_a_process_that_takes_more_than_the_limit_ends_alone():
         "try:\n    bytearray(2**31); print('large')\n"
         "except MemoryError:\n    print('too large')\n"
     )
-    run = [sys.executable, "-c", script]
-    paths = environment(PYTHONPATH=os.pathsep.join([str(HUB), str(ROOT)]))
-    done = subprocess.run(run, capture_output=True, text=True, env=paths, check=False)
-    assert done.stdout.split("\n")[:2] == ["small", "too large"], done.stderr
+    assert run_python(script, PYTHONPATH=PATHS).split("\n")[:2] == ["small", "too large"]
     assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
 
 
@@ -106,10 +103,8 @@ def test_a_process_uses_no_more_cores_than_the_limit():
         "start_learner.limit_cores(10_000); print(len(os.sched_getaffinity(0)))\n"
         "start_learner.limit_cores(1); print(len(os.sched_getaffinity(0)))\n"
     )
-    paths = environment(PYTHONPATH=os.pathsep.join([str(HUB), str(ROOT)]))
-    run = [sys.executable, "-c", script]
-    done = subprocess.run(run, capture_output=True, text=True, env=paths, check=True)
-    assert done.stdout.split() == [str(len(os.sched_getaffinity(0))), "1"]
+    cores = [str(len(os.sched_getaffinity(0))), "1"]
+    assert run_python(script, PYTHONPATH=PATHS).split() == cores
 
 
 def test_two_learners_open_a_lesson_in_a_real_hub(tmp_path):

@@ -184,12 +184,6 @@ def test_receipts_are_demanded_written_and_compared(project):
     assert kept.keys() == {"TestLoss::test_grad[4]", "test_step", "test_gone"}
     assert kept["test_step"]["step"]["compiled"]["cpu"]["fusions"] == 77
 
-    receipts(project).write_text("<<<<<<< ours\n")
-    broken = run(project, "-k", "grad")
-    broken.assert_outcomes(failed=1, deselected=1)
-    broken.stdout.fnmatch_lines(["E*CaptureFileError: *test_model.json holds no receipts*"])
-    assert "pytest_plugin/" not in broken.stdout.str()
-
 
 def test_marks(project):
     project.makepyfile(test_marks=MARKS)
@@ -214,18 +208,17 @@ def test_a_bound_in_a_test_fails_at_the_test(project):
     done.stdout.no_fnmatch_line("*read_bounds*")
 
 
-def test_a_budget_of_nothing_is_said(project):
-    done = run(project, "--jaxlens-budget=")
+@pytest.mark.parametrize(
+    ("budget", "says"),
+    [
+        ("", "a budget is written peak=2GB,*, got ''"),
+        ("peek=1", "no figure 'peek' to bound; did you mean 'peak'?"),
+    ],
+)
+def test_a_wrong_budget_is_said_before_any_test(project, budget, says):
+    done = run(project, f"--jaxlens-budget={budget}")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*--jaxlens-budget: a budget is written peak=2GB,*, got ''"])
-
-
-def test_a_wrong_budget_is_said_before_any_test(project):
-    done = run(project, "--jaxlens-budget", "peek=1")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(
-        ["*--jaxlens-budget: no figure 'peek' to bound; did you mean 'peak'?"]
-    )
+    done.stderr.fnmatch_lines([f"*--jaxlens-budget: {says}"])
 
 
 def test_a_run_without_receipts_imports_neither_jax_nor_the_verbs(project):
@@ -333,14 +326,17 @@ def test_a_doctest_and_a_function_of_one_name_have_receipts_of_their_own(project
     run(project, "--doctest-modules").assert_outcomes(passed=3)
 
 
-@pytest.mark.parametrize("content", ['{"format": 1, "tests": []}', '{"format": 1}', "[]"])
+@pytest.mark.parametrize(
+    "content", ['{"format": 1, "tests": []}', '{"format": 1}', "[]", "<<<<<<< ours\n"]
+)
 def test_a_file_of_another_form_is_named(project, content):
     project.makepyfile(test_model=TESTS)
     receipts(project).parent.mkdir()
     receipts(project).write_text(content)
     shown = run(project, "-k", "grad")
     shown.assert_outcomes(failed=1, deselected=1)
-    assert "holds no receipts" in shown.stdout.str()
+    shown.stdout.fnmatch_lines(["E*CaptureFileError: *test_model.json holds no receipts*"])
+    assert "pytest_plugin/" not in shown.stdout.str()
 
 
 def test_a_receipt_that_lacks_a_key_is_asked_for(project):

@@ -1,7 +1,5 @@
 """Every verb and lens works on functions of `jaxlens.core`, without an option."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from jaxlens import api, core
 from jaxlens.call.core_program import is_core
 from jaxlens.errors import OptionError
 from tests.ir.check import check
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
 W, X = np.ones((4, 3), np.float32), np.ones((2, 4), np.float32)
@@ -175,7 +174,7 @@ np.testing.assert_allclose(np.asarray(cap.driver.executable(x)), np.asarray(f(x)
 
 
 def test_on_eight_devices() -> None:
-    subprocess.run([sys.executable, "-c", ON_EIGHT], check=True)
+    run_python(ON_EIGHT)
 
 
 def test_loops_of_one_line_are_counted_together() -> None:

@@ -4,10 +4,10 @@ Packages whose features differ are left out of one process: each error names its
 """
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from tests.support.paths import run_python
 
 SCRIPT = """
 import importlib.abc, json, os, sys, tempfile
@@ -112,11 +112,7 @@ def test_each_is_left_out_once():
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_part_that_is_left_out_costs_what_needs_it(group):
     packages = group.split()
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *packages], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lost = json.loads(done.stdout.splitlines()[-1])
+    lost = json.loads(run_python(SCRIPT, *packages).splitlines()[-1])
     needs = {thing: package for package in packages for thing in LEFT_OUT[package]}
     if "svg" not in lost:
         needs.pop("svg", None)  # this machine has a `dot` binary, which serves as well

@@ -11,9 +11,8 @@ from jaxlens.links.match.same_compile import relate
 from jaxlens.program.counted import facts
 from jaxlens.program.fusion_change import across_fusion
 from jaxlens.program.kernels import works
-from jaxlens.render.text.document_text import text
 from jaxlens.stages.driver import capture
-from tests.support import documents, programs
+from tests.support import programs
 
 pytestmark = pytest.mark.backend
 
@@ -113,26 +112,3 @@ def test_xlas_trip_count_is_taken_for_a_while_loop() -> None:
     assert [loop.trips for loop in cost.loops] == [12]
     # Twelve products and counts, thirteen comparisons.
     assert cost.flops == 12 * (2 * 8**3 + 1) + 13
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_both_views_are_made_and_their_text_is_stable(name: str) -> None:
-    report = captured(name)
-    for document in (documents.hlo, documents.compile):
-        first, second = (text(document(report)) for _ in range(2))
-        assert first == second
-        assert "Traceback" not in first
-
-
-def test_stages_of_one_program_on_demand() -> None:
-    report = captured("mlp_step")
-    change = next(stage.name for stage in report.passes if stage.changed)
-    for options in (
-        {"diff": ("hlo", "optimized")},
-        {"pass_name": change},
-        {"passes": True},
-        {"stage": "stablehlo"},
-        {"stage": "llvm"},
-        {"fusion": True, "full": True},
-    ):
-        assert text(documents.hlo(report, **options))

@@ -6,8 +6,6 @@ constants, same inputs and outputs, same donation, as XLA's own text without nam
 
 import json
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +18,7 @@ from jaxlens.views.listings.jaxpr import listing
 from tests.support import jitted_programs, programs
 from tests.support.compiled_by_jax import Executables, difference, ran
 from tests.support.model_programs import MARKS, NAMES, program
-from tests.support.paths import environment
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, *MARKS]
 
@@ -206,12 +204,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def on_eight_devices():
-    command = [sys.executable, "-W", "ignore", "-c", ON_EIGHT]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env=environment()
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return json.loads(run_python(ON_EIGHT))
 
 
 @pytest.mark.parametrize(

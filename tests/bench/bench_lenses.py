@@ -18,7 +18,6 @@ from functools import partial
 import jax
 
 import jaxlens
-from jaxlens import ask as questions
 from jaxlens.ir.needs import Needs
 from tests.bench.turns import fresh, options, rotated, seconds
 from tests.support import programs
@@ -30,17 +29,17 @@ def ladder(f, args) -> str:
     """Of the step for two batches of tokens at once: two rungs."""
     *rest, tokens = args
     mapped = jax.vmap(fresh(f), (*(None for _ in rest), 0))
-    return str(questions.ladder(mapped, *rest, jax.numpy.stack([tokens] * 2)))
+    return str(jaxlens.ladder(mapped, *rest, jax.numpy.stack([tokens] * 2)))
 
 
 LENSES: dict[str, Callable] = {
-    "tape": lambda cap, f, args: str(questions.tape(fresh(f), *args)),
+    "tape": lambda cap, f, args: str(jaxlens.tape(fresh(f), *args)),
     "ladder": lambda cap, f, args: ladder(f, args),
-    "key": lambda cap, f, args: str(questions.key(fresh(f), *args)),
-    "compare": lambda cap, f, args: str(questions.compare(cap, cap)),
-    "receipt": lambda cap, f, args: questions.receipt(cap).stable,
+    "key": lambda cap, f, args: str(jaxlens.key(fresh(f), *args)),
+    "compare": lambda cap, f, args: str(jaxlens.compare(cap, cap)),
+    "receipt": lambda cap, f, args: jaxlens.receipt(cap).stable,
     **{
-        name: lambda cap, f, args, name=name: str(getattr(questions, name)(cap))
+        name: lambda cap, f, args, name=name: str(getattr(jaxlens, name)(cap))
         for name in ("fusion", "memory", "cost", "sharding", "captured", "times")
     },
 }

@@ -25,9 +25,6 @@ WEAVE = """from jaxlens.views.links import weave
 web = weave(view.capture.links, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
 atoms = {stage: dict(part) for stage, part in web.atoms.items()}
 print(json.dumps({"atoms": atoms, "lines": dict(web.lines), "calls": dict(web.calls)}))"""
-LEFT_OUT = """from unittest.mock import patch
-with patch("jaxlens.render.html.listing.more_html", lambda more, room: ("", len(more))):
-    get_ipython().run_cell_magic("explore", "-o small", "loss(params, x)")"""
 CELLS = [
     "%load_ext jaxlens\nimport jax, json, jaxlens\nimport jax.numpy as jnp",
     PROGRAM,
@@ -36,17 +33,9 @@ CELLS = [
     "explorer = jaxlens.Explorer(view)\nexplorer",
     "print(json.dumps([explorer.selection, explorer.panes]))",
     'explorer.selection = {"stage": "jaxpr", "id": NODE}',
-    LEFT_OUT,
-    "from jaxlens.render.text.lines import line_text\n"
-    "from jaxlens.render.document import Listing\n"
-    "from jaxlens.render.document import walk\n"
-    "print(json.dumps([[line_text(line, True) for line in (*s.part.lines, *s.part.more)]\n"
-    "    for s in walk(small.document.blocks) if isinstance(s.part, Listing)]))",
+    "%%compile\njax.grad(loss)(params, x)",
 ]
-COMPILED = "%%compile\njax.grad(loss)(params, x)"
-CELLS.append(COMPILED)
-SHOWN, LATE = CELLS.index(CELLS[2]), CELLS.index(LEFT_OUT)
-SELECTED, SET = 5, 6
+SHOWN, SELECTED, SET = 2, 5, 6
 NAME = "explore.ipynb"
 PANES = {
     "jaxpr": "jaxpr",
@@ -74,7 +63,7 @@ def live(open_notebook):
     log = PageLog()
     page = open_notebook(NAME, [c.replace("NODE", "'e0'") for c in CELLS], log=log)
     page.set_viewport_size({"width": 1700, "height": 1400})
-    page.locator(".jaxlens[data-kernel=live]").nth(3).wait_for()
+    page.locator(".jaxlens[data-kernel=live]").nth(2).wait_for()
     return page, log
 
 
@@ -82,7 +71,7 @@ def live(open_notebook):
 def saved(live, lab):
     """The notebook file as JupyterLab saves it."""
     live[0].keyboard.press("Control+s")
-    return wait_for_outputs(lab.root / NAME, 6)
+    return wait_for_outputs(lab.root / NAME, 5)
 
 
 def cell(page, n):
@@ -210,18 +199,6 @@ def test_a_displayed_explorer_is_the_same_viewer(live):
     root = cell(page, 4).locator(".jaxlens")
     assert root.get_attribute("data-key") == output(page).get_attribute("data-key")
     assert root.locator(".bar button[data-key=optimized]").count() == 1
-
-
-def test_lines_that_were_left_out_come_from_the_kernel(live):
-    page, _ = live
-    root = output(page, LATE)
-    every = printed(page, 8)
-    for place, key in enumerate(("jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm")):
-        beside(root, key)
-        body = root.locator(f"details[data-pane={key}] .pane-body")
-        last = next(line.strip() for line in reversed(every[place]) if line.strip())
-        body.evaluate("e => e.scrollTo(0, 1e9)")
-        wait_for(lambda b=body, t=last: t in b.inner_text(), f"the end of {key}", 20)
 
 
 def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live):

@@ -76,7 +76,7 @@ def reveal(page, stage, node):
     page.evaluate(TELL, ["jl-reveal", {"stage": stage, "id": node}])
 
 
-def test_a_click_pins_and_opens_nothing(show):
+def test_a_click_pins_and_opens_nothing_and_pointing_says_what_at(show):
     page = show(figure(predict()))
     box(page, "e3").click()
     assert said(page, "jl-pin") == [{"stage": "jaxpr", "id": "e3"}]
@@ -87,10 +87,6 @@ def test_a_click_pins_and_opens_nothing(show):
     page.keyboard.press("Escape")
     assert said(page, "jl-pin")[-1] is None
     assert marked(page, "pin") == []
-
-
-def test_pointing_says_what_at(show):
-    page = show(figure(predict()))
     box(page, "e2").hover()
     assert said(page, "jl-point")[-1] == {"stage": "jaxpr", "id": "e2"}
     page.mouse.move(5, 5)
@@ -271,6 +267,7 @@ def test_the_question_mark_tells_the_keys(show):
         assert word in keys.inner_text()
     page.keyboard.press("Escape")
     assert not keys.is_visible()
+    assert not page.locator(".minimap").is_visible()  # a drawing in sight needs no map
 
 
 def test_everything_that_has_the_focus_says_what_it_is(show):
@@ -470,11 +467,6 @@ def test_a_map_shows_where_the_view_is_and_goes_where_it_is_pressed(show):
     page.wait_for_function("+document.querySelector('.minimap .frame').getAttribute('y') > 1000")
     assert said(page, "jl-pin") == []
     assert map_.bounding_box()["y"] == pytest.approx(room["y"], abs=1)  # it does not scroll away
-
-
-def test_a_drawing_in_sight_needs_no_map(show):
-    page = show(figure(predict()))
-    assert not page.locator(".minimap").is_visible()
 
 
 def test_edges_of_the_backward_pass_are_dashed_and_a_word_says_so(show):

@@ -98,7 +98,7 @@ def members(fold):
     return set(range(low, high + 1))
 
 
-def test_a_line_lights_rows_folds_and_the_ruler(saved, parts):
+def test_a_line_lights_rows_and_folds(saved, parts):
     web, figure, listing = parts
     folded = [b for b in figure.panels[0].boxes if b.kind == "call"]
 
@@ -135,17 +135,6 @@ def test_a_line_lights_rows_folds_and_the_ruler(saved, parts):
     )
     assert len(lit) > 20
     assert all(on == (bool(rows[n]) and int(rows[n][1:]) in atoms) for n, on in lit)
-
-
-def test_the_ruler_has_a_stroke_for_every_stretch_that_is_lit(saved, parts):
-    web = parts[0]
-    line = min(web.lines, key=lambda name: web.lines[name][0])
-    inked = """c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"""
-    ruler = saved.locator("details[data-pane=jaxpr] .ruler")
-    saved.mouse.move(1, 1)
-    wait_for(lambda: not ruler.evaluate(inked), "the ruler to clear", 5)
-    row_of(saved, line).hover()
-    wait_for(lambda: ruler.evaluate(inked), "the ruler to show the line", 5)
 
 
 def test_pointing_answers_within_two_frames(saved, parts):

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import nbformat
 import pytest
 
+from tests.support.browser.front_ends import check, seen
 from tests.support.browsing import PageLog, check_quiet, wait_for, wait_for_outputs
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
@@ -17,7 +19,7 @@ CELLS = [
 
 def predict(params, x):
     with jax.named_scope("<img src=x onerror=window.pwned=2>"):
-        return jax.nn.relu(x @ params[KEY] + params["b"])
+        return 2 * jax.nn.relu(x @ params[KEY] + params["b"])
 
 def loss(params, x):
     return jax.lax.scan(lambda c, r: (c + predict(params, r).sum(), c), 0.0, x)[0]
@@ -152,6 +154,12 @@ def check_all(page):
     check_folds(hlo)
 
 
+def check_row(page, name, package, how):
+    """The row of a front end in the table of what works where."""
+    major = version(package).partition(".")[0]
+    check(name, major, seen(outputs_of(page)[0]), how)
+
+
 IN_SIGHT = """output => {
   const panel = document.querySelector(".jp-NotebookPanel-notebook").getBoundingClientRect();
   const cell = output.closest(".jp-OutputArea-child");
@@ -182,6 +190,7 @@ def test_beside_the_sidebar_two_panes_and_the_strip_are_in_sight(live):
 def test_everything_works_while_the_kernel_lives(live, lab):
     page, log = live
     check_all(page)
+    check_row(page, "JupyterLab", "jupyterlab", "a cell run in it")
     check_quiet(page, log, lab.url)
 
 
@@ -205,10 +214,7 @@ def test_untrusted_it_shows_text_picture_and_colours(saved, open_notebook, lab):
     assert HOSTILE in jaxpr.inner_text()
     tinted = jaxpr.locator(".source-lines summary", has_text="jax.nn.relu").first
     assert tinted.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
-    jaxpr.locator("summary", has_text="Graph").click()
-    picture = jaxpr.locator("img")
-    assert picture.is_visible()
-    assert picture.evaluate("e => e.complete && e.naturalWidth") > 100
+    check_row(page, "JupyterLab, not trusted", "jupyterlab", "a fresh clone opened in it")
     hlo.locator("summary", has_text="StableHLO").click()
     assert "stablehlo.dot_general" in hlo.inner_text()
     check_quiet(page, log, lab.url)
@@ -229,6 +235,9 @@ def test_exported_it_works_from_a_file_without_network(saved, chromium, lab):
     assert page.locator(".jaxlens").evaluate_all(
         "all => all.every(e => e.scrollWidth <= innerWidth)"
     )
+    page.set_viewport_size({"width": 1280, "height": 1400})
+    how = "the notebook converted, without a network"
+    check_row(page, "nbconvert, HTML", "nbconvert", how)
     check_quiet(page, log, address)
     page.close()
 
@@ -240,6 +249,7 @@ def test_it_works_in_notebook_7(saved, chromium, lab):
     log.follow(page)
     page.goto(f"{lab.url}/notebooks/{NAME}")
     check_all(page)
+    check_row(page, "Jupyter Notebook", "notebook", "the notebook opened in it")
     log.errors.clear()  # it logs errors of its own with any notebook
     check_quiet(page, log, lab.url)
     page.close()

@@ -103,7 +103,7 @@ def test_the_slider_goes_through_the_steps_by_keyboard_and_shows_the_rows(show, 
         assert step.meaning in said
 
 
-def test_the_whole_program_stands_there_too(show, explored, steps):
+def test_the_whole_program_stands_there_with_the_line_of_each_run(show, explored, steps):
     page = show(explored)
     go(page, steps, 1)
     page.get_by_label("whole program").check()
@@ -111,6 +111,13 @@ def test_the_whole_program_stands_there_too(show, explored, steps):
         "[...document.querySelectorAll('.passes pre > [data-id]')].map(r => r.dataset.id)"
     )
     assert ids == [row.line.id for row in steps.steps[1].rows if row.line.id and not row.gone]
+    rows = page.locator(".passes pre.rows > div").evaluate_all(
+        "all => all.map(e => [e.title, getComputedStyle(e, '::after').content])"
+    )
+    owners = [owner for owner, _ in rows]
+    assert len({*owners}) > 3
+    for (owner, said), before in zip(rows, ["", *owners], strict=False):
+        assert said == (f'"{owner}"' if owner != before else "none")
 
 
 def test_runs_that_are_the_same_open_in_place(show, explored, steps):
@@ -326,15 +333,3 @@ def test_without_scripts_the_first_rows_of_the_table_stand_there(new_page, steps
         assert step.name in text or f"start of {step.title.split(' / ')[0]}" in text
         assert step.meaning in text
         assert step.did in text
-
-
-def test_the_first_row_of_each_run_names_its_source_line(show, explored):
-    page = show(explored)
-    page.get_by_label("whole program").check()
-    rows = page.locator(".passes pre.rows > div").evaluate_all(
-        "all => all.map(e => [e.title, getComputedStyle(e, '::after').content])"
-    )
-    owners = [owner for owner, _ in rows]
-    assert len({*owners}) > 3
-    for (owner, said), before in zip(rows, ["", *owners], strict=False):
-        assert said == (f'"{owner}"' if owner != before else "none")

@@ -42,7 +42,9 @@ def test_back_says_what_forth_said(player: Any) -> None:
         assert shown(player) == before
 
 
-def test_variables_and_equations_of_a_step(player: Any) -> None:
+def test_a_step_has_variables_and_equations_and_the_slider_the_keyboard(
+    player: Any,
+) -> None:
     player.click("button[title='Last step']")
     assert "JAX, when the function is done" in shown(player)[0]
     player.click("button[title='First step']")
@@ -56,20 +58,12 @@ def test_variables_and_equations_of_a_step(player: Any) -> None:
     current = player.inner_text(".line-trace [aria-current]")
     assert "x @ w" in current
     assert "pass 1 of the loop" in current
-
-
-def test_the_slider_has_the_keyboard(player: Any) -> None:
+    player.wait_for_selector("[data-pane=jaxpr] .pin, [data-pane=jaxpr] .lit")
     player.focus(".line-trace input")
     player.keyboard.press("End")
     assert "when the function is done" in shown(player)[0]
     player.keyboard.press("ArrowLeft")
     assert "end of model" in shown(player)[0]
-
-
-def test_it_lights_the_equation_beside(player: Any) -> None:
-    for _ in range(2):
-        player.click("button[title='One step on']")
-    player.wait_for_selector("[data-pane=jaxpr] .pin, [data-pane=jaxpr] .lit")
 
 
 def test_all_steps_stand_there_without_scripts(new_page: Any) -> None:

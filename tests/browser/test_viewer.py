@@ -67,10 +67,6 @@ def test_a_source_line_lights_what_it_owns_and_weaker_what_its_calls_made(saved)
         set(),
         {"stablehlo s1", "stablehlo s5", "stablehlo s9"},
     )
-
-
-def test_a_line_that_maps_to_nothing_says_so(saved):
-    page = saved(html(a_document()))
     page.locator(".source-lines .rows > *", has_text="line_6").hover()
     assert lit(page) == []
     assert "cell 3:6 maps to nothing" in page.locator(".node-details").inner_text()
@@ -267,7 +263,7 @@ def point(page, part):
     return [row.partition("= ")[2].partition("[")[0].split(" ")[0] for row in rows]
 
 
-def test_each_expression_lights_what_it_alone_became(cells):
+def test_each_expression_lights_what_it_alone_became_which_marks_it(cells):
     assert point(cells, "x @ w") == ["dot_general"]
     assert cells.evaluate(MARKED) == ["x @ w"]
     assert point(cells, "h @ v") == ["dot_general"]
@@ -276,9 +272,6 @@ def test_each_expression_lights_what_it_alone_became(cells):
     assert cells.evaluate(MARKED) == ["x @ w + h @ v"]
     assert point(cells, "jnp.tanh") == ["tanh"]
     assert point(cells, "= jnp") == ["dot_general", "dot_general", "add", "tanh"]
-
-
-def test_an_equation_marks_its_expression(cells):
     for opcode, code in (("tanh", "jnp.tanh(x @ w + h @ v)"), ("mul", "é * 2")):
         cells.locator(".listing [data-id]", has_text=f"= {opcode}").first.hover()
         cells.wait_for_timeout(150)

@@ -70,7 +70,7 @@ def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved, mon
     assert f"fusion.{LONG - 1} =" in page.locator(".long-list .row-cursor").inner_text()
 
 
-def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monkeypatch):
+def test_a_highlight_over_a_long_listing_is_right(saved, monkeypatch):
     room(monkeypatch, LONG)
     document = a_document(LONG)
     page = saved(html(document))
@@ -83,15 +83,6 @@ def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monke
     }
     expected = {i for i, own in document.web.atoms["optimized"].items() if 4 in own} & visible
     assert seen == {"jaxpr e4"} | {f"optimized {i}" for i in expected}
-    took = page.evaluate(
-        """() => { const links = document.querySelector('.jaxlens').jaxlens.links; const times = [];
-        for (let n = 0; n < 20; n++) {
-          links.point = { stage: 'jaxpr', id: `e${n}` };
-          const start = performance.now(); links.light();
-          document.body.getBoundingClientRect(); times.push(performance.now() - start);
-        } return times.sort((a, b) => a - b); }"""
-    )
-    print(f"highlight over {LONG:,} lines: median {took[10]:.1f} ms, most {took[-1]:.1f} ms")
     pane = page.locator("details[data-pane=optimized] .pane-body")
     pane.evaluate("e => { e.scrollTop = 0.5 * e.scrollHeight }")
     row(page, "jaxpr", "e4").click()

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxlib import _hlo
 
 import jaxlens
+from tests.support.compiled_by_jax import fingerprint
 from tests.support.jax_events import EVENTS, Compiles, listeners  # noqa: F401
 from tests.support.model_programs import MARKS
 
@@ -18,11 +18,6 @@ pytestmark = [pytest.mark.backend, *MARKS, pytest.mark.reads_jax]
 
 X = np.random.default_rng(0).normal(size=(32, 8)).astype(np.float32)
 Y = X[:, :4] ** 2
-
-
-def fingerprint(text):
-    """XLA's own text of a program, names and metadata aside."""
-    return _hlo.hlo_module_from_text(text).to_string(_hlo.HloPrintOptions.fingerprint())
 
 
 def is_what_runs(capture, lowered):

@@ -8,6 +8,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, ReadError, TargetError, UnavailableError
+from tests.support.compiled_by_jax import fingerprint
 from tests.support.jax_events import Compiles
 
 pytestmark = pytest.mark.reads_jax
@@ -57,12 +58,6 @@ class Things:
 @pytest.fixture(scope="module")
 def things(tmp_path_factory):
     return Things(tmp_path_factory.mktemp("dumps"))
-
-
-def fingerprint(text):
-    """XLA's own, of the program without names and metadata."""
-    _hlo = pytest.importorskip("jaxlib._hlo")
-    return _hlo.hlo_module_from_text(text).to_string(_hlo.HloPrintOptions.fingerprint())
 
 
 @pytest.mark.parametrize("kind", KINDS)

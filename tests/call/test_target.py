@@ -2,8 +2,6 @@
 
 import importlib.util
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import jax
@@ -20,6 +18,7 @@ from jaxlens.call.target import names, resolve
 from jaxlens.compat import has_cuda_plugin, lowering
 from jaxlens.errors import TargetError, UnavailableError
 from jaxlens.stages.driver import capture
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -77,8 +76,7 @@ def test_an_absent_tpu():
         resolve("tpu:v99:2x2")
     assert "f32[3]" in capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").optimized.text
     other = "from jaxlens.call.target import resolve; print(resolve('tpu:v5e:2x2').name)"
-    beside = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
-    assert beside.stdout == "tpu:v5e:2x2\n", beside.stderr
+    assert run_python(other) == "tpu:v5e:2x2\n"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
@@ -172,26 +170,16 @@ with jax.set_mesh(jax.make_mesh((4,), ("x",))):
 """
 
 
-def run_python(code):
-    """Runs Python in a process of its own; returns the lines of its output, and its errors."""
-    beside = {**os.environ, "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=beside
-    )
-    return done.stdout.splitlines(), done.stderr
-
-
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
 def test_a_program_over_devices_of_the_process_is_that_over_the_chips():
-    lines, errors = run_python(OVER_FOUR.replace("TARGET", "'tpu:v5e:2x2'"))
-    assert lines == [
+    code = OVER_FOUR.replace("TARGET", "'tpu:v5e:2x2'")
+    assert run_python(code, ALLOW_MULTIPLE_LIBTPU_LOAD="1").splitlines() == [
         "jit True True True 4 tpu",
         "arrays True True True 4 tpu",
         "within True True True 4 tpu",
         "mapped True True True 4 tpu",
         "4",
-    ], errors
+    ]
 
 
 def test_where_it_would_run_anyway_keeps_its_shardings():
@@ -365,8 +353,7 @@ print(sorted(d.id for d in moved(x).sharding.device_set))
 
 
 def test_arrays_on_several_devices():
-    lines, errors = run_python(SHARDED)
-    assert lines == [
+    assert run_python(SHARDED).splitlines() == [
         "8 P('x', None) over 8 devices",
         "True",
         "x: f32[8,4] sharded (None, 'y') on mesh x=4, y=2, "
@@ -376,4 +363,4 @@ def test_arrays_on_several_devices():
         "8",
         "8",
         "[4, 5, 6, 7]",
-    ], errors
+    ]

@@ -81,22 +81,13 @@ def test_the_line_of_one_session_goes_into_the_next(tmp_path, monkeypatch):
         jaxlens.course.paste(line[:-4], other)
 
 
-def test_the_map_names_every_lesson(tmp_path):
+def test_the_map_names_and_opens_every_lesson_and_says_what_needs_what(tmp_path):
     state = jaxlens.course.progress(tmp_path)
-    text = state.text(width=120)
+    text, page = state.text(full=True, width=200), state.html()
     for lesson in LESSONS:
         assert lesson.title in text
-    assert "svg" in state.html()
-
-
-def test_the_map_opens_every_lesson(tmp_path):
-    page = jaxlens.course.progress(tmp_path).html()
-    for lesson in LESSONS:
         assert page.count(f"<a href={lesson.file}.ipynb ") >= 2  # by part, and by what it needs
-
-
-def test_the_map_names_what_needs_what(tmp_path):
-    text = jaxlens.course.progress(tmp_path).text(full=True, width=200)
+    assert "svg" in page
     (row,) = [line for line in text.splitlines() if "Which call compiles" in line]
     assert " ".join(row.split()).endswith(f"20 2, 6 0 of {len(ids_of(7))}")
     assert "17. Sums in a tree" in text

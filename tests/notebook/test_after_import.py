@@ -2,14 +2,13 @@
 
 import importlib
 import importlib.util
-import subprocess
 import sys
 import textwrap
 
 import pytest
 
 from jaxlens.notebook.magics.after_import import AfterImport
-from tests.support.paths import environment
+from tests.support.paths import run_python
 
 
 @pytest.fixture
@@ -96,14 +95,7 @@ def test_the_cell_that_imports_jax_is_watched():
     y = f(jnp.ones(3)), f(jnp.ones(4))''')
     cell("%jaxlens")
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment(),
-    )
-    assert done.stdout.splitlines() == [
+    assert run_python(textwrap.dedent(code)).splitlines() == [
         "|False",
         "jaxlens is on; it watches from the moment that a cell imports jax|False",
         "jaxlens is off: %jaxlens on watches every cell|False",

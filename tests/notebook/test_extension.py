@@ -1,10 +1,11 @@
 """Loading, reloading and unloading leave nothing behind and cost next to nothing."""
 
-import subprocess
 import sys
 from typing import Any
 
 import pytest
+
+from tests.support.paths import run_python
 
 OURS = ("jaxpr", "hlo", "compile", "explore")
 
@@ -72,8 +73,7 @@ def test_loading_imports_nothing_heavy() -> None:
         " 'jaxlens.questions', 'jaxlens.options')"
         " if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_python(code).strip() == "[]"
 
 
 def test_cells_have_numbers_without_a_magic(shell, monkeypatch) -> None:

@@ -4,14 +4,12 @@ import json
 import os
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import jaxlens
-from tests.support.paths import ROOT, environment
+from tests.support.paths import ROOT, run_python
 
 DEV = ROOT / ".dev"
 pytestmark = [
@@ -63,16 +61,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     edits = [([str(package / "views/header.py")], FUNCTION), (styles, ".edited { color: red }\n")]
     cells = runpy.run_path(str(DEV))["SCRATCH"]
     paths = os.pathsep.join([str(folder), str(DEV)])
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RUNS, json.dumps(cells), json.dumps(edits)],
-        env=environment(PYTHONPATH=paths, IPYTHONDIR=str(folder / "ipython")),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("@@"))
+    told = [json.dumps(cells), json.dumps(edits)]
+    own = {"PYTHONPATH": paths, "IPYTHONDIR": str(folder / "ipython")}
+    said = run_python(RUNS, *told, folder=folder, **own).splitlines()
+    (line,) = (line for line in said if line.startswith("@@"))
     return json.loads(line[2:])
 
 

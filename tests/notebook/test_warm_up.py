@@ -1,7 +1,6 @@
 """What the first picture needs is there once the thread that gets it ready is done."""
 
-import subprocess
-import sys
+from tests.support.paths import run_python
 
 CODE = """
 from jaxlens.render.graph import graphviz_run
@@ -17,4 +16,4 @@ assert assets._element.cache_info().misses == made > 0
 
 
 def test_ready() -> None:
-    subprocess.run([sys.executable, "-c", CODE], check=True)
+    run_python(CODE)

@@ -1,4 +1,4 @@
-"""Looks at programs with cyclic values; run as a script by `test_cyclic_values.py`.
+"""Looks at programs with cyclic values; run in a process of its own by `test_cyclic_values.py`.
 
 Prints a line of JSON: of each look, what it ended in, how many levels of recursion it cost in
 Python, and whether C code still recurses as deep as before. A look that costs all of them would
@@ -212,7 +212,3 @@ def main() -> None:
                 "c": prints(deepest),
             }
     sys.stdout.write(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()

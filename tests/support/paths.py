@@ -1,6 +1,7 @@
 """Folders of the repository, and the environment of processes that tests start."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,21 @@ def environment(**changes: str) -> dict[str, str]:
     """This process's variables, with a path on which `jaxlens` and `tests` are found."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **changes}
+
+
+def run_python(code: str, *words: str, folder: Path | None = None, **changes: str) -> str:
+    """Runs code in a process of its own, which must end well; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+        cwd=folder,
+        env=environment(**changes),
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
 
 
 def without_folders(text: str) -> str:

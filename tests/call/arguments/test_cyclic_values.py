@@ -5,8 +5,6 @@ flattening of a cyclic container takes the levels for good, and nothing raises a
 """
 
 import json
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +14,18 @@ import jaxlens
 from jaxlens.call.arguments import pytrees
 from jaxlens.errors import OptionError
 from jaxlens.keys.value_diff import same
-from tests.support.paths import ROOT
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 X = jnp.ones(3)
-_SCRIPT = ROOT / "tests" / "support" / "cyclic_looks.py"
 _SEES = ("jaxpr", "cost", "captured", "key", "recompiles", "values", "global", "holds")
 _TREES = ("cyclic_dict", "cyclic_list", "cyclic_tree", "deep_list", "deep_dict", "deep_tree")
 
 
 @pytest.fixture(scope="module")
 def looks() -> dict[str, dict[str, object]]:
-    run = subprocess.run(
-        [sys.executable, str(_SCRIPT)], capture_output=True, text=True, timeout=500, check=False
-    )
-    assert run.returncode == 0, run.stderr[-2_000:]
-    return json.loads(run.stdout)
+    return json.loads(run_python("from tests.support.cyclic_looks import main; main()"))
 
 
 def test_no_look_costs_a_level_of_recursion(looks) -> None:

@@ -33,13 +33,6 @@ def test_runs_once(cell: Any, shell: Any) -> None:
     assert shell.user_ns["count"] == {"body": 1, "argument": 1, "function": 1}
 
 
-def test_assignments_persist_and_output_appears(cell: Any, shell: Any) -> None:
-    ran = cell('%%jaxpr\ny = 3\nprint("hello")\nf(x, w)')
-    assert ran.ok
-    assert ran.out == "hello\n"
-    assert shell.user_ns["y"] == 3
-
-
 def test_namespace_is_as_without_the_magic(cell: Any, shell: Any) -> None:
     cell("z = 1\nf(x, w)")
     before = {name: id(value) for name, value in shell.user_ns.items() if name[0] != "_"}
@@ -75,19 +68,27 @@ def test_semicolon_and_comment_after_the_call(cell: Any) -> None:
     assert "f(x" in cell("%%jaxpr\nf(x, w);  # the end\n\n# really\n").shown
 
 
-def test_spans_count_the_magics_line(cell: Any, shell: Any) -> None:
-    code = "\n\n%%jaxpr -o view\n\n\ndef g(x):\n    return x * 2\ng(x)"
-    assert cell(code).ok
-    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
-    number = shell.execution_count - 1
-    assert str(node.owner) == f"cell {number}:7"
-    assert linecache.getline(node.owner.key, 7) == "    return x * 2\n"
+G = "def g(x):\n    return x * 2"
 
 
-def test_spans_of_a_line_magic(cell: Any, shell: Any) -> None:
-    assert cell("a = 1\n%jaxpr -o view x * 2").ok
+@pytest.mark.parametrize(
+    ("codes", "back", "line"),
+    [
+        ([f"\n\n%%jaxpr -o view\n\n\n{G}\ng(x)"], 1, 7),
+        (["a = 1\n%jaxpr -o view x * 2"], 1, 2),
+        ([G, "%%jaxpr -o view\ng(x)"], 2, 2),  # a function of an earlier cell
+        ([f"%%time\n%%jaxpr -o view\n{G}\ng(x)"], 1, 4),
+    ],
+)
+def test_spans_count_the_magics_line(
+    cell: Any, shell: Any, codes: list[str], back: int, line: int
+) -> None:
+    for code in codes:
+        ran = cell(code)
+        assert ran.ok, ran.out
     (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
-    assert str(node.owner) == f"cell {shell.execution_count - 1}:2"
+    assert str(node.owner) == f"cell {shell.execution_count - back}:{line}"
+    assert "x * 2\n" in linecache.getline(node.owner.key, line)
 
 
 def test_spans_in_a_kernels_files(cell: Any, shell: Any, monkeypatch: Any) -> None:
@@ -104,14 +105,6 @@ def test_spans_in_a_kernels_files(cell: Any, shell: Any, monkeypatch: Any) -> No
         assert str(node.owner) == f"cell {shell.execution_count - 1}:3"
     ran = cell("%%jaxpr\ny = 1\nz = 2\nnp.tanh('a')")
     assert "----> 4 np.tanh('a')" in ran.out
-
-
-def test_a_function_of_an_earlier_cell_keeps_its_number(cell: Any, shell: Any) -> None:
-    number = shell.execution_count
-    cell("def g(x):\n    return x * 2")
-    cell("%%jaxpr -o view\ng(x)")
-    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
-    assert str(node.owner) == f"cell {number}:2"
 
 
 def test_a_librarys_equations_are_at_the_call(cell: Any, shell: Any) -> None:
@@ -148,38 +141,26 @@ def test_ast_transformers_apply(cell: Any, shell: Any) -> None:
     assert shell.user_ns["s"] == 7
 
 
-def test_magic_under_another_magic(cell: Any, shell: Any) -> None:
-    ran = cell("%%time\n%%jaxpr -o view\ndef g(x):\n    return x * 2\ng(x)")
-    assert ran.ok, ran.out
-    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
-    assert str(node.owner).endswith(":4")
-
-
-def test_user_error_in_the_body(cell: Any) -> None:
-    ran = cell("%%jaxpr\n\ny = 1\n1 / 0\nf(x, w)")
-    assert isinstance(ran.error, ZeroDivisionError)
-    assert "----> 4 1 / 0" in ran.out
+@pytest.mark.parametrize(
+    ("code", "error", "line"),
+    [
+        ("\ny = 1\n1 / 0\nf(x, w)", ZeroDivisionError, "4 1 / 0"),
+        ("f(x, nowhere)", NameError, "2 f(x, nowhere)"),
+    ],
+)
+def test_an_error_of_the_users(cell: Any, code: str, error: type, line: str) -> None:
+    ran = cell(f"%%jaxpr\n{code}")
+    assert isinstance(ran.error, error)
+    assert f"----> {line}" in ran.out
     assert "jaxlens" not in without_folders(ran.out)
     assert "run_cell_magic" not in ran.out
 
 
-def test_user_error_in_an_argument(cell: Any) -> None:
-    ran = cell("%%jaxpr\nf(x, nowhere)")
-    assert isinstance(ran.error, NameError)
-    assert "----> 2 f(x, nowhere)" in ran.out
-    assert "run_cell_magic" not in ran.out
-
-
-def test_syntax_error(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr\ny = 1\nf(x, w")
+@pytest.mark.parametrize("last", ["f(x, w", "return f(x, w)"])  # which only compiling finds
+def test_syntax_error(cell: Any, shell: Any, last: str) -> None:
+    ran = cell(f"%%jaxpr\ny = 1\n{last}")
     assert isinstance(ran.error, SyntaxError)
     assert ran.error.lineno == 3
     assert "line 3" in ran.out
     assert "run_cell_magic" not in ran.out
-    assert "y" not in shell.user_ns
-
-
-def test_error_that_only_compiling_finds(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr\ny = 1\nreturn f(x, w)")
-    assert isinstance(ran.error, SyntaxError)
     assert "y" not in shell.user_ns

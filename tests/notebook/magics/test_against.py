@@ -51,11 +51,6 @@ def test_a_name_that_holds_no_view_is_told_in_one_line(edited, name, says) -> No
     assert edited.user_ns["seen"] == []
 
 
-def test_help_says_how_it_is_known(edited, capsys) -> None:
-    edited.run_line_magic("compile", "--against old -h")
-    assert capsys.readouterr().out.startswith("What changed since then?")
-
-
 @pytest.mark.parametrize("line", ["--fits -h", "-h --fits", "--fits h100 -h", "--fits --help"])
 def test_help_on_an_option_needs_no_value_of_it(edited, capsys, line) -> None:
     edited.run_line_magic("compile", line)
@@ -70,10 +65,3 @@ def test_a_pass_is_left_out_and_what_comes_out_is_stored(edited) -> None:
     edited.run_cell("%%compile --against apart\nf(x)").raise_error()
     with pytest.raises(OptionError, match="did you mean 'fusion'"):
         edited.run_cell("%%hlo --without fusin\nf(x)").raise_error()
-
-
-def test_help_of_fusion_tells_xlas_reasons_from_ours(edited, capsys) -> None:
-    edited.run_line_magic("hlo", "--fusion -h")
-    printed = capsys.readouterr().out
-    assert printed.startswith("What was fused, and why not the rest?")
-    assert "XLA's own: its reasons" in printed

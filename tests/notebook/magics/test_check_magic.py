@@ -51,7 +51,7 @@ def test_one_check_alone(run, shell, name):
     assert shell.user_ns["found"].document is not None
 
 
-@pytest.mark.parametrize("name", ["numerics", "values"])
+@pytest.mark.parametrize("name", ["nan", "numerics", "values"])
 def test_shapes_without_data_are_refused_in_one_line(run, name):
     ran = run(f"%%check --{name} --in f32[3]\ndef g(x):\n    return x + 1")
     assert f"--{name} needs arrays, got only the shape (3,) of x" in ran.out

@@ -8,6 +8,8 @@ import pytest
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
+from jaxlens.options import flag
+from jaxlens.questions import rows
 
 MAGICS = sorted(
     name
@@ -59,6 +61,20 @@ def test_every_example_of_a_magics_help_runs(run, name) -> None:
         ran = run(code)
         assert ran.ok, f"{code}\n{ran.out}"
         assert ran.shown.strip() or ran.out.strip(), code
+
+
+OPTIONS = {
+    f"%{row.verb} {flag(name)}": about
+    for row in rows()
+    for name, about in [(row.name, row.about), *((o.name, o.about) for o in row.options)]
+    if row.verb and about
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_help_on_an_option_says_what_it_answers_and_how_that_is_known(run, option) -> None:
+    said = " ".join(run(f"{option} -h").out.split())
+    assert said.startswith(" ".join(str(OPTIONS[option]).split()))
 
 
 def test_shapes_as_the_option_writes_them(run) -> None:

@@ -36,9 +36,3 @@ def test_the_line_magic_takes_transforms(run):
 
 def test_the_option_of_check_is_the_same(run):
     assert run("%check --nan f(x)").shown == run("%nan f(x)").shown
-
-
-def test_shapes_without_data_are_refused_in_one_line(run):
-    ran = run("%%nan --in f32[3]\ndef g(x):\n    return x")
-    assert "--nan needs arrays, got only the shape (3,) of x" in ran.out
-    assert "Traceback" not in ran.out

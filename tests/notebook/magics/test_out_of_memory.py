@@ -1,7 +1,5 @@
 """A cell that runs out of memory: the failed program is found and shown, unasked."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import jax
@@ -15,6 +13,7 @@ from jaxlens.questions.memory.measure.out_of_memory import room, wanted_bytes
 from jaxlens.questions.memory.out_of_memory_view import no_memory
 from jaxlens.questions.memory.verbs import out_of_memory
 from jaxlens.render.text.document_text import text
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.notebook
 # Of jax 0.11.2 on an H100, cut to one of 22 failures.
@@ -64,8 +63,7 @@ for cell in ("outer(s);", "def g(): return f(s[None])\\ng();"):
 
 
 def test_the_frames_of_jax_and_the_failing_call_name_the_program():
-    done = subprocess.run([sys.executable, "-c", SYNCHRONOUS], capture_output=True, text=True)
-    texts = " ".join(done.stdout.split()).split("CELL ")[1:]
+    texts = " ".join(run_python(SYNCHRONOUS).split()).split("CELL ")[1:]
     first, vmap, grad, fits, served, again = texts
     assert "for outer(x) with x f32[60000000] on cpu" in first
     assert "The peak is 14.4 PB" in first

@@ -73,13 +73,6 @@ def test_help_says_what_is_measured(run):
     assert complete("%%timeline -") == ["-o", "-h", "--help"]
 
 
-def test_the_magics_leave_with_the_extension(run, shell):
-    shell.extension_manager.unload_extension("jaxlens")
-    assert "timeline" not in shell.magics_manager.magics["cell"]
-    shell.extension_manager.load_extension("jaxlens")
-    assert "timeline" in shell.magics_manager.magics["cell"]
-
-
 def test_arrays_names_the_notebooks_variables(run, shell):
     assert run("history = []\nx = jnp.ones((10, 10))").ok
     ran = run("%arrays -o a")
@@ -89,11 +82,6 @@ def test_arrays_names_the_notebooks_variables(run, shell):
     ran = run("%arrays -o a")
     assert "new in history: 3 arrays, 1.2 kB" in ran.shown
     assert "history[*]" in ran.shown
-
-
-def test_arrays_says_what_only_out_keeps(run, shell):
-    assert run("jnp.ones((30, 30))").ok
-    assert "(Out): %reset out lets them go" in run("%arrays").shown
 
 
 def test_arrays_takes_no_code(run):

@@ -57,20 +57,6 @@ def test_captured_arrays(run: Any, shell: Any, line: str) -> None:
     assert "One array is closed over, `table` (f32[3000], 12 kB), a global of `holding`" in words
 
 
-@pytest.mark.parametrize(
-    ("option", "question"),
-    [
-        ("--times", "Where does compile time go?"),
-        ("--captured", "What is captured?"),
-    ],
-)
-def test_help_says_how_it_is_known(shell: Any, capsys: Any, option: str, question: str) -> None:
-    shell.run_line_magic("compile", f"{option} -h")
-    printed = capsys.readouterr().out
-    assert printed.startswith(question)
-    assert "measured" in printed
-
-
 def test_a_wrong_use_is_one_line() -> None:
     cap = jaxlens.capture(lambda x: x + 1, 1.0)
     with pytest.raises(OptionError, match=r"^jaxlens\.times takes "):

@@ -171,13 +171,6 @@ def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
     assert cell(f"%{verb} x + 1").ok
 
 
-def test_an_interrupt_while_tracing(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr\ny = 5\ndef f(x):\n    raise KeyboardInterrupt\nf(x)")
-    assert isinstance(ran.error, KeyboardInterrupt)
-    assert shell.user_ns["y"] == 5
-    assert cell("%jaxpr x + 1").ok
-
-
 def test_the_debugger_sees_the_users_frames(cell: Any) -> None:
     import sys
 

@@ -1,7 +1,5 @@
 """The comm between a kernel and its outputs: when it opens, its answers, when it closes."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +8,7 @@ import traitlets
 
 import jaxlens
 from jaxlens.notebook.widgets.comm import OutputComms, cell_of
+from tests.support.paths import run_python
 
 F = "import jaxlens\nimport jax.numpy as jnp\ndef f(x): return jnp.sin(x).sum()\nx = jnp.ones(3)"
 
@@ -158,8 +157,7 @@ def test_loading_opens_nothing_and_imports_no_widgets() -> None:
         "assert shell.user_ns['v'].document\n"
         "print([m for m in ('ipywidgets', 'anywidget') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert run_python(code).splitlines()[-1] == "[]"
 
 
 def test_what_nbclient_writes_holds_no_widget(tmp_path: Any) -> None:

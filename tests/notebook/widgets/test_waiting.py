@@ -88,11 +88,8 @@ def test_a_step_that_outlives_its_cell_shows_nothing_more(live):
     assert [*live.display_pub.outputs.values()] == [{}]
 
 
-def test_what_records_the_messages_of_a_kernel_gets_no_line():
+def test_there_is_no_line_between_cells_nor_in_what_records_the_messages_of_a_kernel(live):
     assert running(shell("")).front_end() is None
-
-
-def test_between_cells_there_is_no_line(live):
     cell = running(live)
     cell.cell_done()
     assert cell.front_end() is None
