@@ -38,11 +38,11 @@ from jaxlens.listen.cell_calls import CellCalls
 from jaxlens.notebook.cell.effects import Reached
 from jaxlens.questions.failure.measure import remedies
 from jaxlens.questions.memory.measure import checkpoint
+from jaxlens.questions.numerics.measure import shadow
 from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.stages.compile import dump_files, profile
 from jaxlens.stages.measure import instruction_times
 from jaxlens.stages.trace import stamp
-from jaxlens.taps import shadow
 
 pytestmark = pytest.mark.backend
 JAXPR = jax.make_jaxpr(lambda x: jnp.sin(x) + 1)(1.0)
