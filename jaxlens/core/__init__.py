@@ -18,7 +18,7 @@ from jaxlens.core.control.branches import cond, switch
 from jaxlens.core.control.folds import associative_scan
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
-from jaxlens.core.debug import debug_nans
+from jaxlens.core.debug import debug_nans, log_compiles
 from jaxlens.core.interop.from_jax import from_jax
 from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
 from jaxlens.core.kernel.interpreter import GROUND as _GROUND

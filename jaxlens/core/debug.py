@@ -1,6 +1,6 @@
-"""Watching a program: `debug_nans`, an interpreter of ten lines.
+"""Watching a program: `debug_nans`, an interpreter of ten lines, and `log_compiles`.
 
-It shows what an interpreter is for: it lies on what was there before (the device, or a
+The first shows what an interpreter is for: it lies on what was there before (the device, or a
 transformation), has each primitive computed there, and looks at the results. A jitted function is
 opened, so that the primitive and its line are found in it.
 
@@ -8,6 +8,7 @@ opened, so that the primitive and its line are found in it.
         grad(jit(f))(0.0)      # FloatingPointError: invalid value (nan) encountered in mul, ...
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,7 @@ from jaxlens.core.kernel.interpreter import (
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.kernel.types import is_inexact
+from jaxlens.core.transforms.events import Event, listen
 
 
 class NaNCheck(Interpreter):
@@ -50,4 +52,19 @@ def debug_nans(on: bool = True) -> Iterator[None]:
     Every operation waits for its result; what is traced has no numbers to look at.
     """
     with interpreting(NaNCheck() if on else current()):
+        yield
+
+
+@contextmanager
+def log_compiles(on: bool = True) -> Iterator[None]:
+    """Within it each compilation of a jitted function is logged as a warning, as JAX does."""
+
+    def log(event: Event) -> None:
+        if event.kind == "compile":
+            types = [aval.str_short() for aval in event.detail["executable"].in_avals]
+            logging.getLogger("jaxlens.core").warning(
+                "Compiling jit(%s) with global shapes and types (%s).", event.name, ", ".join(types)
+            )
+
+    with listen(log if on else lambda _: None):
         yield

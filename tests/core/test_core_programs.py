@@ -593,10 +593,23 @@ def test_debug_nans_names_the_operation_and_the_line(name):
         close(core.jit(lambda x: x * 2)(X), X * 2)
 
 
+def test_log_compiles(caplog):
+    f = core.jit(lambda x, n: x * n, static_argnums=1)
+    with core.log_compiles():
+        for _ in range(2):
+            f(X, 2)
+        f({"a": 1.0}["a"], 2)
+    f(X, 3)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Compiling jit(<lambda>) with global shapes and types (f32[3]).",
+        "Compiling jit(<lambda>) with global shapes and types (f32[]).",
+    ]
+
+
 def test_public_names():
     assert dir(core) == core.__all__ == sorted(core.__all__)
     assert all(hasattr(core, name) for name in core.__all__)
     modules = {name for name in dir(core) if isinstance(getattr(core, name), ModuleType)}
     assert modules == set("debug lax nn numpy random tree".split())
-    of_jax = {"jacobian", "remat", "tree", "make_mesh", "debug_nans"}
+    of_jax = {"jacobian", "remat", "tree", "make_mesh", "log_compiles", "debug_nans"}
     assert of_jax <= {*dir(core)} & {*dir(jax)}
