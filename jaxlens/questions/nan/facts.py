@@ -1,6 +1,7 @@
 """Finds the equation that made the first NaN or infinity of a result (`FirstNan` has the rule)."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Value
@@ -19,10 +20,10 @@ def facts(capture: Capture) -> FirstNan:
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.nan.measure import runs
     from jaxlens.questions.nan.measure.diagnose import Diagnosis
+    from jaxlens.questions.nan.measure.nonfinite import measure_nonfinite
 
-    run = runs.nonfinite(live)
+    run = measure_nonfinite(live)
     walker = Walker(module)
     diagnosis = Diagnosis(live, walker, owners(module), run)
     names = _input_names(capture, module.body().parameters)
@@ -38,44 +39,26 @@ def facts(capture: Capture) -> FirstNan:
     unseen = nan_makers[0] if nan_makers and not kind else ()
     told = {path[-1] for path in (*origins.makers, unseen) if path}
     others = tuple(path[-1] for path in nan_makers if path[-1] not in told)
+    answer = FirstNan(kind, run, origins.way, others, arguments, _subject=subject)
     if arguments or not origins.makers:
-        return FirstNan(
-            kind,
-            None,
-            None,
-            arguments,
-            (),
-            origins.way,
-            others,
-            run,
+        return replace(
+            answer,
             gradient=diagnosis.first_gradient_line(origins.way),
             unseen=diagnosis.maker(unseen, run.nan) if unseen else None,
-            _subject=subject,
         )
     makers = tuple(sorted(origins.makers, key=diagnosis.in_gradient))  # stable: by execution
     path = makers[0]
-    maker = diagnosis.maker(path, nonfinite, origins.way)
-    infinity_maker, infinity_inputs = (
-        diagnosis.find_infinity_source(path, origins.way) if kind == "nan" else (None, ())
-    )
+    maker, infinity_maker = diagnosis.maker(path, nonfinite, origins.way), None
+    if kind == "nan":
+        infinity_maker, inputs = diagnosis.find_infinity_source(path, origins.way)
+        answer = replace(answer, infinity_maker=infinity_maker, infinity_arguments=named(inputs))
     treated = maker if maker.reason.cure or infinity_maker is None else infinity_maker
     trial = None
     if treated.reason.cure and treated.reason.can_be_tried:
         trial = diagnosis.trial(makers, kind, guard_infinity_source=treated is infinity_maker)
-    return FirstNan(
-        kind,
-        maker,
-        infinity_maker,
-        (),
-        named(walker.inputs_of(walker.operands(path)) if path in nonfinite.executions else ()),
-        origins.way,
-        others,
-        run,
-        makers,
-        trial,
-        named(infinity_inputs),
-        _subject=subject,
-    )
+    read = walker.operands(path) if path in nonfinite.executions else []
+    inputs = walker.inputs_of(read)
+    return replace(answer, maker=maker, inputs=named(inputs), makers=makers, trial=trial)
 
 
 def _input_names(capture: Capture, parameters: Sequence[Value]) -> list[str]:

@@ -24,20 +24,20 @@ class FirstNan(ProgramFacts):
 
     Attributes:
         kind: "nan", "inf", or "" if all results are finite.
-        maker: The equation that made it; None if an argument has it, or if there is none.
-        infinity_maker: The equation that made the infinity of which the maker made a NaN; None for
-            none.
-        arguments: Names of the arguments that have NaN or infinities and reach a result.
-        inputs: Names of the arguments that the maker's operands are computed from.
+        run: Which equations had NaN and infinities.
         way: Equations from the maker to the results that passed it on, in the order of execution.
         others: Ids of equations that made NaN in a value that no result got, in program order,
             without `unseen`.
-        run: Which equations had NaN and infinities.
+        arguments: Names of the arguments that have NaN or infinities and reach a result.
+        maker: The equation that made it; None if an argument has it, or if there is none.
         makers: All equations that made what reached a result, in the order of execution, those of
             gradients last; the first is that of `maker`.
-        trial: What the cure changes; None if it was not tried.
+        inputs: Names of the arguments that the maker's operands are computed from.
+        infinity_maker: The equation that made the infinity of which the maker made a NaN; None for
+            none.
         infinity_arguments: Names of the arguments that have the infinity of which the maker made a
             NaN.
+        trial: What the cure changes; None if it was not tried.
         gradient: The line whose gradient first had what an argument has, where the results have it
             by a gradient alone; None if they do not.
         unseen: The first equation in program order that made a NaN, where no result has a NaN or an
@@ -45,16 +45,16 @@ class FirstNan(ProgramFacts):
     """
 
     kind: Literal["nan", "inf", ""]
-    maker: Maker | None
-    infinity_maker: Maker | None
-    arguments: tuple[str, ...]
-    inputs: tuple[str, ...]
+    run: NonFiniteRun
     way: tuple[Path, ...]
     others: tuple[str, ...]
-    run: NonFiniteRun
+    arguments: tuple[str, ...]
+    maker: Maker | None = None
     makers: tuple[Path, ...] = ()
-    trial: CureTrial | None = None
+    inputs: tuple[str, ...] = ()
+    infinity_maker: Maker | None = None
     infinity_arguments: tuple[str, ...] = ()
+    trial: CureTrial | None = None
     gradient: Span | None = None
     unseen: Maker | None = None
 

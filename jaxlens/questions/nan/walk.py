@@ -192,9 +192,10 @@ class Walker:
         uses = self.candidate_operands(path, elements)
         return not any(self.was_nonfinite_before(use, elements) for use in uses)
 
-    def reads_nonfinite(self, path: Path, elements: NonFiniteElements) -> list[Use]:
-        """Returns the operands of an equation that had such elements before it had them first."""
-        return [u for u in self.operands(path) if self.was_nonfinite_before(u, elements)]
+    def origins_of_operands(self, path: Path, elements: NonFiniteElements) -> NonFiniteOrigins:
+        """Follows back the operands that had such elements before the equation had them first."""
+        held = [use for use in self.operands(path) if self.was_nonfinite_before(use, elements)]
+        return self.trace_origins(elements, held)
 
     def was_nonfinite_before(self, use: Use, elements: NonFiniteElements) -> bool:
         """Whether a value had such elements before the equation that reads it had them first."""

@@ -14,8 +14,8 @@ from jaxlens.links.live_equations import Place
 from jaxlens.program.lines import Owners, span_of, spot
 from jaxlens.program.sentences import named_line
 from jaxlens.questions.nan.maker import CureTrial, Maker
-from jaxlens.questions.nan.measure import runs
-from jaxlens.questions.nan.measure.guards import GUARDS, described
+from jaxlens.questions.nan.measure.guards import GUARDS, described, measure_guarded
+from jaxlens.questions.nan.measure.nonfinite import measure_equation
 from jaxlens.questions.nan.reasons import DERIVED, LITERAL, ZERO_AT, reason
 from jaxlens.questions.nan.records import (
     EquationValues,
@@ -72,7 +72,7 @@ class Diagnosis:
         node, walker = self.walker.nodes[path[-1]], self.walker
         at = elements.executions.get(path, NonFiniteExecution())
         measured = path in elements.executions
-        values = runs.equation_values(self.live, path, at) if measured else EquationValues()
+        values = measure_equation(self.live, path, at) if measured else EquationValues()
         if elements.name == "inf":  # where its results have both, the NaN are another question
             values = replace(values, results=tuple(map(_without_nan, values.results)))
         why, underflow = LITERAL[elements.name], None
@@ -113,7 +113,7 @@ class Diagnosis:
     ) -> tuple[Maker | None, Collection[int]]:
         """Returns the equation that made the infinity which an equation read, or its inputs."""
         inf = self.run.inf
-        origins = self.walker.trace_origins(inf, self.walker.reads_nonfinite(path, inf))
+        origins = self.walker.origins_of_operands(path, inf)
         inputs = inf.inputs & origins.inputs
         if inputs or not origins.makers:
             return None, inputs
@@ -234,7 +234,7 @@ class Diagnosis:
             if here is None:
                 return None
             opcode = self.walker.opcode(here)
-            inner = runs.equation_values(self.live, here, at)
+            inner = measure_equation(self.live, here, at)
             if not _zeros(inner.results):
                 return None
             zeros = _zeros(inner.operands)
@@ -271,7 +271,7 @@ class Diagnosis:
             if not new or any(self.walker.opcode(path) not in GUARDS for path in sources):
                 break
             paths += new
-            run, change = runs.guarded(self.live, paths)
+            run, change = measure_guarded(self.live, paths)
             left = run.of_results()
             if not left.results or (left.name == "inf" and kind == "nan"):
                 cured, infinity_remains = True, bool(left.results)
@@ -287,9 +287,7 @@ class Diagnosis:
         """Returns an equation, or the first that made an infinity which it read."""
         if not infinity_source and self.walker.opcode(path) in GUARDS:
             return path
-        inf = self.run.inf
-        origins = self.walker.trace_origins(inf, self.walker.reads_nonfinite(path, inf))
-        return next(iter(origins.makers), path)
+        return next(iter(self.walker.origins_of_operands(path, self.run.inf).makers), path)
 
 
 def _zeros(values: Sequence[ValueRange | None]) -> list[int]:

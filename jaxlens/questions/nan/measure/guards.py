@@ -9,10 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.program.sentences import listed
-from jaxlens.questions.nan.measure.nonfinite import FirstNonFinite, is_inexact, nonfinite_run
+from jaxlens.questions.nan.measure.nonfinite import (
+    FirstNonFinite,
+    is_inexact,
+    nonfinite_run,
+    pieces,
+)
 from jaxlens.questions.nan.records import NonFiniteRun
+from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Change, deepest
-from jaxlens.taps.execute import CompiledPieces, execute
+from jaxlens.taps.execute import execute
 from jaxlens.taps.primitives import Path
 from jaxlens.taps.refs import bind
 
@@ -69,21 +75,20 @@ def described(opcodes: Mapping[Path, str]) -> str:
     return " and ".join(text.format(listed(ids)) for text, ids in by.items())
 
 
-def measure_guarded(
-    closed: Any, args: Sequence[Any], devices: int, paths: Collection[Path], pieces: CompiledPieces
-) -> tuple[NonFiniteRun, float | None]:
-    """Runs a program with equations guarded, and without, to compare the results.
+def measure_guarded(live: Running, paths: Collection[Path]) -> tuple[NonFiniteRun, float | None]:
+    """Runs the program with equations guarded; if no NaN remains, once more without guards.
 
     Returns:
-        Which equations have NaN and infinities then, and the largest change of an element of a
-        result that is finite without guards; None if a result has a NaN, and nothing is compared.
+        Which equations have NaN and infinities with guards, and the largest change of an element of
+        a result that is finite without; None if a NaN remains, and nothing is compared.
     """
-    probe = FirstNonFinite(deepest(closed), packed=devices == 1)
-    after, rows = execute(closed, probe, args, _guarded, paths, pieces)
-    run = nonfinite_run(closed, rows, args, after)
-    if run.nan.results:
-        return run, None
-    before, _ = execute(closed, probe, args, compiled=pieces)
+    with live.measuring("tries a cure") as (closed, args):
+        probe = FirstNonFinite(deepest(closed), packed=live.devices == 1)
+        after, rows = execute(closed, probe, args, _guarded, paths, pieces(live))
+        run = nonfinite_run(closed, rows, args, after)
+        if run.nan.results:
+            return run, None
+        before, _ = execute(closed, probe, args, compiled=pieces(live))
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if is_inexact(a)]
     return run, max((_largest_change(a, b) for a, b in pairs), default=0.0)
 

@@ -1,4 +1,9 @@
-"""Measures NaN and infinities in a run: which equations have them, and what made one of them."""
+"""Measures NaN and infinities in a run: which equations have them, and what made one of them.
+
+No run donates. Each raises OptionError where an argument is a shape without data, and
+UnavailableError where the program is for a device that this process lacks, was traced by
+`jaxlens.core`, or its arrays have been freed.
+"""
 
 import functools
 import math
@@ -18,6 +23,7 @@ from jaxlens.questions.nan.records import (
     NonFiniteRun,
     ValueRange,
 )
+from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import (
     Probe,
     Site,
@@ -152,20 +158,18 @@ class Ranges(Probe):
         return (jnp.concatenate(figures),)
 
 
-def measure_nonfinite(
-    closed: Any, args: Sequence[Any], devices: int, pieces: CompiledPieces
-) -> NonFiniteRun:
-    """Runs a program once, and returns which equations had NaN and infinities.
+def pieces(live: Running) -> CompiledPieces:
+    """Returns the compiled pieces that the runs of one program share."""
+    kept: CompiledPieces = live.kept.setdefault("nan", CompiledPieces())
+    return kept
 
-    Args:
-        closed: A closed jaxpr of JAX's.
-        args: Its arguments; none is donated.
-        devices: On how many it runs.
-        pieces: Keeps what is compiled, for the next runs.
-    """
-    probe = FirstNonFinite(deepest(closed), packed=devices == 1)
-    results, rows = execute(closed, probe, args, compiled=pieces)
-    return nonfinite_run(closed, rows, args, results)
+
+def measure_nonfinite(live: Running) -> NonFiniteRun:
+    """Runs the program once, and returns which equations had NaN and infinities."""
+    with live.measuring("looks for NaN") as (closed, args):
+        probe = FirstNonFinite(deepest(closed), packed=live.devices == 1)
+        results, rows = execute(closed, probe, args, compiled=pieces(live))
+        return nonfinite_run(closed, rows, args, results)
 
 
 def nonfinite_run(
@@ -193,17 +197,12 @@ def nonfinite_run(
     return NonFiniteRun(elements("nan", 0, jnp.isnan), elements("inf", 1, jnp.isinf))
 
 
-def measure_equation(
-    closed: Any,
-    args: Sequence[Any],
-    path: Path,
-    at: NonFiniteExecution,
-    pieces: CompiledPieces,
-) -> EquationValues:
-    """Runs a program once, and returns what one execution of an equation read and made."""
-    eqn = equations(closed)[path[-1]]
-    atoms = (*eqn.invars, *eqn.outvars)
-    _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=pieces)
+def measure_equation(live: Running, path: Path, at: NonFiniteExecution) -> EquationValues:
+    """Runs the program once, and returns what one execution of an equation read and made."""
+    with live.measuring("looks at what made it") as (closed, args):
+        eqn = equations(closed)[path[-1]]
+        atoms = (*eqn.invars, *eqn.outvars)
+        _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=pieces(live))
     ranges = [_range(row, atom.aval) for row, atom in zip(rows[path], atoms, strict=True)]
     n = len(eqn.invars)
     return EquationValues(tuple(ranges[:n]), tuple(ranges[n:]))
