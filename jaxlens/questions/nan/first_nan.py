@@ -76,7 +76,7 @@ class FirstNan(ProgramFacts):
     @property
     def iteration(self) -> int | None:
         """The iteration of the innermost loop around it, from 0; None outside of a loop."""
-        return self.maker.iterations[-1] if self.maker and self.maker.iterations else None
+        return self.maker.loops[-1].number if self.maker and self.maker.loops else None
 
     @property
     def cure(self) -> str:

@@ -10,6 +10,22 @@ from jaxlens.taps.primitives import Path
 
 
 @dataclass(frozen=True, slots=True)
+class LoopIteration:
+    """An iteration of a loop.
+
+    Attributes:
+        line: The user's line of the loop; None if unknown.
+        number: The iteration, from 0, in the order of execution.
+        element: Of a `scan` that runs in reverse, the index of what the iteration reads; None of
+            other loops.
+    """
+
+    line: Span | None
+    number: int
+    element: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Maker:
     """An equation that produced a NaN (infinity) although no operand had a NaN (infinity).
 
@@ -19,10 +35,7 @@ class Maker:
         path: The equation, within its calls.
         opcode: Its primitive.
         span: The user's line, with columns; None if unknown.
-        loops: The lines of the loops around it, the outermost first.
-        iterations: Iterations of these loops, from 0, in the order of execution.
-        elements: Of a `scan` that runs in reverse, the index of what that iteration reads; None of
-            other loops.
+        loops: The iterations of the loops around it, the outermost first.
         device: Index of the device in the mesh of its `shard_map`; None outside of one.
         in_gradient: Whether it is part of a gradient: the line is that of the forward pass.
         values: What it read and made at that time.
@@ -35,9 +48,7 @@ class Maker:
     path: Path
     opcode: str
     span: Span | None
-    loops: tuple[Span | None, ...]
-    iterations: tuple[int, ...]
-    elements: tuple[int | None, ...]
+    loops: tuple[LoopIteration, ...]
     device: int | None
     in_gradient: bool
     values: EquationValues

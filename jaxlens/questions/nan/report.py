@@ -60,13 +60,14 @@ def _unseen(facts: FirstNan, made: Maker) -> Iterator[Finding]:
 def _details(maker: Maker) -> str:
     """Returns the iteration, device, element, and what the operands were."""
     parts = []
-    if maker.iterations:
+    if maker.loops:
+        reverse = ", which runs in reverse and is at element {}"
         around = [
-            f"in iteration {n} of the loop at {named_line(loop)}"
-            + ("" if element is None else f", which runs in reverse and is at element {element}")
-            for n, loop, element in zip(maker.iterations, maker.loops, maker.elements, strict=True)
+            f"in iteration {loop.number} of the loop at {named_line(loop.line)}"
+            + ("" if loop.element is None else reverse.format(loop.element))
+            for loop in reversed(maker.loops)
         ]
-        parts.append(f"{', '.join(reversed(around))} (from 0)")
+        parts.append(f"{', '.join(around)} (from 0)")
     if maker.device is not None:
         parts.append(f"on device {maker.device} of the mesh")
     made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)

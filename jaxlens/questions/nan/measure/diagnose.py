@@ -13,7 +13,7 @@ from jaxlens.ir.jaxpr.bodies import operand
 from jaxlens.links.live_equations import Place
 from jaxlens.program.lines import Owners, span_of, spot
 from jaxlens.program.sentences import named_line
-from jaxlens.questions.nan.maker import CureTrial, Maker
+from jaxlens.questions.nan.maker import CureTrial, LoopIteration, Maker
 from jaxlens.questions.nan.measure.guards import GUARDS, described, measure_guarded
 from jaxlens.questions.nan.measure.nonfinite import measure_equation
 from jaxlens.questions.nan.reasons import DERIVED, LITERAL, ZERO_AT, reason
@@ -89,17 +89,14 @@ class Diagnosis:
                 derived=derived,
                 underflow=underflow is not None,
             )
-        loops = [n for n, step in enumerate(path[:-1]) if walker.nodes[step].opcode in LOOPS]
+        loops = [
+            path[: n + 1] for n in range(len(path) - 1) if walker.opcode(path[: n + 1]) in LOOPS
+        ]
         return Maker(
             path,
             node.opcode,
             self.span(path),
-            tuple(self.span(path[: n + 1]) for n in loops),
-            at.iterations,
-            tuple(
-                _element(walker.nodes[path[n]], step)
-                for n, step in zip(loops, at.iterations, strict=False)
-            ),
+            tuple(map(self.loop_iteration, loops, at.iterations)),
             at.device,
             self.in_gradient(path),
             values,
@@ -107,6 +104,14 @@ class Diagnosis:
             str(node.results[0].type) if node.results else "",
             underflow,
         )
+
+    def loop_iteration(self, loop: Path, number: int) -> LoopIteration:
+        """Returns an iteration of a loop, with what it reads if a `scan` runs in reverse."""
+        attrs = self.walker.nodes[loop[-1]].attrs
+        length = attrs.get("length", "")
+        backward = attrs.get("reverse") == "True" and length.isdigit()
+        element = int(length) - 1 - number if backward else None
+        return LoopIteration(self.span(loop), number, element)
 
     def find_infinity_source(
         self, path: Path, way: Sequence[Path]
@@ -297,10 +302,3 @@ def _zeros(values: Sequence[ValueRange | None]) -> list[int]:
 
 def _without_nan(value: ValueRange | None) -> ValueRange | None:
     return replace(value, nan=0, first=None) if value is not None and value.nan else value
-
-
-def _element(loop: Node, iteration: int) -> int | None:
-    """Returns the index of what an iteration reads of arrays if a `scan` runs in reverse."""
-    length = loop.attrs.get("length", "")
-    backward = loop.attrs.get("reverse") == "True" and length.isdigit()
-    return int(length) - 1 - iteration if backward else None
