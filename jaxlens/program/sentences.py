@@ -19,6 +19,7 @@ _INPUTS = 8  # inputs, or arguments, named one by one
 _LINE = 120  # characters of their names and types
 _LEAVES = 4  # arrays of one argument named one by one, where there are more in all
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
+THAT_LINE = "that line"
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
 
 
@@ -120,6 +121,18 @@ def bracketed(span: Span | None, text: str) -> str:
     if text:
         parts.append(f"`{text}`")
     return f" ({': '.join(parts)})" if parts else ""
+
+
+def located(span: Span | None, quote: "Quoter", before: Span | None = None) -> str:
+    """Returns "cell 3:5 (TEXT)", or `THAT_LINE` if `before`, which was named already, is it."""
+    if span is not None and before is not None and str(span) == str(before):
+        return THAT_LINE
+    return f"{named_line(span)}{bracketed(span, quote(span))}"
+
+
+def named_line(span: Span | None) -> str:
+    """Returns "cell 3:5"."""
+    return str(span) if span is not None else "an unknown line"
 
 
 class Quoter:

@@ -8,7 +8,7 @@ whole.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,13 +19,13 @@ import jax.numpy as jnp
 from jaxlens import compat
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.taps.executions import LOOPS, Path
 from jaxlens.taps.pieces import (
     OpenedEquation,
     ProgramPiece,
     WrittenOperand,
     open_calls,
 )
+from jaxlens.taps.primitives import LOOPS, Path
 from jaxlens.taps.refs import bind
 
 
@@ -75,46 +75,46 @@ class Probe(ABC):
         return 1
 
     def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """Returns the indices of those equations of a piece that are collected together."""
+        """Returns the indices of the equations of a piece that are stacked together."""
         return [[*range(len(eqns))]]
 
-    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
-        """Joins the figures of a body's equations.
+    def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
+        """Stacks the figures of a body's equations.
 
         Args:
             figures: Their figures.
-            apart: Whether `collect` is compiled apart. Figures may then be added at the end, so
-                that there are few different shapes.
+            compiled_separately: Whether `to_rows` is compiled by itself. Figures may then be
+                padded at the end, so that few different shapes are compiled.
         """
         return (jnp.stack(figures),)
 
-    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations, of shape [rows, width].
 
         Args:
-            gathered: Their figures, from `gather`.
+            stacked: Their figures, from `stack_equations`.
             site: Where the body is; it has no equation.
         """
-        return gathered[0]
+        return stacked[0]
 
-    def merge(self, before: Any, now: Any) -> Any:
+    def merge_executions(self, before: Any, now: Any) -> Any:
         """Joins the rows of two executions, of shape [rows, width], `before` being the earlier.
 
         By default the earlier execution is kept, if it was measured.
         """
         return jnp.where(before[..., :1] > 0, before, now)
 
-    def join(self, one: Any, other: Any) -> Any:
-        """Joins those of two devices of a `shard_map`."""
-        return self.merge(one, other)
+    def merge_devices(self, one: Any, other: Any) -> Any:
+        """Joins the rows of two devices of a `shard_map`."""
+        return self.merge_executions(one, other)
 
 
 Change = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
 """Takes an equation, its operands and its results, and returns the results to go on with."""
 
 
-def added(n: int) -> int:
-    """Returns how many figures are added to some, so that there are few different numbers."""
+def padding(n: int) -> int:
+    """Returns how many figures to add to `n`, so that few different numbers are compiled."""
     power = 1 << (n - 1).bit_length()
     steps = (64, 256, power * 3 // 4, power)  # finer where the work counts more than a compile
     return min(step for step in steps if step >= n) - n
@@ -139,6 +139,11 @@ def deepest(closed: Any) -> int:
             for callee in inner:
                 depth[id(callee)] = max(depth[id(callee)], depth[key] + loop)
     return max(depth.values())
+
+
+def loops_around(path: Path, eqns: Mapping[str, Any]) -> int:
+    """Returns the number of loops around an equation; `eqns` are those of the program, by id."""
+    return sum(eqns[step].primitive.name in LOOPS for step in path[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +204,11 @@ class Evaluator:
         def function(*operands: Any) -> tuple[list[Any], list[tuple[Any, ...]], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))
             figures, inside = self.steps(piece.steps, values, _Context())
-            gathered = [
-                self.probe.gather([figures[n] for n in group], apart=True) for group in groups
+            stacked = [
+                self.probe.stack_equations([figures[n] for n in group], compiled_separately=True)
+                for group in groups
             ]
-            return [values[n] for n in piece.writes], gathered, inside
+            return [values[n] for n in piece.writes], stacked, inside
 
         return function
 
@@ -222,7 +228,8 @@ class Evaluator:
         own = self.empty(0)
         if figures:
             site = Site(None, context.iterations, context.device)
-            own = self.probe.collect(self.probe.gather(figures, apart=False), site)
+            stacked = self.probe.stack_equations(figures, compiled_separately=False)
+            own = self.probe.to_rows(stacked, site)
         rows = jnp.concatenate([own, *inside]) if inside else own
         return [_value(n, values) for n in program.results], rows
 
@@ -274,7 +281,7 @@ class Evaluator:
             number, rows, values = carry
             inside = replace(context, iterations=(*context.iterations, number))
             results, now = self.body(closed, [*consts, *values, *x], inside)
-            rows = self.probe.merge(rows, now)
+            rows = self.probe.merge_executions(rows, now)
             return (number + 1, rows, results[: len(first)]), results[len(first) :]
 
         start = (self.varying(jnp.int32(0), context), empty, _typed(first, closed, params))
@@ -302,7 +309,7 @@ class Evaluator:
             results, now = self.body(step, [*to_step, *values], inside)
             if opened(test).outvars[0].aval.shape:  # under `vmap`: those that are done stay
                 results = list(map(partial(_chosen, unfinished(carry)), results, values))
-            return number + 1, self.probe.merge(rows, now), results
+            return number + 1, self.probe.merge_executions(rows, now), results
 
         start = (self.varying(jnp.int32(0), context), empty, first)
         _, rows, results = jax.lax.while_loop(lambda carry: jnp.any(unfinished(carry)), body, start)
@@ -357,7 +364,7 @@ class Evaluator:
         )(*operands)
         merged = rows[0]
         for n in range(1, rows.shape[0]):
-            merged = self.probe.join(merged, rows[n])
+            merged = self.probe.merge_devices(merged, rows[n])
         return list(results), merged
 
     @staticmethod

@@ -14,8 +14,8 @@ from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
-from jaxlens.taps.executions import Path
 from jaxlens.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
+from jaxlens.taps.primitives import Path
 from jaxlens.taps.refs import makes_ref
 
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
@@ -81,7 +81,7 @@ class _Part:
         piece: The piece.
         key: Equal for pieces that are one executable.
         function: The piece as a function.
-        own: Its measured equations, and the rows of each, as they are collected together.
+        own: Its measured equations, and the rows of each, as they are stacked together.
         inside: Those of their bodies.
     """
 
@@ -142,21 +142,21 @@ def execute(
     refs = list(filter(is_ref, values.values()))
     measured: list[tuple[list[Any], list[Any]]] = []
 
-    def collect(*gathered: Any) -> Any:
-        return probe.collect(gathered, OUTSIDE)
+    def to_rows(*stacked: Any) -> Any:
+        return probe.to_rows(stacked, OUTSIDE)
 
     with isolate.untouched(kept.context), compat.persistent_cache_off():
         for index, part in enumerate(plan.parts):
             operands = [values[n] for n in part.piece.reads]
             if makes_ref(part.piece.steps[0].eqn):
-                results, gathered, inside = part.function(*operands)
+                results, stacked, inside = part.function(*operands)
             else:
-                results, gathered, inside = kept(part.key, part.function, operands)
+                results, stacked, inside = kept(part.key, part.function, operands)
             # Apart, for equations next to measurements make large kernels, each compiled anew.
             rows = []
-            for group in gathered:
+            for group in stacked:
                 shapes = tuple((array.shape, array.dtype) for array in group)
-                rows.append(kept((shapes, probe.key), collect, group))
+                rows.append(kept((shapes, probe.key), to_rows, group))
             values.update(zip(part.piece.writes, results, strict=True))
             # Two pieces at a time: dispatched ahead, each would take its memory at once.
             jax.block_until_ready(measured[-1] if measured else None)  # type: ignore[no-untyped-call]

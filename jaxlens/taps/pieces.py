@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
-from jaxlens.taps.executions import CALLS, Path
+from jaxlens.taps.primitives import CALLS, Path
 from jaxlens.taps.refs import LITERAL, makes_ref
 
 _LONG = 32  # equations of a piece

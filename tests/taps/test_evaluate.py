@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxlens
 from jaxlens import compat
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.questions.nan.measure.cures import guarded
-from jaxlens.questions.nan.measure.nonfinite import run
-from jaxlens.taps.execute import CompiledPieces
-from jaxlens.taps.executions import INSIDE, MOVES
+from jaxlens.questions.nan.measure.guards import measure_guarded
+from jaxlens.questions.nan.measure.nonfinite import measure_nonfinite, pieces
+from jaxlens.taps.primitives import BODIES_MEASURED, MOVES
 from tests.questions.nan import planted
 from tests.support import programs
 
@@ -31,7 +31,7 @@ def by_hand(closed, args):
         results = results if eqn.primitive.multiple_results else [results]
         values.update(zip(eqn.outvars, results, strict=True))
         floats = [r for r in results if jnp.issubdtype(r.dtype, jnp.inexact)]
-        measured = eqn.primitive.name not in {*MOVES, *INSIDE}
+        measured = eqn.primitive.name not in {*MOVES, *BODIES_MEASURED}
         if measured and any(np.isnan(np.asarray(r)).any() for r in floats):
             found.add(ident)
     return found
@@ -46,10 +46,11 @@ PROGRAMS = (
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
     f, args, *_ = getattr(planted, name)()
-    closed = jax.jit(f).trace(*args).jaxpr
-    leaves = [jnp.asarray(x) for x in jax.tree.leaves(args)]
-    found = run(closed, leaves, devices=1)
-    assert {path[0] for path in found.nan if len(path) == 1} == by_hand(closed, leaves)
+    live = jaxlens.capture(f, *args).driver.live()
+    with live.measuring("runs op by op") as (closed, leaves):
+        expected = by_hand(closed, [jnp.asarray(x) for x in leaves])
+    found = measure_nonfinite(live)
+    assert {path[0] for path in found.nan.executions if len(path) == 1} == expected
 
 
 @pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
@@ -72,15 +73,13 @@ def test_what_is_compiled_serves_the_next_run_but_not_where_an_equation_is_chang
             x = jnp.sin(x) * (n + 1)
         return jnp.log(x - 1e9)
 
-    args = [jnp.ones(3)]
-    closed = jax.jit(f).trace(*args).jaxpr
-    kept = CompiledPieces()
-    found = run(closed, args, 1, kept)
-    (path,) = found.nan
-    before = len(kept.executables)
-    assert run(closed, args, 1, kept) == found
-    assert len(kept.executables) == before
-    changed, change = guarded(closed, args, 1, [path], kept)
-    assert not changed.nan_results
+    live = jaxlens.capture(f, jnp.ones(3)).driver.live()
+    found = measure_nonfinite(live)
+    (path,) = found.nan.executions
+    before = len(pieces(live).executables)
+    assert measure_nonfinite(live) == found
+    assert len(pieces(live).executables) == before
+    changed, change = measure_guarded(live, [path])
+    assert not changed.nan.results
     assert change == 0
-    assert run(closed, args, 1, kept) == found
+    assert measure_nonfinite(live) == found

@@ -1,19 +1,18 @@
-"""The equation that made the first NaN or infinity of a result, and what it is computed from."""
+"""Finds the equation that made the first NaN or infinity of a result (`FirstNan` has the rule)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Value
 from jaxlens.program.lines import owners
 from jaxlens.program.subject import subject_of
-from jaxlens.questions.nan.first_nan import FirstNan, Kind
-from jaxlens.questions.nan.look import Look
+from jaxlens.questions.nan.first_nan import FirstNan
 from jaxlens.questions.nan.walk import Walker
-from jaxlens.taps.executions import Path
 
 
 def facts(capture: Capture) -> FirstNan:
-    """Runs a program once with measurements, and follows what is not finite back to its origin.
+    """Runs a program with measurements, and follows what is not finite back to its origin.
 
     Raises:
         UnavailableError: It cannot be run here.
@@ -21,80 +20,51 @@ def facts(capture: Capture) -> FirstNan:
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.nan.measure.runs import nonfinite
+    from jaxlens.questions.nan.measure.diagnose import Diagnosis
+    from jaxlens.questions.nan.measure.nonfinite import measure_nonfinite
 
-    run = nonfinite(live)
+    run = measure_nonfinite(live)
     walker = Walker(module)
-    look = Look(capture, walker, owners(module), run)
-    names = _inputs(capture, module.body().parameters)
-    kind: Kind = "nan" if run.nan_results else "inf" if run.inf_results else ""
-    nan = kind == "nan"
-    had = look.kind(nan=nan)
-    results = run.nan_results if nan else run.inf_results
-    origins = walker.back(walker.results(results, had), had)
-    bad_inputs = had.inputs & origins.inputs if kind else frozenset()
-    paths = _makers_of_nan(look)
-    every = tuple(path[-1] for path in paths)
-    if not kind or bad_inputs or not origins.makers:
-        arguments = tuple(names[n] for n in sorted(bad_inputs))
-        backward = [look.derives(path) for path in origins.way]
-        span = look.span(origins.way[backward.index(True)]) if True in backward[-1:] else None
-        return FirstNan(
-            kind,
-            None,
-            None,
-            arguments,
-            (),
-            origins.way,
-            every,
-            run,
-            gradient=span,
-            unseen=look.maker(paths[0], nan=True) if paths and not kind else None,
-            _subject=subject,
+    diagnosis = Diagnosis(live, walker, owners(module), run)
+    names = _input_names(capture, module.body().parameters)
+
+    def named(indices: Iterable[int]) -> tuple[str, ...]:
+        return tuple(names[n] for n in sorted(indices))
+
+    nonfinite = run.of_results()
+    kind = nonfinite.name if nonfinite.results else ""
+    origins = walker.trace_origins(nonfinite, walker.results(nonfinite))
+    arguments = named(nonfinite.inputs & origins.inputs)
+    nan_makers = diagnosis.nan_makers()
+    unseen = nan_makers[0] if nan_makers and not kind else ()
+    told = {path[-1] for path in (*origins.makers, unseen) if path}
+    others = tuple(path[-1] for path in nan_makers if path[-1] not in told)
+    answer = FirstNan(kind, run, origins.way, others, arguments, _subject=subject)
+    if arguments or not origins.makers:
+        return replace(
+            answer,
+            gradient=diagnosis.first_gradient_line(origins.way),
+            unseen=diagnosis.maker(unseen, run.nan) if unseen else None,
         )
-    # What a derivative made says less than what the forward pass made, and may stand before it.
-    makers = tuple(sorted(origins.makers, key=look.derives))
+    makers = tuple(sorted(origins.makers, key=diagnosis.in_gradient))  # stable: by execution
     path = makers[0]
-    maker = look.maker(path, origins.way, nan=nan)
-    infinity, infinite = look.infinity(path, origins.way) if nan else (None, frozenset())
-    inputs = walker.all_inputs(walker.operands(path))
-    reached = {maker[-1] for maker in makers}
-    others = tuple(ident for ident in every if ident not in reached)
-    cured = maker if maker.reason.cure or infinity is None else infinity
+    maker, infinity_maker = diagnosis.maker(path, nonfinite, origins.way), None
+    if kind == "nan":
+        infinity_maker, inputs = diagnosis.find_infinity_source(path, origins.way)
+        answer = replace(answer, infinity_maker=infinity_maker, infinity_arguments=named(inputs))
+    treated = maker if maker.reason.cure or infinity_maker is None else infinity_maker
     trial = None
-    if cured.reason.cure and cured.reason.guard:
-        trial = look.trial(makers, nan=nan, infinity=cured is infinity)
-    return FirstNan(
-        kind,
-        maker,
-        infinity,
-        (),
-        tuple(names[n] for n in sorted(inputs)),
-        origins.way,
-        others,
-        run,
-        makers,
-        trial,
-        tuple(names[n] for n in sorted(infinite)),
-        _subject=subject,
-    )
+    if treated.reason.cure and treated.reason.can_be_tried:
+        trial = diagnosis.trial(makers, kind, guard_infinity_source=treated is infinity_maker)
+    read = walker.operands(path) if path in nonfinite.executions else []
+    inputs = walker.inputs_of(read)
+    return replace(answer, maker=maker, inputs=named(inputs), makers=makers, trial=trial)
 
 
-def _inputs(capture: Capture, parameters: Sequence[Value]) -> list[str]:
+def _input_names(capture: Capture, parameters: Sequence[Value]) -> list[str]:
     names = [leaf.name for leaf in capture.program.inputs]
     types = [value.type for value in parameters[: len(parameters) - len(names)]]
     captured = [f"{constant.name} (captured)" for constant in capture.constants]
     if [constant.type for constant in capture.constants] != types:  # bodies hold some of them
         captured = [f"constant {n}" for n in range(len(types))]
     return captured + names
-
-
-def _makers_of_nan(look: Look) -> tuple[Path, ...]:
-    """Returns the equations that made NaN of operands without, in program order."""
-    kind, walker = look.kind(nan=True), look.walker
-    made = {
-        path[-1]: path
-        for path in look.run.nan
-        if not any(walker.has(spot, kind) for spot in walker.before(path, kind))
-    }
-    return tuple(made[ident] for ident in sorted(made, key=lambda ident: int(ident[1:])))

@@ -1,16 +1,16 @@
-"""The first NaN or infinity of a program's results: where it comes from, and that in a sentence."""
+"""The answer to where the first NaN or infinity of a program's results comes from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from jaxlens.ir.graph import Span
-from jaxlens.program.maker import CureTrial, Maker, located
-from jaxlens.program.sentences import listed, quoter
+from jaxlens.program.sentences import listed, located, quoter
 from jaxlens.program.subject import ProgramFacts
-from jaxlens.taps.executions import NonFiniteRun, Path
+from jaxlens.questions.nan.maker import CureTrial, Maker
+from jaxlens.questions.nan.records import NonFiniteRun
+from jaxlens.taps.primitives import Path
 
-Kind = Literal["nan", "inf", ""]
 NAMES = {"nan": "NaN", "inf": "infinity"}
 
 
@@ -18,35 +18,43 @@ NAMES = {"nan": "NaN", "inf": "infinity"}
 class FirstNan(ProgramFacts):
     """Where the NaN or infinity of a program's results comes from.
 
+    The first is the earliest equation of the forward pass whose NaN reaches a result; else the
+    earliest equation of a gradient. What a gradient made says less than what the forward pass made,
+    and may stand before it.
+
     Attributes:
         kind: "nan", "inf", or "" if all results are finite.
-        maker: The equation that made it; None if an argument has it, or if there is none.
-        infinity: The equation that made the infinity which that NaN was made of; None for none.
-        arguments: Names of the arguments that have NaN or infinities and reach a result.
-        inputs: Names of the arguments that the maker's operands are computed from.
-        way: Equations from the maker to the results that passed it on, in the order of execution.
-        others: Ids of equations that made NaN in a value that no result got, in program order.
         run: Which equations had NaN and infinities.
+        way: Equations from the maker to the results that passed it on, in the order of execution.
+        others: Ids of equations that made NaN in a value that no result got, in program order,
+            without `unseen`.
+        arguments: Names of the arguments that have NaN or infinities and reach a result.
+        maker: The equation that made it; None if an argument has it, or if there is none.
         makers: All equations that made what reached a result, in the order of execution, those of
-            derivatives last.
+            gradients last; the first is that of `maker`.
+        inputs: Names of the arguments that the maker's operands are computed from.
+        infinity_maker: The equation that made the infinity of which the maker made a NaN; None for
+            none.
+        infinity_arguments: Names of the arguments that have the infinity of which the maker made a
+            NaN.
         trial: What the cure changes; None if it was not tried.
-        infinite: Names of the arguments that have the infinity which that NaN was made of.
         gradient: The line whose gradient first had what an argument has, where the results have it
             by a gradient alone; None if they do not.
-        unseen: The equation that first made a NaN, where no result has one; None for none.
+        unseen: The first equation in program order that made a NaN, where no result has a NaN or an
+            infinity; None for none.
     """
 
-    kind: Kind
-    maker: Maker | None
-    infinity: Maker | None
-    arguments: tuple[str, ...]
-    inputs: tuple[str, ...]
+    kind: Literal["nan", "inf", ""]
+    run: NonFiniteRun
     way: tuple[Path, ...]
     others: tuple[str, ...]
-    run: NonFiniteRun
+    arguments: tuple[str, ...]
+    maker: Maker | None = None
     makers: tuple[Path, ...] = ()
+    inputs: tuple[str, ...] = ()
+    infinity_maker: Maker | None = None
+    infinity_arguments: tuple[str, ...] = ()
     trial: CureTrial | None = None
-    infinite: tuple[str, ...] = ()
     gradient: Span | None = None
     unseen: Maker | None = None
 
@@ -68,12 +76,12 @@ class FirstNan(ProgramFacts):
     @property
     def iteration(self) -> int | None:
         """The iteration of the innermost loop around it, from 0; None outside of a loop."""
-        return self.maker.iterations[-1] if self.maker and self.maker.iterations else None
+        return self.maker.loops[-1].number if self.maker and self.maker.loops else None
 
     @property
     def cure(self) -> str:
         """What avoids it; "" where nothing general is known."""
-        cures = (made.reason.cure for made in (self.maker, self.infinity) if made)
+        cures = (made.reason.cure for made in (self.maker, self.infinity_maker) if made)
         return next(filter(None, cures), "")
 
     @property
@@ -84,11 +92,13 @@ class FirstNan(ProgramFacts):
         what = NAMES[self.kind]
         quote = quoter(self.subject())
         if self.arguments:
-            text = f"The {what} comes in: {_have(self.arguments)}"
+            text = _contained(self.arguments, "NaN" if self.kind == "nan" else "an infinity")
             if self.gradient is not None:
                 text += f"; the gradient of {located(self.gradient, quote)} reads it"
-            return f"{text}."
-        maker, infinity = self.maker, self.infinity
+            return f"{text[0].upper()}{text[1:]}."
+        maker, infinity = self.maker, self.infinity_maker
+        if maker is None and not self.way:
+            return f"The {what} is written in the program, as one of its results."
         if maker is None:
             return (
                 f"A result has {what}, and the equation that made it is unknown: it is in a body "
@@ -97,10 +107,11 @@ class FirstNan(ProgramFacts):
         text = maker.sentence(f"The first {what}", quote)
         if infinity is not None:
             text += f"; {infinity.sentence('the infinity in it', quote, maker.span)}"
-        elif self.infinite:
-            text += f"; the infinity in it comes in: {_have(self.infinite)}"
+        elif self.infinity_arguments:
+            text += f"; {_contained(self.infinity_arguments, 'the infinity in it')}"
         return f"{text}."
 
 
-def _have(arguments: Sequence[str]) -> str:
-    return f"{listed(arguments)} {'have' if len(arguments) > 1 else 'has'} it already"
+def _contained(arguments: Sequence[str], what: str) -> str:
+    verb = "arguments {} already contain {}" if arguments[1:] else "argument {} already contains {}"
+    return verb.format(listed(arguments), what)

@@ -1,23 +1,20 @@
 """Where the first NaN comes from, in sentences, and the equations that it went through."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from jaxlens.ir.graph import Node
 from jaxlens.program.lines import owners, span_of
-from jaxlens.program.maker import Maker, place
-from jaxlens.program.sentences import listed, quoter
+from jaxlens.program.sentences import listed, named_line, quoter
 from jaxlens.questions.nan.first_nan import NAMES, FirstNan
-from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
+from jaxlens.questions.nan.maker import Maker
+from jaxlens.questions.nan.records import ValueRange
 from jaxlens.report import Cell, Finding, Report, Table
-from jaxlens.taps.executions import LOOPS, Path, ValueRange
-from jaxlens.views.listings.panes import jaxpr_tab
 
 _ROWS = 30
 _INPUTS = 4
 
 
 def report(facts: FirstNan) -> Report:
-    """Returns the sentences, and the table of the way."""
+    """Returns the sentences, and the table of the path."""
     return Report("First NaN", tuple(findings(facts)), tuple(_tables(facts)))
 
 
@@ -27,7 +24,8 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
     yield Finding(facts.sentence, "measured", ids, weight=1.0)
     maker = facts.maker
     if maker is not None:
-        yield Finding(_where(maker), "measured", ids)
+        if details := _details(maker):
+            yield Finding(details, "measured", ids)
         if facts.inputs:
             text = f"It is computed from {listed(facts.inputs, _INPUTS)}."
             yield Finding(text, "counted", ids)
@@ -39,36 +37,37 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
         verb = "makes" if len(ids) == 1 else "make"
         text = f"Later {listed(ids)} {verb} {NAMES[facts.kind]} too."
         yield Finding(text, "measured", ids)
-    others = facts.others[1:] if facts.unseen is not None else facts.others
+    others = facts.others
     if others and not facts.arguments:
         n = len(others)
         made = "another equation makes" if n == 1 else f"{n} other equations make"
         text = f"{made[0].upper()}{made[1:]} NaN that no result gets"
-        end = "its gradient may" if n == 1 else "their gradients may"
+        end = f"{'its gradient' if n == 1 else 'their gradients'} may still be NaN"
         yield Finding(f"{text} ({listed(others)}): {end}.", "measured", others)
 
 
 def _unseen(facts: FirstNan, made: Maker) -> Iterator[Finding]:
     """Yields what made a NaN that no result gets, its operands, and whether JAX raises on it."""
     made_by = made.sentence("A NaN that no result gets", quoter(facts.subject()))
-    yield Finding(f"{made_by}. {_where(made)}", "measured", (made.id,))
+    yield Finding(f"{made_by}. {_details(made)}", "measured", (made.id,))
     text = (
         "Its gradient may be NaN. `jax_debug_nans` raises on it where it runs op by op, as under "
-        "jax.disable_jit(); of a jitted function or a loop that looks at the results alone."
+        "jax.disable_jit(); for a jitted function or loop it checks only the outputs."
     )
     yield Finding(text, "unknown", (made.id,))
 
 
-def _where(maker: Maker) -> str:
+def _details(maker: Maker) -> str:
     """Returns the iteration, device, element, and what the operands were."""
     parts = []
-    if maker.iterations:
+    if maker.loops:
+        reverse = ", which runs in reverse and is at element {}"
         around = [
-            f"in iteration {n} of the loop at {place(loop)}"
-            + ("" if element is None else f", which runs in reverse and is at element {element}")
-            for n, loop, element in zip(maker.iterations, maker.loops, maker.elements, strict=True)
+            f"in iteration {loop.number} of the loop at {named_line(loop.line)}"
+            + ("" if loop.element is None else reverse.format(loop.element))
+            for loop in reversed(maker.loops)
         ]
-        parts.append(f"{', '.join(reversed(around))} (from 0)")
+        parts.append(f"{', '.join(around)} (from 0)")
     if maker.device is not None:
         parts.append(f"on device {maker.device} of the mesh")
     made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)
@@ -106,49 +105,34 @@ def _cure(facts: FirstNan) -> Iterator[Finding]:
     if trial is None:
         yield Finding(f"{cure} Not tried.", "unknown", (made.id,))
         return
-    ids = tuple(path[-1] for path in trial.paths)
-    same = f"and other elements change by {trial.change:.2g} at most"
-    same = same if trial.change else "and other elements stay the same"
+    ids = tuple(path[-1] for path in trial.guarded)
+    same = f"and other elements change by {trial.largest_change:.2g} at most"
+    same = same if trial.largest_change else "and other elements stay the same"
     what = NAMES[facts.kind]
     left = f"no result has {'a NaN' if facts.kind == 'nan' else 'an infinity'}"
-    left += ", but an infinity remains" if trial.infinite else ""
+    left += ", but an infinity remains" if trial.infinity_remains else ""
     end = f"{left}, {same}" if trial.cured else f"{what} remains in a result"
-    yield Finding(f"{cure} Tried: with {trial.changes}, {end}.", "measured", ids)
+    yield Finding(f"{cure} Tried: with {trial.guards}, {end}.", "measured", ids)
 
 
 def _tables(facts: FirstNan) -> Iterator[Table]:
     if not facts.way:
         return
-    seen = facts.run.nan if facts.kind == "nan" else facts.run.inf
+    executions = facts.run.of_results().executions
     nodes = {node.id: node for node in facts.subject().jaxpr.module.nodes()}
     owner = owners(facts.subject().jaxpr.module)
     quote = quoter(facts.subject())
     rows = []
     for path in facts.way[:_ROWS]:
-        node, at = nodes[path[-1]], seen[path]
-        span, steps = span_of(path, owner), at.iterations[: loops(path, nodes)]
-        place = f"{span} ({', '.join(map(str, steps))})" if steps else str(span or "")
+        node, steps = nodes[path[-1]], executions[path].iterations
+        span = span_of(path, owner)
+        line = f"{span} ({', '.join(map(str, steps))})" if steps else str(span or "")
         ids = (path[-1],)
-        rows.append((Cell(path[-1], ids=ids), Cell(node.opcode), Cell(place), Cell(quote(span))))
+        rows.append((Cell(path[-1], ids=ids), Cell(node.opcode), Cell(line), Cell(quote(span))))
     more = len(facts.way) - _ROWS
-    looped = any(seen[path].iterations[: loops(path, nodes)] for path in facts.way[:_ROWS])
-    note = "In the order in which they had it first" + (", with the iteration." if looped else ".")
+    looped = any(executions[path].iterations for path in facts.way[:_ROWS])
+    note = "In order of first occurrence" + (", with the iteration." if looped else ".")
     note += f" {more:,} more." if more > 0 else ""
     columns = ("equation", "primitive", "line (iteration)" if looped else "line", "code")
-    title = f"The way of the {NAMES[facts.kind]}"
+    title = f"Path of the {NAMES[facts.kind]}"
     yield Table(title, columns, tuple(rows), note, stage="jaxpr")
-
-
-def loops(path: Path, nodes: Mapping[str, Node]) -> int:
-    """Returns the number of loops around an equation."""
-    return sum(nodes[step].opcode in LOOPS for step in path[:-1])
-
-
-def blocks(facts: FirstNan, full: bool = False) -> list[Block]:
-    """Returns the sentences, the way of the NaN, and the jaxpr."""
-    answer = report(facts)
-    listing = jaxpr_tab(facts.subject(), full, in_text=full)
-    tables = tuple(TableBlock(table) for table in answer.tables)
-    help = "The equations whose results had it, in the order in which they had it first."
-    tabs = ((Tab("The way", tables, True, help, "way"),) if tables else ()) + (listing,)
-    return [Findings(answer.findings), Tabs(tabs)]

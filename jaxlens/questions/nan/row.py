@@ -10,20 +10,24 @@ if TYPE_CHECKING:
     from jaxlens.questions.nan.first_nan import FirstNan
 
 
+# The docstring is the public help of the verb.
 def _nan() -> Lens[FirstNan]:
     """What `jaxlens.first_nan` returns.
 
     Returns:
         An answer with `.found`, `.kind` ("nan" or "inf"), `.opcode`, `.span` (file, line, columns),
         `.iteration`, `.sentence`, `.cure`, `.maker` (with `.values`, `.index`, `.device`),
-        `.infinity` (what made the infinity that the NaN came of), `.arguments` and `.trial`.
+        `.infinity_maker` (what made the infinity that the NaN came of), `.arguments`, `.trial`,
+        `.makers` (all that reached a result), `.way` (from there to the results), `.unseen` and
+        `.others` (what made NaN that no result has).
 
     Raises:
         OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
     from jaxlens.questions.nan.facts import facts
-    from jaxlens.questions.nan.report import blocks, report
+    from jaxlens.questions.nan.report import report
+    from jaxlens.questions.nan.view import blocks
 
     return Lens(facts, report, blocks, jaxpr_web)
 
@@ -33,8 +37,9 @@ NAN = Question(
     About(
         "Where does the first NaN come from?",
         measured="NaN and infinities in the results of each equation, in a run of the compiled "
-        "program with these tests in it, in loops by iteration; what made it is run once more, "
-        "and a cure where one is tried; donated arguments stay valid",
+        "program with these tests in it, in loops by iteration; the program runs again for the "
+        "values of each equation that is described, up to 3 times to find an underflow, and up to "
+        "10 times to try a cure; donated arguments stay valid",
         counted="the way back from a result through equations whose operands had it",
     ),
     _nan,

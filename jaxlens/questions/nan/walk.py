@@ -1,32 +1,29 @@
-"""Walks from non-finite results back to the equations and inputs that they come from."""
+"""Follows non-finite results back to the equations and inputs that they come from."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.jaxpr.refs import is_ref
 from jaxlens.links.live_equations import Place, ValueFlow
-from jaxlens.taps.executions import INSIDE, LOOPS, MOVES, NonFiniteExecution, Path
-
-Seen = Mapping[Path, NonFiniteExecution]
-Spot = tuple[Path, Place, Path]
-"""A variable, the equations whose bodies lead to it, and the equation that reads it."""
+from jaxlens.questions.nan.records import NonFiniteElements, NonFiniteExecution
+from jaxlens.taps.primitives import BODIES_MEASURED, LOOPS, MOVES, Path
 
 
-@dataclass(frozen=True, slots=True)
-class NonFiniteKind:
-    """NaN, or infinities, of one run.
+class Use(NamedTuple):
+    """A variable, or a literal, where it is read.
 
     Attributes:
-        seen: The equations that had such elements.
-        inputs: Indices of the program's inputs with such elements.
-        literal: How such a number is written: "nan" or "inf".
+        calls: The equations whose bodies lead to the variable's body.
+        variable: Its body and its name.
+        reader: The equation that reads it; () for what is only returned.
     """
 
-    seen: Seen
-    inputs: frozenset[int]
-    literal: str
+    calls: Path
+    variable: Place
+    reader: Path = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,8 @@ class NonFiniteOrigins:
     """What non-finite values come from.
 
     Attributes:
-        makers: Equations whose operands were finite, but for literals, in the order of execution.
+        makers: Equations that had such elements although no operand but a literal had them, in the
+            order of execution; then those that only read or return such a literal.
         inputs: Indices of the program's inputs that are reached.
         way: The equations that it went through, in the order of execution.
     """
@@ -46,19 +44,21 @@ class NonFiniteOrigins:
 
 @dataclass(frozen=True, slots=True)
 class Walker:
-    """Walks through a program by its values.
+    """Follows the values of a program, into bodies and out of them.
 
     Attributes:
         module: The jaxpr.
         flow: Its dataflow.
         nodes: Its equations, by id.
         regions: The name of the body that each equation is in, by id.
+        readers: The equations that read a variable.
     """
 
     module: Module
     flow: ValueFlow = field(init=False, repr=False)
     nodes: Mapping[str, Node] = field(init=False, repr=False)
     regions: Mapping[str, str] = field(init=False, repr=False)
+    readers: Mapping[Place, list[Node]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "flow", ValueFlow(self.module))
@@ -66,171 +66,191 @@ class Walker:
         bodies = self.module.regions.values()
         names = {node.id: body.name for body in bodies for node in body.nodes}
         object.__setattr__(self, "regions", names)
+        readers = defaultdict(list)
+        for body in self.flow.regions.values():
+            for node in body.nodes:
+                for name in dict.fromkeys(node.operands):
+                    readers[body.name, name].append(node)
+        object.__setattr__(self, "readers", readers)
 
-    def results(self, indices: Iterable[int], kind: NonFiniteKind) -> list[Spot]:
-        """Returns results of the program by index, then what was written to a ref among inputs."""
+    def opcode(self, path: Path) -> str:
+        """The primitive of an equation."""
+        return self.nodes[path[-1]].opcode
+
+    def results(self, elements: NonFiniteElements) -> list[Use]:
+        """Returns the non-finite results, and what was written to a ref among the inputs."""
         main = self.module.body()
         refs = [value.name for value in main.parameters if is_ref(value.type)]
         names = [(main.name, name) for name in (*main.results, *refs)]
         written = [
-            (prefix, (body.name, write.operands[1]), ())
-            for n in indices
+            Use(calls, (body.name, write.operands[1]))
+            for n in elements.results
             if n >= len(main.results)
             for body, write in self.flow.writes.get(names[n], ())
-            for prefix in self.calls(body.name)
+            for calls in self.call_paths(body.name)
         ]
-        held = [spot for spot in written if self.has(spot, kind)]
-        return [*(((), names[n], ()) for n in indices), *held]
+        held = [use for use in written if self.was_nonfinite_before(use, elements)]
+        return [*(Use((), names[n]) for n in elements.results), *held]
 
-    def operands(self, path: Path, indices: Iterable[int] | None = None) -> list[Spot]:
+    def operands(self, path: Path, indices: Iterable[int] | None = None) -> list[Use]:
         """Returns operands of an equation, by default all, and what it reads of a ref."""
         node = self.nodes[path[-1]]
         region = self.regions[path[-1]]
-        places, whole = self.flow.written(self.module.regions[region], node)
+        variables, whole = self.flow.written(self.module.regions[region], node)
         chosen = range(whole, len(node.operands)) if indices is None else indices
-        spots = [(path[:-1], (region, node.operands[n]), path) for n in chosen]
-        for place in places:
-            spots += [(prefix, place, path) for prefix in self.calls(place[0])]
-        return spots
+        uses = [Use(path[:-1], (region, node.operands[n]), path) for n in chosen]
+        for variable in variables:
+            uses += [Use(calls, variable, path) for calls in self.call_paths(variable[0])]
+        return uses
 
-    def calls(self, region: str) -> list[Path]:
+    def call_paths(self, region: str) -> list[Path]:
         """Returns the equations whose bodies lead to a body, each way from the program to it."""
         if region == self.module.entry:
             return [()]
         return [
-            (*prefix, node.id)
+            (*calls, node.id)
             for around, node in self.flow.callers[region]
-            for prefix in self.calls(around.name)
+            for calls in self.call_paths(around.name)
         ]
 
-    def walk(
+    def iter_sources(
         self,
-        spots: Iterable[Spot],
-        more: Callable[[Path, Path], Iterable[Spot]],
-        keep: Callable[[Spot], bool] = lambda spot: True,
-        enter: Callable[[Path], bool] = lambda path: True,
-    ) -> Iterator[tuple[Spot, Path]]:
-        """Yields values and what they come from, the near first, each with the equation that it is.
+        uses: Iterable[Use],
+        sources_of: Callable[[Path, Path], Iterable[Use]],
+        crosses: Callable[[Use], bool] = lambda use: True,
+        includes: Callable[[Path], bool] = lambda path: True,
+    ) -> Iterator[tuple[Use, Path]]:
+        """Yields values and what they are computed from, the nearest first.
 
-        The equation is () for a parameter and a literal. What binds a parameter is followed, and
-        the results of bodies.
+        Each comes with the equation that computes it, which is () for a parameter and a literal.
+        What binds a parameter is followed, and the results of bodies.
 
         Args:
-            spots: The values.
-            more: Returns what is followed from an equation without bodies, and from its reader.
-            keep: Whether a value in another body is followed.
-            enter: Whether an equation is yielded, and followed.
+            uses: The values.
+            sources_of: Returns what is followed of an equation without bodies; it takes the
+                equation and the one that reads its result.
+            crosses: Whether a value is followed into another body.
+            includes: Whether an equation is yielded, and followed.
         """
-        pending, visited = deque(spots), set[Spot]()
+        pending, visited = deque(uses), set[Use]()
         while pending:
-            spot = pending.popleft()
-            if spot in visited:
+            use = pending.popleft()
+            if use in visited:
                 continue
-            visited.add(spot)
-            prefix, place, reader = spot
-            made = self.flow.makers.get(place)
+            visited.add(use)
+            made = self.flow.makers.get(use.variable)
             if made is None:
-                yield spot, ()
-                pending += filter(keep, self.around(prefix, place, reader))
+                yield use, ()
+                pending += filter(crosses, self.parameter_bindings(use))
                 continue
-            path = (*prefix, made[1].id)
-            if enter(path):
-                yield spot, path
-                inner = list(self.bodies(path, place[1], reader))
-                pending += filter(keep, inner) if inner else more(path, reader)
+            path = (*use.calls, made[1].id)
+            if includes(path):
+                yield use, path
+                inner = list(self.body_results(path, use))
+                pending += filter(crosses, inner) if inner else sources_of(path, use.reader)
 
-    def back(self, spots: Iterable[Spot], kind: NonFiniteKind) -> NonFiniteOrigins:
-        """Walks back from values along operands that had such elements."""
-        seen = kind.seen
+    def trace_origins(self, elements: NonFiniteElements, uses: Iterable[Use]) -> NonFiniteOrigins:
+        """Follows values back along operands that had such elements."""
+        executions = elements.executions
         makers, inputs, way = set[Path](), set[int](), set[Path]()
 
-        def has(spot: Spot) -> bool:
-            return self.has(spot, kind)
+        def nonfinite(use: Use) -> bool:
+            return self.was_nonfinite_before(use, elements)
 
-        def before(path: Path, reader: Path) -> list[Spot]:
-            found = list(filter(has, self.before(path, kind)))
-            if path in seen:
+        def nonfinite_operands(path: Path, reader: Path) -> list[Use]:
+            found = list(filter(nonfinite, self.candidate_operands(path, elements)))
+            if path in executions:
                 way.add(path)
                 if not found:
                     makers.add(path)
-            moves = self.nodes[path[-1]].opcode in MOVES
-            # It is not measured: what it moves is read by its reader.
-            return [(*spot[:2], reader) for spot in found] if moves else found
+            # What moves elements is not measured: its reader stands for it, if there is one.
+            moves = reader and self.opcode(path) in MOVES
+            return [use._replace(reader=reader) for use in found] if moves else found
 
-        for (prefix, place, reader), path in self.walk(spots, before, has):
-            index = self.flow.places.get(place)
-            if not path and index is None:
-                makers.add(reader)
-            elif not path and index is not None and not prefix:
+        for use, path in self.iter_sources(uses, nonfinite_operands, nonfinite):
+            index = self.flow.places.get(use.variable)
+            if not path and index is None:  # a literal
+                makers.add(use.reader or use.calls)
+            elif not path and index is not None and not use.calls:
                 inputs.add(index)
-        known = [path for path in makers if path in seen]
-        order = sorted(known, key=lambda path: self.order(path, seen))
-        literals = sorted(makers - set(known))
-        passed = sorted(way, key=lambda path: self.order(path, seen))
+        known = [path for path in makers if path in executions]
+        order = sorted(known, key=lambda path: self.order(path, executions))
+        literals = sorted(makers - {*known, ()})
+        passed = sorted(way, key=lambda path: self.order(path, executions))
         return NonFiniteOrigins((*order, *literals), frozenset(inputs), tuple(passed))
 
-    def before(self, path: Path, kind: NonFiniteKind) -> list[Spot]:
-        """Returns the operands that an equation's elements can come from."""
-        if self.nodes[path[-1]].opcode in MOVES:
+    def candidate_operands(self, path: Path, elements: NonFiniteElements) -> list[Use]:
+        """Returns the operands that the non-finite elements of an equation can come from."""
+        if self.opcode(path) in MOVES:
             return self.operands(path, (0,))
-        execution = kind.seen.get(path)
+        execution = elements.executions.get(path)
         chosen = execution.chosen if execution else None
         return self.operands(path, chosen or None)
 
-    def has(self, spot: Spot, kind: NonFiniteKind) -> bool:
+    def made(self, path: Path, elements: NonFiniteElements) -> bool:
+        """Whether an equation had such elements although no operand, nor a literal, had them."""
+        uses = self.candidate_operands(path, elements)
+        return not any(self.was_nonfinite_before(use, elements) for use in uses)
+
+    def origins_of_operands(self, path: Path, elements: NonFiniteElements) -> NonFiniteOrigins:
+        """Follows back the operands that had such elements before the equation had them first."""
+        held = [use for use in self.operands(path) if self.was_nonfinite_before(use, elements)]
+        return self.trace_origins(elements, held)
+
+    def was_nonfinite_before(self, use: Use, elements: NonFiniteElements) -> bool:
         """Whether a value had such elements before the equation that reads it had them first."""
-        *_, reader = spot
-        limit = self.order(reader, kind.seen) if reader in kind.seen else None
+        executions = elements.executions
+        limit = self.order(use.reader, executions) if use.reader in executions else None
 
-        def moved(path: Path, _: Path) -> list[Spot]:
-            return self.operands(path, (0,)) if self.nodes[path[-1]].opcode in MOVES else []
+        def moved(path: Path, _: Path) -> list[Use]:
+            return self.operands(path, (0,)) if self.opcode(path) in MOVES else []
 
-        for (prefix, place, _), path in self.walk([spot], moved):
-            index = self.flow.places.get(place)
+        for source, path in self.iter_sources([use], moved):
+            index = self.flow.places.get(source.variable)
             if path:
-                if path in kind.seen and (limit is None or self.order(path, kind.seen) < limit):
+                if path in executions and (limit is None or self.order(path, executions) < limit):
                     return True
             elif index is None:
-                if kind.literal in place[1].partition(":")[0]:
+                if elements.name in source.variable[1].partition(":")[0]:
                     return True
-            elif not prefix and index in kind.inputs:
+            elif not source.calls and index in elements.inputs:
                 return True
         return False
 
-    def all_inputs(self, spots: Iterable[Spot]) -> frozenset[int]:
+    def inputs_of(self, uses: Iterable[Use]) -> frozenset[int]:
         """Returns the indices of the program's inputs that values are computed from."""
-        walked = self.walk(spots, lambda path, _: self.operands(path))
-        ends = (place for (prefix, place, _), path in walked if not path and not prefix)
-        return frozenset(self.flow.places[place] for place in ends if place in self.flow.places)
+        walked = self.iter_sources(uses, lambda path, _: self.operands(path))
+        ends = (use.variable for use, path in walked if not path and not use.calls)
+        return frozenset(self.flow.places[end] for end in ends if end in self.flow.places)
 
-    def order(self, path: Path, seen: Seen) -> tuple[int, ...]:
+    def order(self, path: Path, executions: Mapping[Path, NonFiniteExecution]) -> tuple[int, ...]:
         """Returns a key by which equations sort as they were executed first."""
-        iterations = iter(seen[path].iterations)
+        iterations = iter(executions[path].iterations)
         key: list[int] = []
         for step in path:
             key.append(int(step[1:]))
             loops = step != path[-1] and self.nodes[step].opcode in LOOPS
-            key.append(next(iterations, 0) if loops else 0)
+            key.append(next(iterations) if loops else 0)
         return tuple(key)
 
-    def bodies(self, path: Path, name: str, reader: Path) -> Iterator[Spot]:
+    def body_results(self, path: Path, use: Use) -> Iterator[Use]:
         """Yields the results of an equation's bodies that are one of its results."""
         node = self.nodes[path[-1]]
         bodies = [self.flow.regions[n] for n in node.regions if n in self.flow.regions]
         bodies = bodies[:1] if node.opcode == "while" else bodies
-        if node.opcode not in INSIDE or not bodies:
+        if node.opcode not in BODIES_MEASURED or not bodies:
             return
-        index = [value.name for value in node.results].index(name)
+        index = [value.name for value in node.results].index(use.variable[1])
         for body in bodies:
-            yield path, (body.name, body.results[index]), reader
+            yield Use(path, (body.name, body.results[index]), use.reader)
 
-    def around(self, prefix: Path, place: Place, reader: Path) -> Iterator[Spot]:
+    def parameter_bindings(self, use: Use) -> Iterator[Use]:
         """Yields what binds a parameter: operands of the call, and results of the body itself."""
-        if not prefix or place not in self.flow.places:
+        if not use.calls or use.variable not in self.flow.places:
             return
-        caller = prefix[-1]
-        for region, node in self.flow.callers[place[0]]:
+        *outside, caller = use.calls
+        for region, node in self.flow.callers[use.variable[0]]:
             if node.id == caller:
-                for bound in self.flow.bound(place, region, node):
-                    inside = bound[0] in node.regions
-                    yield (prefix if inside else prefix[:-1]), bound, reader
+                for bound in self.flow.bound(use.variable, region, node):
+                    calls = use.calls if bound[0] in node.regions else tuple(outside)
+                    yield Use(calls, bound, use.reader)

@@ -18,7 +18,7 @@ from jaxlens.questions.numerics.rounding import (
     RoundingExecution,
     lost,
 )
-from jaxlens.taps.executions import MOVES, Path
+from jaxlens.taps.primitives import MOVES, Path
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
 _CHAIN = 5_000  # executions that are followed back from a result

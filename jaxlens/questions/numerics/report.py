@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.graph import Span
 from jaxlens.program import counted as by_module
-from jaxlens.program.maker import located
-from jaxlens.program.sentences import quoter
+from jaxlens.program.sentences import located, quoter
 from jaxlens.questions.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.questions.numerics.promotion import Promotion
 from jaxlens.questions.numerics.rounding import (

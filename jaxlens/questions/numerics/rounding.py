@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jaxlens.taps.executions import Path
+from jaxlens.taps.primitives import Path
 
 BITS = {"float32": 24, "complex64": 24, "bfloat16": 8, "float16": 11}
 """Bits of precision of an element type, the leading one included."""

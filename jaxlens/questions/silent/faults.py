@@ -7,12 +7,11 @@ from typing import Literal
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.live_equations import live_equations
 from jaxlens.program.lines import owners
-from jaxlens.program.maker import located, place
-from jaxlens.program.sentences import Quoter, listed
+from jaxlens.program.sentences import Quoter, listed, located, named_line
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
-from jaxlens.taps.executions import CALLS, LOOPS, MOVES, Path
+from jaxlens.taps.primitives import CALLS, LOOPS, MOVES, Path
 
 Kind = Literal["key", "index", "wrap", "size", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
@@ -125,7 +124,7 @@ class Faults:
             again = ", there by the next iteration" if reuse.carried else ""
             text = f"{name} is used {times}: at {where}{again}: {end}."
         elif reuse.loop is not None:
-            loop = place(self._span(reuse.loop))
+            loop = named_line(self._span(reuse.loop))
             text = f"{name} is used in every iteration of the loop at {loop}: {lines[0]}."
         else:
             text = f"{name} is {reuse.copies} of the keys of one operation: {lines[0]}."
@@ -142,7 +141,7 @@ class Faults:
             return "A key"
         span = self._span(self._call(reuse.origin))
         if self.nodes[reuse.origin[-1]].opcode in LOOPS:
-            return f"A key of the loop at {place(span)}"
+            return f"A key of the loop at {named_line(span)}"
         which = f"Key {', '.join(map(str, reuse.index))}" if reuse.index else "The key"
         return f"{which} made at {self._at(span)}"
 
@@ -212,7 +211,7 @@ class Faults:
         if one.iterations:
             steps = " within iteration ".join(map(str, reversed(one.iterations)))
             loop = max(n for n, step in enumerate(one.path) if self.nodes[step].opcode in LOOPS)
-            around = place(self._span(one.path[: loop + 1]))
+            around = named_line(self._span(one.path[: loop + 1]))
             when = f", in iteration {steps} (from 0) of the loop at {around}"
         more = f" It has {one.count:,} such indices in this run."
         more = more if one.count > 1 and one.effect != "cut" else ""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jaxlens.taps.executions import Path
+from jaxlens.taps.primitives import Path
 
 
 @dataclass(frozen=True, slots=True)

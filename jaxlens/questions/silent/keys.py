@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.jaxpr.bodies import loop_parts
-from jaxlens.taps.executions import CALLS, LOOPS, Path
 from jaxlens.taps.moves import moved
+from jaxlens.taps.primitives import CALLS, LOOPS, Path
 
 _LIMIT = 4096  # elements of an array that get a number each
 _USES = ("random_bits", "random_split", "random_gamma")

@@ -22,9 +22,9 @@ from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.spans import describe
 from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.evaluate import Probe, Site, deepest, equations
+from jaxlens.taps.evaluate import Probe, Site, deepest, equations, loops_around
 from jaxlens.taps.execute import execute
-from jaxlens.taps.executions import CALLS, LOOPS, Path
+from jaxlens.taps.primitives import CALLS, Path
 
 _HEAD = 3  # elements of a row before the iterations
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
@@ -109,16 +109,16 @@ class _Outside(Probe):
         row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
         return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
 
-    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
-        (figures,) = gathered
+        (figures,) = stacked
         steps = [*site.iterations, *[0] * (self.width - _HEAD - len(site.iterations))]
         parts = [figures, *(jnp.full((len(figures), 1), n, jnp.int32) for n in steps)]
         return jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0)
 
-    def merge(self, before: Any, now: Any) -> Any:
+    def merge_executions(self, before: Any, now: Any) -> Any:
         """Keeps the earlier execution, and adds the numbers."""
-        kept = super().merge(before, now)
+        kept = super().merge_executions(before, now)
         return kept.at[..., 0].set(before[..., 0] + now[..., 0])
 
 
@@ -152,7 +152,7 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     eqn = probe.eqns[path[-1]]
     size, window = _axes(eqn)[which]
     name = eqn.primitive.name
-    loops = sum(probe.eqns[step].primitive.name in LOOPS for step in path[:-1])
+    loops = loops_around(path, probe.eqns)
     effect = "filled" if name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
     effect = "cut" if _sized(eqn) else {"eq": "zeros", "add": "wrapped"}.get(name, effect)

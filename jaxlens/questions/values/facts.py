@@ -10,7 +10,7 @@ from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
 from jaxlens.questions.values.operands import Operands
 from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ValueStatistics
-from jaxlens.taps.executions import Path
+from jaxlens.taps.primitives import Path
 
 MOSTLY = 0.9
 """Share of zeros that is worth a sentence."""

@@ -18,9 +18,17 @@ from jax import lax
 from jaxlens.compat.arrays import is_ref
 from jaxlens.questions.values.statistics import ValuesRun, ValueStatistics
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
+from jaxlens.taps.evaluate import (
+    Probe,
+    Site,
+    deepest,
+    equations,
+    evaluated_bodies,
+    loops_around,
+    padding,
+)
 from jaxlens.taps.execute import execute
-from jaxlens.taps.executions import LOOPS, Path
+from jaxlens.taps.primitives import Path
 
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied
@@ -83,16 +91,16 @@ class Statistics(Probe):
         small = [n for n in range(len(eqns)) if n not in set(large)]
         return [*([n] for n in large), *([small] if small else [])]
 
-    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+    def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
         """Returns the values, and the smallest normal number of each tile.
 
         Small values are copied into tiles.
         """
         values = [value for values, _ in figures for value in values]
         tiny = np.concatenate([tiny for _, tiny in figures])
-        if apart and len(figures) == 1 and len(tiny) >= _LARGE:
+        if compiled_separately and len(figures) == 1 and len(tiny) >= _LARGE:
             return (*values, jnp.asarray(tiny))
-        more = added(len(tiny)) if apart else 0
+        more = padding(len(tiny)) if compiled_separately else 0
         tiles = [self._tiles(value) for value in values]
         tiles.append(jnp.full((more, _TILE), self._pad, self.float))
         return jnp.concatenate(tiles), jnp.asarray(np.pad(tiny, ((0, more), (0, 0))))
@@ -104,9 +112,9 @@ class Statistics(Probe):
         short = -value.size % _TILE
         return lax.pad(value.astype(self.float), self._pad, [(0, short, 0)]).reshape(-1, _TILE)
 
-    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
-        *values, tiny = gathered
+        *values, tiny = stacked
         tiles = jnp.concatenate([self._tiles(value) for value in values])
         bits = lax.bitcast_convert_type(tiles, self.dtype)
         columns = self._columns(bits, tiny)
@@ -152,7 +160,7 @@ class Statistics(Probe):
         rank = jnp.where(sums[1] + sums[2] > 0, most, largest)
         return [jnp.ones_like(rank), rank, low, high, smallest, largest, *sums, *mean_std]
 
-    def merge(self, before: Any, now: Any) -> Any:
+    def merge_executions(self, before: Any, now: Any) -> Any:
         """Joins the statistics; keeps the place of the earlier execution unless it is worse."""
         a, b = ([rows[..., n] for n in _COLUMNS] for rows in (before, now))
         counts = (_RUNS, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE)
@@ -267,8 +275,7 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
         if not tiles[0, _RUNS]:
             unmeasured.append(path)
         else:
-            depth = sum(every[step].primitive.name in LOOPS for step in path)
-            own = tiles[:, : _STEPS + depth]
+            own = tiles[:, : _STEPS + loops_around(path, every)]
             measured[path] = tuple(probe.statistics(every[path[-1]], own))
     finite = all(
         bool(jnp.all(jnp.isfinite(x))) for x in results if jnp.issubdtype(x.dtype, jnp.inexact)

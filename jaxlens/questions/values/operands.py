@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.live_equations import Place, ValueFlow
 from jaxlens.questions.values.statistics import ValuesRun
-from jaxlens.taps.executions import LOOPS, MOVES, Path
+from jaxlens.taps.primitives import LOOPS, MOVES, Path
 
 _FLOATS = ("f", "bf", "c")  # how the names of their types begin
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
-from jaxlens.program.maker import located
-from jaxlens.program.sentences import listed, quoter
+from jaxlens.program.sentences import listed, located, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
 from jaxlens.questions.values.statistics import EXPONENTS
 from jaxlens.report import Cell, Finding, Report, Table, count

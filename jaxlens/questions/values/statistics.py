@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jaxlens.taps.executions import Path
+from jaxlens.taps.primitives import Path
 
 
 @dataclass(frozen=True, slots=True)

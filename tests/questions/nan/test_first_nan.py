@@ -98,7 +98,7 @@ def test_an_argument_with_nan_is_named():
     answer = jaxlens.first_nan(lambda w, x: jnp.sin(w) + x, ONES, ONES * np.nan)
     assert answer.arguments == ("x",)
     assert answer.opcode == ""
-    assert answer.sentence == "The NaN comes in: x has it already."
+    assert answer.sentence == "Argument x already contains NaN."
 
 
 def in_a_scan(x):
@@ -161,7 +161,7 @@ def test_the_cure_is_tried():
     f, args, *_ = planted.gradient_of_a_branch()
     answer = jaxlens.first_nan(f, *args)
     assert answer.trial.cured
-    assert answer.trial.change == 0
+    assert answer.trial.largest_change == 0
     assert "jnp.where" in answer.cure
 
     def mended(x):
@@ -170,10 +170,41 @@ def test_the_cure_is_tried():
     assert np.isfinite(jax.grad(mended)(*args)).all()
 
 
+@pytest.mark.parametrize(
+    ("f", "where"),
+    [
+        (lambda x: jnp.full(3, jnp.nan), "in the program: test_first_nan.py:"),
+        (lambda x: -jnp.full(3, jnp.nan), "in the program: test_first_nan.py:"),
+        (jax.jit(lambda x: (x, jnp.nan)), "in the program, as one of its results."),
+        (lambda x: jax.jit(lambda: jnp.nan)(), "in the program: test_first_nan.py:"),
+        (lambda x: jax.lax.cond(x[0] > 0, lambda: np.nan, lambda: 1.0), "test_first_nan.py:"),
+        (lambda x: jax.lax.scan(lambda c, v: (c, jnp.nan), 0.0, x), "test_first_nan.py:"),
+    ],
+)
+def test_a_written_nan_that_nothing_reads_is_found(f, where):
+    answer = jaxlens.first_nan(f, ONES)
+    assert (answer.kind, answer.inputs, answer.cure) == ("nan", (), "")
+    assert "NaN is written in the program" in answer.sentence
+    assert where in answer.sentence
+
+
+def test_what_made_a_nan_that_no_result_gets_is_told_once():
+    def f(x):
+        return x, jnp.isnan(jnp.log(-x)), jnp.isnan(jnp.sqrt(-x))
+
+    answer = jaxlens.first_nan(f, ONES)
+    assert answer.unseen.opcode == "log"
+    opcodes = {node.id: node.opcode for node in answer.subject().jaxpr.module.nodes()}
+    assert [opcodes[ident] for ident in answer.others] == ["sqrt"]
+    assert "gets (" in str(answer)
+    assert "its gradient may still be NaN" in str(answer).replace("\n  ", " ")
+
+
 def test_the_infinity_that_it_came_of_is_named():
     f, args, *_ = planted.overflow_of_exp()
     answer = jaxlens.first_nan(f, *args)
-    assert (answer.infinity.opcode, answer.infinity.span.line) == ("exp", answer.span.line - 1)
+    made = answer.infinity_maker
+    assert (made.opcode, made.span.line) == ("exp", answer.span.line - 1)
     assert "maximum" in answer.cure
 
 
@@ -228,7 +259,7 @@ for check in (True, False):
     a = jaxlens.first_nan(f, x)
     print(a.opcode, a.maker.device, a.iteration)
     v = next(v for v in jaxlens.values(f, x).values if v.opcode == "log").statistics
-    print(v.executions, v.elements, v.nan, v.device, v.iterations)
+    print(v.executions, v.elements, v.nan, v.iterations)
 x = jax.device_put(x, NamedSharding(mesh, P("d")))
 a = jaxlens.first_nan(lambda x: jnp.log(x - 1).sum(), x)
 print(a.opcode, a.maker.index)
@@ -238,7 +269,7 @@ print(a.opcode, a.maker.index)
 def test_the_device_of_a_shard_map_is_named_and_devices_count_together():
     run = [sys.executable, "-c", _DEVICES]
     out = subprocess.run(run, capture_output=True, text=True, env=environment())
-    assert out.stdout.splitlines() == [*["log 5 1", "24 48 2 5 (1,)"] * 2, "log (11,)"], out.stderr
+    assert out.stdout.splitlines() == [*["log 5 1", "24 48 2 (1,)"] * 2, "log (11,)"], out.stderr
 
 
 def test_an_infinity_that_a_cure_leaves_is_told():
@@ -247,7 +278,7 @@ def test_an_infinity_that_a_cure_leaves_is_told():
 
     answer = jaxlens.first_nan(jax.value_and_grad(f), np.arange(3, dtype=np.float32))
     assert answer.trial.cured
-    assert answer.trial.infinite
+    assert answer.trial.infinity_remains
     assert "but an infinity remains" in str(answer).replace("\n  ", " ")
 
 
@@ -260,7 +291,7 @@ LARGE = np.array([[1, 1000, 3], [1, 2, 3]], np.float32)
 
 
 @pytest.mark.parametrize(
-    ("f", "x", "changes"),
+    ("f", "x", "guards"),
     [
         (softmax_by_hand, LARGE, "a bound below the overflow"),
         (lambda x: jnp.log(jnp.sum(jnp.exp(x), -1)), LARGE, "a bound below the overflow"),
@@ -268,11 +299,11 @@ LARGE = np.array([[1, 1000, 3], [1, 2, 3]], np.float32)
         (lambda x: jnp.expm1(x) / 2, LARGE, "a bound below the overflow as the operand"),
     ],
 )
-def test_cures_of_an_overflow_are_tried_and_change_nothing_that_is_finite(f, x, changes):
+def test_cures_of_an_overflow_are_tried_and_change_nothing_that_is_finite(f, x, guards):
     trial = jaxlens.first_nan(f, x).trial
-    assert changes in trial.changes
-    assert (trial.cured, trial.infinite) == (True, False)
-    assert trial.change < 1e-3
+    assert guards in trial.guards
+    assert (trial.cured, trial.infinity_remains) == (True, False)
+    assert trial.largest_change < 1e-3
 
 
 def test_a_result_beyond_the_largest_number_of_a_narrow_type_has_a_cure_that_is_not_tried():

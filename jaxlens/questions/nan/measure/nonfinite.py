@@ -1,9 +1,14 @@
-"""Measures NaN and infinities in a run: which equations have them, and what made one of them."""
+"""Measures NaN and infinities in a run: which equations have them, and what made one of them.
+
+No run donates. Each raises OptionError where an argument is a shape without data, and
+UnavailableError where the program is for a device that this process lacks, was traced by
+`jaxlens.core`, or its arrays have been freed.
+"""
 
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,36 +16,37 @@ import numpy as np
 from jax import lax
 
 from jaxlens.compat.arrays import content, is_ref
+from jaxlens.questions.nan.records import (
+    EquationValues,
+    NonFiniteElements,
+    NonFiniteExecution,
+    NonFiniteRun,
+    ValueRange,
+)
+from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import (
     Probe,
     Site,
-    added,
     deepest,
     equations,
     evaluated_bodies,
+    loops_around,
+    padding,
 )
 from jaxlens.taps.execute import CompiledPieces, execute
-from jaxlens.taps.executions import (
-    MOVES,
-    EquationValues,
-    NonFiniteExecution,
-    NonFiniteRun,
-    Path,
-    ValueRange,
-)
+from jaxlens.taps.primitives import MOVES, Path
 
+# Marks: bit 1 NaN, bit 0 infinity; then the same pair for each case of a `select_n` that gave them.
+# An equation has two rows, for NaN and for infinities: found (0 or 1), cases (the even bits), the
+# device + 1 (0 outside of a `shard_map`), then the iterations.
 _HEAD = 3  # elements of a row before the iterations
 _BITS = 30  # of an integer that are used
 _CASES = _BITS // 2 - 1  # cases of a `select_n` that one integer can mark, by two bits each
-_EACH = sum(1 << n for n in range(0, _BITS, 2))
+_EVEN_BITS = sum(1 << n for n in range(0, _BITS, 2))
 
 
 class FirstNonFinite(Probe):
     """Measures when each equation first had a NaN in its results, and when an infinity.
-
-    An execution has two bits for NaN and infinities in the results; that of a `select_n` two more
-    for each case that gave the result such elements. An equation has two rows, one for NaN and one
-    for infinities: whether there were such, these cases, the device, and the iterations.
 
     Args:
         depth: The most loops around an equation.
@@ -54,7 +60,7 @@ class FirstNonFinite(Probe):
     def __init__(self, depth: int, packed: bool) -> None:
         self.width = _HEAD + depth
         self.key = type(self).__name__, depth, packed
-        self._reduced = _packed if packed else _apart
+        self._reduced = _packed if packed else _unpacked
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation has a result that can be NaN, and is measured as a whole."""
@@ -79,14 +85,14 @@ class FirstNonFinite(Probe):
             mark |= jnp.where(which == n, _marks(case), 0) << (2 * n + 2)
         return _Marks(mark, 2 + 2 * len(cases[:_CASES]))
 
-    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
-        """Returns an integer for each."""
+    def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
+        """Returns the marks of each equation."""
         marks = self._reduced(figures)
-        return (jnp.pad(marks, (0, added(len(figures)) if apart else 0)),)
+        return (jnp.pad(marks, (0, padding(len(figures)) if compiled_separately else 0)),)
 
-    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
-        (marks,) = gathered
+        (marks,) = stacked
         device = jnp.int32(0) if site.device is None else site.device + 1
         steps = [jnp.asarray(n, jnp.int32) for n in site.iterations]
         steps += [jnp.int32(0)] * (self.width - _HEAD - len(steps))
@@ -94,13 +100,13 @@ class FirstNonFinite(Probe):
         rows = []
         for bit in (1, 0):
             found = marks >> bit & 1
-            chosen = (marks >> (bit + 2)) & _EACH
+            chosen = (marks >> (bit + 2)) & _EVEN_BITS
             row = [found[:, None], chosen[:, None], jnp.broadcast_to(when, (len(found), len(when)))]
             rows.append(jnp.concatenate(row, axis=1) * found[:, None])
         return jnp.stack(rows, axis=1).reshape(-1, self.width)
 
-    def join(self, one: Any, other: Any) -> Any:
-        """Keeps the earlier one."""
+    def merge_devices(self, one: Any, other: Any) -> Any:
+        """Keeps the earlier execution of the two."""
         before = (one[..., :1] > 0) & (other[..., :1] == 0)
         equal = (one[..., :1] > 0) & (other[..., :1] > 0)
         for n in range(_HEAD, self.width):
@@ -108,14 +114,6 @@ class FirstNonFinite(Probe):
             before |= equal & (mine < its)
             equal &= mine == its
         return jnp.where(before | equal, one, other)
-
-
-class Unmeasured(FirstNonFinite):
-    """Measures nothing: for the program's results alone."""
-
-    def wants(self, path: Path, eqn: Any) -> bool:
-        """Whether an equation is measured: none is."""
-        return False
 
 
 class Ranges(Probe):
@@ -138,7 +136,7 @@ class Ranges(Probe):
         self.key = path, values, at
 
     def wants(self, path: Path, eqn: Any) -> bool:
-        """Whether it is the equation."""
+        """Whether `path` is the equation that this probe measures."""
         return path == self._path
 
     def rows(self, eqn: Any) -> int:
@@ -155,28 +153,26 @@ class Ranges(Probe):
         rows = jnp.stack([_range_row(x) for x in (*operands, *results)])
         return jnp.where(here, rows, 0.0)
 
-    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+    def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
         """Returns the rows."""
         return (jnp.concatenate(figures),)
 
 
-def run(
-    closed: Any, args: Sequence[Any], devices: int, compiled: CompiledPieces | None = None
-) -> NonFiniteRun:
-    """Runs a program once, and returns which equations had NaN and infinities.
-
-    Args:
-        closed: A closed jaxpr of JAX's.
-        args: Its arguments; none is donated.
-        devices: On how many it runs.
-        compiled: Keeps what is compiled, for the next runs.
-    """
-    probe = FirstNonFinite(deepest(closed), packed=devices == 1)
-    results, rows = execute(closed, probe, args, compiled=compiled)
-    return run_of(closed, rows, args, results)
+def pieces(live: Running) -> CompiledPieces:
+    """Returns the compiled pieces that the runs of one program share."""
+    kept: CompiledPieces = live.kept.setdefault("nan", CompiledPieces())
+    return kept
 
 
-def run_of(
+def measure_nonfinite(live: Running) -> NonFiniteRun:
+    """Runs the program once, and returns which equations had NaN and infinities."""
+    with live.measuring("looks for NaN") as (closed, args):
+        probe = FirstNonFinite(deepest(closed), packed=live.devices == 1)
+        results, rows = execute(closed, probe, args, compiled=pieces(live))
+        return nonfinite_run(closed, rows, args, results)
+
+
+def nonfinite_run(
     closed: Any, rows: Mapping[Path, Any], args: Sequence[Any], results: Sequence[Any]
 ) -> NonFiniteRun:
     """Returns what the rows of a run say.
@@ -188,47 +184,38 @@ def run_of(
         results: Its results.
     """
     eqns = equations(closed)
-    nan, inf = (
-        {
-            path: _execution(row[n], eqns[path[-1]].primitive.name == "select_n")
-            for path, row in rows.items()
-            if row[n][0]
-        }
-        for n in range(2)
-    )
     held = [content(x) for x in args]
-    return NonFiniteRun(
-        nan, inf, *(_with(test, values) for values in (held, results) for test in _TESTS)
-    )
+
+    def elements(name: Literal["nan", "inf"], n: int, test: Any) -> NonFiniteElements:
+        found = {path: _execution(path, row[n], eqns) for path, row in rows.items() if row[n][0]}
+        inputs, outputs = (
+            [n for n, x in enumerate(values) if is_inexact(x) and bool(jnp.any(test(x)))]
+            for values in (held, results)
+        )
+        return NonFiniteElements(name, found, frozenset(inputs), tuple(outputs))
+
+    return NonFiniteRun(elements("nan", 0, jnp.isnan), elements("inf", 1, jnp.isinf))
 
 
-def equation_values(
-    closed: Any,
-    args: Sequence[Any],
-    path: Path,
-    at: NonFiniteExecution,
-    compiled: CompiledPieces | None = None,
-) -> EquationValues:
-    """Runs a program once more, and returns what one execution of an equation read and made."""
-    eqn = equations(closed)[path[-1]]
-    atoms = (*eqn.invars, *eqn.outvars)
-    _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=compiled)
+def measure_equation(live: Running, path: Path, at: NonFiniteExecution) -> EquationValues:
+    """Runs the program once, and returns what one execution of an equation read and made."""
+    with live.measuring("looks at what made it") as (closed, args):
+        eqn = equations(closed)[path[-1]]
+        atoms = (*eqn.invars, *eqn.outvars)
+        _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=pieces(live))
     ranges = [_range(row, atom.aval) for row, atom in zip(rows[path], atoms, strict=True)]
     n = len(eqn.invars)
     return EquationValues(tuple(ranges[:n]), tuple(ranges[n:]))
 
 
-_TESTS = (jnp.isnan, jnp.isinf)
-
-
-def _with(test: Any, values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(n for n, x in enumerate(values) if is_inexact(x) and bool(jnp.any(test(x))))
-
-
-def _execution(row: Any, select: bool) -> NonFiniteExecution:
+def _execution(path: Path, row: Any, eqns: Mapping[str, Any]) -> NonFiniteExecution:
     _, chosen, device, *iterations = map(int, row)
-    cases = tuple(n + 1 for n in range(_CASES) if chosen >> 2 * n & 1) if select else None
-    return NonFiniteExecution(tuple(iterations), device - 1 if device else None, cases)
+    cases = tuple(n + 1 for n in range(_CASES) if chosen >> 2 * n & 1)
+    return NonFiniteExecution(
+        tuple(iterations[: loops_around(path, eqns)]),
+        device - 1 if device else None,
+        cases if eqns[path[-1]].primitive.name == "select_n" else None,
+    )
 
 
 def _range_row(x: Any) -> Any:
@@ -307,7 +294,7 @@ def _packed(figures: Sequence[_Marks]) -> Any:
     return jnp.stack(reduced)[which] >> shifts & masks
 
 
-def _apart(figures: Sequence[_Marks]) -> Any:
+def _unpacked(figures: Sequence[_Marks]) -> Any:
     """Returns an integer for each, by maxima of two bits."""
     fields = ([_largest(x >> n & 3) << n for n in range(0, bits, 2)] for x, bits in figures)
     return jnp.stack([functools.reduce(lax.bitwise_or, every) for every in fields])

@@ -14,7 +14,7 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.numerics.measure.shadow import Shadow, ShadowedValue, is_float, ulps, wide
 from jaxlens.questions.numerics.rounding import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.executions import Path
+from jaxlens.taps.primitives import Path
 from jaxlens.taps.refs import evaluate, value_of
 
 _EXCESS = {"xla_allow_excess_precision": False}

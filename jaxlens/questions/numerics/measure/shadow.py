@@ -19,7 +19,7 @@ from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
 from jaxlens.questions.numerics.rounding import BITS, DotRounding, RoundingExecution
-from jaxlens.taps.executions import CALLS, LOOPS, Path
+from jaxlens.taps.primitives import CALLS, LOOPS, Path
 from jaxlens.taps.refs import LITERAL, bind, evaluate, makes_ref
 
 _MOST = 50_000  # executions of equations that are measured

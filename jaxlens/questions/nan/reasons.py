@@ -1,27 +1,25 @@
-"""What made a NaN or an infinity, why, and what avoids it."""
+"""Why an equation produced a NaN or an infinity, and what avoids it."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.graph import Span
-from jaxlens.program.sentences import Quoter, bracketed
-from jaxlens.taps.executions import EquationValues, Path, ValueRange
+from jaxlens.questions.nan.records import EquationValues, ValueRange
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why, and what avoids it.
+    """Why an equation produced such elements, and what avoids it.
 
     Attributes:
         text: What happened: "the logarithm of a negative number".
         cure: What to write instead; "" where nothing general is known.
-        guard: Whether a guard of the equation tries that.
+        can_be_tried: Whether a guard of the equation does what the cure would.
     """
 
     text: str
     cure: str = ""
-    guard: bool = True
+    can_be_tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class DerivativeRule:
     always: bool = False
 
 
-_POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
+_KEEP_POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
 _DIVISOR = "divide by jnp.where(d == 0, 1, d), and choose the result with another jnp.where"
 _SAFE = (
     "give the function a safe argument too, with a second jnp.where inside: "
@@ -63,7 +61,7 @@ _ARCTAN2 = (
 _LOGARITHMS = (
     "add logarithms instead of multiplying, with jax.nn.log_softmax for the log of a softmax, or "
 )
-_INSIDE = "keep its argument away from there: jnp.clip(x, -1 + eps, 1 - eps)"
+_KEEP_INSIDE = "keep its argument away from there: jnp.clip(x, -1 + eps, 1 - eps)"
 _MASK = (
     "where an infinity is a mask, see that no row is masked whole, or mask with a large finite "
     "number such as -1e30"
@@ -74,7 +72,9 @@ _EXP = (
 )
 _WIDER = "compute in float32, or scale the values first"
 _SCALE = "scale the values first, or compute with their logarithms"
-LITERAL = Reason("it is written in the program", _MASK)
+_WRITTEN = "it is written in the program"
+LITERAL = {"nan": Reason(_WRITTEN), "inf": Reason(_WRITTEN, _MASK)}
+"""The reason of a literal, by how it is written."""
 _IN_KERNEL = Reason(
     "its kernel computes it, or leaves these elements unwritten, which are NaN where Pallas "
     "interprets the kernel, as is what it reads beyond an array's end",
@@ -84,13 +84,15 @@ ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}
 DERIVED = {
     "sqrt": DerivativeRule("the square root at 0", _ROOT, ("div",), half=True, backward=True),
     "log": DerivativeRule(
-        "the logarithm at 0", _POSITIVE.format(op="log"), ("div",), backward=True
+        "the logarithm at 0", _KEEP_POSITIVE.format(op="log"), ("div",), backward=True
     ),
-    "log1p": DerivativeRule("log1p at -1", _POSITIVE.format(op="1 + x"), ("div",), backward=True),
+    "log1p": DerivativeRule(
+        "log1p at -1", _KEEP_POSITIVE.format(op="1 + x"), ("div",), backward=True
+    ),
     "pow": DerivativeRule("a power at 0", _BASE, ("pow",), always=True),
-    "acos": DerivativeRule("arccos at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
-    "asin": DerivativeRule("arcsin at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
-    "atanh": DerivativeRule("arctanh at 1 or -1", _INSIDE, ("div",), always=True),
+    "acos": DerivativeRule("arccos at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div"), always=True),
+    "asin": DerivativeRule("arcsin at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div"), always=True),
+    "atanh": DerivativeRule("arctanh at 1 or -1", _KEEP_INSIDE, ("div",), always=True),
     "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",), always=True),
 }
 """By primitive, the equations that its derivative has besides it."""
@@ -101,42 +103,42 @@ def reason(
     values: EquationValues,
     dtype: str,
     *,
-    untaken: str = "",
-    masked: str = "",
+    untaken_where_line: str = "",
+    discarded_by_where_line: str = "",
     derived: str = "",
     underflow: bool = False,
 ) -> Reason:
-    """Returns why an equation's first non-finite elements are such.
+    """Returns why an equation produced its first non-finite elements.
 
     Args:
         opcode: The primitive.
         values: What it read and made.
         dtype: The dtype of its result.
-        untaken: The line of the `where` whose branch was not taken, if its gradient is this
-            equation; "" otherwise.
-        masked: The line of the `where` that did not take its result, if a gradient has it all the
-            same; "" otherwise.
+        untaken_where_line: The line of the `where` whose branch was not taken, if its gradient is
+            this equation; "" otherwise.
+        discarded_by_where_line: The line of the `where` that did not take its result, if a gradient
+            has it all the same; "" otherwise.
         derived: The primitive whose derivative it computes; "" for none that is known.
-        underflow: Whether a 0 is at fault that is one.
+        underflow: True if the zero operand is an underflow.
     """
     ranges = values.operands
     made_nan = any(value is not None and value.nan for value in values.results)
-    if untaken and made_nan and (_zero(ranges) or opcode in ("mul", "div")):
+    if untaken_where_line and made_nan and (_has_zero(ranges) or opcode in ("mul", "div")):
         how = "0 divided by 0" if opcode == "div" else "0 times an infinite derivative"
-        text = f"the gradient of a branch that jnp.where did not take ({untaken}): {how}"
+        text = f"the gradient of a branch that jnp.where did not take ({untaken_where_line}): {how}"
         return Reason(text, _SAFE)
     rule = _RULES.get(opcode)
     found = rule(ranges, made_nan) if rule else None
     if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
         text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
         cure = _WIDER if dtype in ("f16", "bf16") else _SCALE
-        found = Reason(text, cure, guard=False)
+        found = Reason(text, cure, can_be_tried=False)
     found = found or Reason("a result that is not defined for these operands")
     if derived:
         text = f"{found.text}, in the derivative of {DERIVED[derived].where}"
         return Reason(text, DERIVED[derived].cure)
-    if masked:
-        text = f"{found.text}, in a branch that jnp.where did not take ({masked})"
+    if discarded_by_where_line:
+        text = f"{found.text}, in a branch that jnp.where did not take ({discarded_by_where_line})"
         return Reason(f"{text}, but its gradient goes through it", _SAFE)
     if underflow and opcode == "log":
         return Reason(found.text, _LOGARITHMS + found.cure)
@@ -147,32 +149,32 @@ _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float6
 _Ranges = Sequence[ValueRange | None]
 
 
-def _zero(ranges: _Ranges) -> bool:
+def _has_zero(ranges: _Ranges) -> bool:
     return any(value is not None and value.zeros for value in ranges)
 
 
-def _first(ranges: _Ranges) -> ValueRange:
+def _first_range(ranges: _Ranges) -> ValueRange:
     return next((value for value in ranges if value is not None), ValueRange(0, 0, 0, 0, 0, 0))
 
 
 def _logarithm(name: str, edge: float, op: str) -> Callable[[_Ranges, bool], Reason | None]:
     def rule(ranges: _Ranges, made_nan: bool) -> Reason | None:
-        x = _first(ranges)
+        x = _first_range(ranges)
         below = "a negative number" if not edge else f"a number below {edge:g}"
         if made_nan and x.least < edge:
-            return Reason(f"{name} of {below} ({x.least:.4g})", _POSITIVE.format(op=op))
+            return Reason(f"{name} of {below} ({x.least:.4g})", _KEEP_POSITIVE.format(op=op))
         if not made_nan:
-            return Reason(f"{name} of {edge:g}", _POSITIVE.format(op=op))
+            return Reason(f"{name} of {edge:g}", _KEEP_POSITIVE.format(op=op))
         return None
 
     return rule
 
 
 def _root(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    x = _first(ranges)
+    x = _first_range(ranges)
     if made_nan and x.least < 0:
         text = f"the square root of a negative number ({x.least:.4g})"
-        return Reason(text, _POSITIVE.format(op="sqrt"))
+        return Reason(text, _KEEP_POSITIVE.format(op="sqrt"))
     return Reason("1 over the square root of 0", "add a small number under the root, such as 1e-6")
 
 
@@ -193,15 +195,15 @@ def _sum(ranges: _Ranges, made_nan: bool) -> Reason | None:
 
 
 def _exponential(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    x = _first(ranges)
+    x = _first_range(ranges)
     return None if made_nan else Reason(f"an overflow of exp({x.most:.4g})", _EXP)
 
 
 def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    base = _first(ranges)
+    base = _first_range(ranges)
     if made_nan and base.least < 0:
         text = f"a power of a negative number ({base.least:.4g}) with a fractional exponent"
-        return Reason(text, _POSITIVE.format(op="the base"))
+        return Reason(text, _KEEP_POSITIVE.format(op="the base"))
     return Reason("a negative power of 0", _BASE) if base.zeros else None
 
 
@@ -210,7 +212,7 @@ def _periodic(ranges: _Ranges, made_nan: bool) -> Reason | None:
 
 
 def _arc(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    x = _first(ranges)
+    x = _first_range(ranges)
     return Reason(
         f"an argument outside of -1 to 1 ({_outer(x):.6g})", "clip it: jnp.clip(x, -1, 1)"
     )
@@ -269,105 +271,3 @@ _RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
     "rem": _remainder,
     "pallas_call": _kernel,
 }
-
-
-_NAMED = "that line"
-
-
-@dataclass(frozen=True, slots=True)
-class Maker:
-    """An equation whose operands are finite and whose result is not.
-
-    Attributes:
-        path: The equation, within its calls.
-        opcode: Its primitive.
-        span: The user's line, with columns; None if unknown.
-        loops: The lines of the loops around it, the outermost first.
-        iterations: Iterations of these loops, from 0, in the order of execution.
-        elements: Of a `scan` that runs in reverse, the index of what that iteration reads; None of
-            other loops.
-        device: Index of the device in the mesh of its `shard_map`; None outside of one.
-        backward: Whether it is part of a gradient: the line is that of the forward pass.
-        values: What it read and made at that time.
-        reason: Why.
-        type: The type of its result.
-        underflow: The equation that made the 0 at fault of operands without zeros, and its line;
-            None if it is no such 0.
-    """
-
-    path: Path
-    opcode: str
-    span: Span | None
-    loops: tuple[Span | None, ...]
-    iterations: tuple[int, ...]
-    elements: tuple[int | None, ...]
-    device: int | None
-    backward: bool
-    values: EquationValues
-    reason: Reason
-    type: str
-    underflow: tuple[str, Span | None] | None = None
-
-    @property
-    def id(self) -> str:
-        """The equation's id in the jaxpr."""
-        return self.path[-1]
-
-    @property
-    def index(self) -> tuple[int, ...] | None:
-        """The index of the first such element of its result: the example of a batch."""
-        return next((v.first for v in self.values.results if v is not None and v.first), None)
-
-    def sentence(self, subject: str, quote: Quoter, before: Span | None = None) -> str:
-        """Returns a clause that says what made it, where, and why.
-
-        Args:
-            subject: "the first NaN".
-            quote: Quotes lines.
-            before: The line that the sentence has named already.
-        """
-        at = located(self.span, quote, before)
-        if self.reason is LITERAL:
-            named = at == _NAMED
-            return (
-                f"{subject} is written in {at}"
-                if named
-                else f"{subject} is written in the program: {at}"
-            )
-        which = "the gradient of " if self.backward else ""
-        text = f"{subject} is made by `{self.opcode}` in {which}{at}: {self.reason.text}"
-        if self.underflow is not None:
-            opcode, span = self.underflow
-            text += f"; the 0 is an underflow of `{opcode}` in {located(span, quote, self.span)}"
-        return text
-
-
-def located(span: Span | None, quote: Quoter, before: Span | None = None) -> str:
-    """Returns "cell 3:5 (TEXT)", or "that line" if it was named before."""
-    if span is not None and before is not None and str(span) == str(before):
-        return _NAMED
-    return f"{place(span)}{bracketed(span, quote(span))}"
-
-
-def place(span: Span | None) -> str:
-    """Returns "cell 3:5"."""
-    return str(span) if span is not None else "an unknown line"
-
-
-@dataclass(frozen=True, slots=True)
-class CureTrial:
-    """Runs with equations changed as a cure would change what they read or make.
-
-    Attributes:
-        paths: The equations; each was the first to make it with those before it changed.
-        changes: What was changed, in words.
-        cured: Whether the results have no NaN then, or no infinity, if that was to be cured.
-        infinite: Whether a result has an infinity then.
-        change: The largest change of an element of a result that is finite as it is.
-    """
-
-    paths: tuple[Path, ...]
-    changes: str
-    cured: bool
-    infinite: bool
-    change: float
