@@ -65,8 +65,11 @@ def explains(part: float | None, whole: float | None) -> float:
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Returns the findings, each once, those of most weight first."""
-    return sorted(dict.fromkeys(findings), key=lambda finding: -finding.weight)
+    """Returns the findings, each sentence once, those of most weight first."""
+    found: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda finding: -finding.weight):
+        found.setdefault(finding.measured, finding)
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)

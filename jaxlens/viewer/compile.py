@@ -42,6 +42,7 @@ from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
 
 _OF_PANE = 2  # findings of a question that its pane leaves out: they stand above
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
+_STORY = explains(1, 1)  # advice that saves a quarter comes before what became of the program
 _HEAD = 4  # lines of these in the page; the rest is deflated
 
 _MISSING = explains(1, 1)  # weight of the reason why a whole answer is missing
@@ -111,7 +112,7 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     works, runs = counted_works(overview)
     reports = overview.reports()
     module = jaxpr_module(subject)
-    sentences = [*story(module, works, runs), *verdict.findings, *arrays.findings]
+    sentences = [*story(module, works, runs, weight=_STORY), *verdict.findings, *arrays.findings]
     told = [f for question, report in reports if question.is_told() for f in report.findings]
     above = ranked((*sentences, *told))[:MOST]
     added: dict[str, Tab] = {}
@@ -148,6 +149,7 @@ def story(
     works: Sequence[Work],
     runs: Finding,
     change: ProgramChange | None = None,
+    weight: float = 1.0,
 ) -> list[Finding]:
     """Returns what the stages changed in a sentence, with the counts of the panes.
 
@@ -156,6 +158,7 @@ def story(
         works: The kernels; none where they are unknown.
         runs: The finding that says how many kernels there are, or why they are unknown.
         change: The change across fusion; None where it is unknown.
+        weight: Of the sentence; what weighs more comes before it.
     """
     equations = count(counts(module).total(), "equation") if module else ""
     kernels = tallied(work.kernel for work in works)
@@ -163,9 +166,10 @@ def story(
     joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
     if not (equations and kernels):
         said = ", ".join(filter(None, (equations, joined)))
-        return [*([Finding(f"{said}.", weight=1.0)] if said else []), replace(runs, weight=1.0)]
+        told = [Finding(f"{said}.", weight=weight)] if said else []
+        return [*told, replace(runs, weight=weight)]
     became = f"{equations} became {kernels}"
-    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=1.0)]
+    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=weight)]
 
 
 def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False) -> Tab:

@@ -24,7 +24,8 @@ def leading_blocks(findings: Sequence[Finding], full: bool = False) -> list[Bloc
         full: Whether the fold is open.
     """
     first = tuple(ranked(findings)[:MOST])
-    rest = tuple(finding for finding in dict.fromkeys(findings) if finding not in first)
+    told = {finding.measured for finding in first}
+    rest = tuple(finding for finding in dict.fromkeys(findings) if finding.measured not in told)
     more = Fold(f"and {len(rest):,} more", (Findings(rest),), open=full)
     return [Findings(first), *([more] if rest else [])]
 

@@ -38,7 +38,7 @@ def test_what_would_save_most_leads() -> None:
         "a loop of 200 steps was unrolled": (unrolled, (jnp.ones(16),)),
         "Donation could save at most": (jax.jit(lambda x: x + 1), (LARGE,)),
         "One array is closed over": (lambda x: x * TABLE, (jnp.ones(1024),)),
-        "(`y = x @ w`) does": (product, (small, wide)),
+        "2 equations became 1 kernel and 1 library call": (product, (small, wide)),
     }
     for words, (f, args) in cases.items():
         assert words in lead(jaxlens.capture(f, *args)), words

@@ -54,6 +54,17 @@ def blank(new_page):
     return new_page()
 
 
+class Rows(LazyLines):
+    """Rows that are written as given."""
+
+    def __init__(self, rows):
+        super().__init__(len(rows), tuple)
+        self.rows = rows
+
+    def written(self):
+        return iter(self.rows)
+
+
 def read(page, lines):
     """What the script makes of lines."""
     script = f"{_script('viewer/rows.js')}\n{_script('listing/row_source.js')}"
@@ -100,7 +111,7 @@ def test_nodes_that_need_no_name(blank):
         ("z", "k.9", ""),
         ("z", "k.9", ""),
     ]
-    lines = LazyLines(len(rows), tuple, lambda: iter(rows))
+    lines = Rows(rows)
     assert payload.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
     found = read(blank, lines)
     assert found["id"] == ["add.1", "p", *(id or "" for _, id, _ in rows[2:])]
@@ -126,7 +137,7 @@ def test_the_programs_of_records(blank, path):
 
 def test_100_000_lines_are_searched_while_one_types(saved):
     rows = [(f"  {n} = add(v{n * 7919 % 1013})", f"k{n}", "") for n in range(MANY)]
-    more = LazyLines(MANY, tuple, lambda: iter(rows))
+    more = Rows(rows)
     listing = Listing("hlo", (Line((Piece("first"),)),), more=more)
     tabs = Tabs((Tab("HLO", (listing,), key="hlo"), Tab("b", (), key="b")))
     page = saved(html(Document("hlo", "f", (tabs,))), ready=".long-list [data-n]")

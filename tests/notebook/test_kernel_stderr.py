@@ -47,18 +47,11 @@ def test_a_reshard_by_replication(kernel: Kernel) -> None:
         "Compiled `f`.",
         "Warning: XLA replicates f32[64,64], made at cell 3:2 (called at cell 3:5), on every "
         "device, to reshard it from P(None, 'x') to P(('y', 'x'), None) (involuntary full "
-        "rematerialization); `%explain` tries what would avoid it.",
+        "rematerialization).",
     ]
 
 
-def test_what_would_avoid_it(kernel: Kernel) -> None:
-    _, shown, error = kernel.run("%explain")
-    assert not error
-    said = " ".join(shown.split())
-    assert (
-        "Cure: reshard it first to P('x', 'y'), by jax.lax.with_sharding_constraint (compiled "
-        "for 8 CPU devices: XLA does not replicate it then). [compared]"
-    ) in said
+def test_by_way_of_another_sharding_nothing_is_replicated(kernel: Kernel) -> None:
     cured = RESHARD.replace("def f(", "def g(").replace("f(x)\nos", "g(x)\nos")
     cured = cured.replace("x, P((", 'keep(x, P("x", "y")), P((')
     assert 'keep(keep(x, P("x", "y")), P(("y", "x"), None))' in cured

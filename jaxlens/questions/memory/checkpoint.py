@@ -167,8 +167,8 @@ def loosened(platform: str) -> str:
 
 def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
-    now = _figures("nothing (as it is)", "", use, subject)
-    worked = [trial for trial in ((now, *tried) if tried else ()) if not trial.why]
+    now = [_figures("nothing (as it is)", "", use, subject)] if tried else []
+    worked = [trial for trial in (*now, *tried) if not trial.why]
     rows = ((trial.name, trial.peak, trial.saved, trial.flops, trial.code) for trial in worked)
     peak, kept = (NumberColumn(name, amount, name) for name in ("peak", "saved"))
     flops = NumberColumn("flops", partial(amount, unit="flop"), "flops")

@@ -153,7 +153,7 @@ def _replication(one: Replication, call: CallEvent) -> str:
     return (
         f"XLA replicates {one.whole or 'a value'}, made{where}{called}, on every device, to "
         f"reshard it from {one.old_spec or one.old} to {one.new_spec or one.new} (involuntary full "
-        f"rematerialization){_TRY}."
+        "rematerialization)."
     )
 
 

@@ -58,7 +58,7 @@ def test_trips_are_those_of_a_counter_between_literals_or_unknown(f, trips) -> N
 
 def test_ten_times_the_steps_are_ten_times_what_a_run_does() -> None:
     few, many = (jaxlens.capture(steps(n), jnp.ones((64, 64))) for n in (8, 80))
-    was, now = (jaxlens.receipt(capture).facts() for capture in (few, many))
+    was, now = (jaxlens.receipt(capture).figures() for capture in (few, many))
     more = now["executions"] - was["executions"]
     assert (more > 0, more % 72) == (True, 0)  # each kernel of the loop 72 times more
     assert now["flops"] == 10 * was["flops"] == 80 * (2 * 64**3 + 64**2)
@@ -78,7 +78,7 @@ def test_a_loop_of_unknown_trips_is_named_or_its_sum_unknown() -> None:
     assert (fused.moved, fused.saved, fused.left) == (None, None, None)
     assert (cost.flops, cost.best_seconds, cost.mfu) == (None, None, None)
     assert any("On H100" in f.text and of[2:] in f.text for f in cost.findings)
-    facts = jaxlens.receipt(capture).facts()
+    facts = jaxlens.receipt(capture).figures()
     assert [facts[name] for name in ("flops", "moved", "executions")] == [None] * 3
     both = " ".join(f.text for f in jaxlens.compare(capture, capture).findings)
     assert "runs an unknown number of times" in both

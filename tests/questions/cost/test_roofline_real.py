@@ -56,7 +56,7 @@ def test_a_while_loop_of_unknown_trips_says_so():
     of = f"with one pass of the loop at test_roofline_real.py:{f.__code__.co_firstlineno + 1}"
     assert of in answer.findings[0].text
     assert of in answer.findings[1].text
-    assert (answer.flops, jaxlens.receipt(f, jnp.ones((16, 16))).facts()["moved"]) == (None, None)
+    assert (answer.flops, jaxlens.receipt(f, jnp.ones((16, 16))).figures()["moved"]) == (None, None)
     assert all(kernel.open for kernel in answer.kernels if kernel.product)
 
 

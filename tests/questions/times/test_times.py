@@ -261,9 +261,11 @@ def test_compile_tells_unasked_that_a_program_grows() -> None:
     # A shape of its own: a slow compile would serve this look too, while its output is alive.
     x = jnp.ones(48)
     with Compiles() as compiles:
-        text = " ".join(str(jaxlens.compile(rolled_over, x)).split())
+        view = jaxlens.compile(rolled_over, x)
+        text = " ".join(str(view).split())
     assert len(compiles.names) == 1
-    assert "gives XLA one step of it" in text
+    assert "a loop of 40 steps was unrolled" in text.partition(" - 206 equations became")[0]
+    assert "gives XLA one step of it" in " ".join(view.text(full=True).split())
 
 
 @pytest.mark.parametrize(

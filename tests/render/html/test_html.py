@@ -242,7 +242,7 @@ def test_behind_the_tabs_of_a_long_document_the_hue_is_a_class_that_the_style_kn
     assert "border-left" not in behind
     css = styles()
     for hue in range(len(HUES)):
-        assert f"& .hue{hue}{{--hue:{bar_color(hue)}}}" in css
+        assert f".hue{hue}{{--hue:{bar_color(hue)}}}" in css
 
 
 def test_every_inline_style_is_of_a_form_that_untrusted_notebooks_keep():
