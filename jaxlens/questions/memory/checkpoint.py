@@ -29,8 +29,9 @@ class Tried:
     Attributes:
         name: What is checkpointed, or done, in words.
         code: The same in Python.
-        peak: Bytes at the peak; None where the trial failed.
-        saved: Bytes of residuals.
+        peak: Bytes at the peak; None if the trial failed, was not compiled, or XLA gives no live
+            ranges.
+        saved: Bytes of residuals, which are kept for the backward pass.
         flops: Arithmetic operations, multiplied by trip counts.
         takes: Bytes that it reserves from start to end.
         why: Why the trial failed; "" where it did not.

@@ -107,7 +107,7 @@ class MemoryUse:
         saved: The residuals.
         memory: The name of the main memory.
         spaces: The device's other memories that the program uses.
-        missing: Why there is no peak; "" where there is one, or XLA gives no live ranges.
+        missing: Why there is no buffer assignment; "" where there is one.
         note: What XLA's sizes leave out.
         at_end: Whether the instruction at the peak is the tuple of all results.
     """

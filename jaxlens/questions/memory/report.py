@@ -1,7 +1,7 @@
 """Reports the memory peak by source line and by value, residuals and donation.
 
-`peak.py`, `residuals.py`, `donation.py` and `checkpoint.py` compute the facts; this module formats
-them.
+Assembles the facts of `peak.py` and `residuals.py`, and formats peak, sizes and residuals;
+`donation.py` and `checkpoint.py` format their own findings.
 """
 
 import math

@@ -47,7 +47,7 @@ def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
     found = Given(lambda: facts(capture))
 
     def is_told() -> bool:
-        """Whether the peak is large, or unknown for a reason."""
+        """Whether the peak is large or unknown."""
         peak = Given(lambda: found.get().use.peak).or_else(None)
         return peak is None or peak >= _LARGE
 

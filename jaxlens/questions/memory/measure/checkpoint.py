@@ -50,7 +50,7 @@ WAYS: tuple[tuple[str, str, Wrap], ...] = (
     (
         "each scan's body",
         "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)",
-        _each_scan(),  # as a decorator
+        _each_scan(),  # as a decorator: `scan` is another while the function is traced
     ),
 )
 """The ways to apply `jax.checkpoint`: in words, in Python, and what wraps a function."""
@@ -60,7 +60,7 @@ def traced(call: TraceableCall, place: ResolvedTarget, wrap: Wrap) -> Trace:
     """Traces a call with each function that it differentiates wrapped.
 
     Args:
-        call: The result of `shaped`.
+        call: The call with arrays replaced by shapes (`shaped`).
         place: The target.
         wrap: Wraps a function.
 

@@ -74,7 +74,7 @@ def is_autotuning(error: BaseException) -> bool:
 
 
 def failed_to_compile(error: BaseException) -> bool:
-    """Whether JAX's frames show that `dispatched` is what did not compile."""
+    """Whether the call that `dispatched` returns failed while XLA compiled it."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     called = bool(frames) and events.stack(frames[-1]).caller is not None
     return called and any(map(events.is_compiling, frames))
