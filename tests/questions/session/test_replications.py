@@ -22,7 +22,7 @@ BEFORE = (  # openxla/xla issue 15207, and Enzyme-JAX issue 822
 PROGRAM = """HloModule jit_f, is_scheduled=true
 
 FileNames
-1 "/home/u/train.py"
+1 "/home/u/replicated.py"
 
 FunctionNames
 1 "<module>"
@@ -56,7 +56,10 @@ def test_the_warning_of_today():
     assert (one.instruction, one.piece) == ("sharding_constraint.2", "f32[64,32]")
     assert one.old == "{devices=[1,2,4]<=[8] last_tile_dim_replicate}"
     assert one.new == "{devices=[4,1,2]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}"
-    assert [(line.file, line.line) for line in one.lines] == [("train.py", 10), ("train.py", 15)]
+    assert [(line.file, line.line) for line in one.lines] == [
+        ("replicated.py", 10),
+        ("replicated.py", 15),
+    ]
 
 
 def test_the_warning_of_before():
