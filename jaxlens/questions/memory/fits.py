@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
+from jaxlens.ir.hlo.instructions import inputs_of, parameters
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
@@ -92,7 +93,7 @@ def facts(capture: Capture, fits: str) -> FitFacts:
     fit = FitFacts(limit, takes, use, capture.program.target, (), refused)
     if fit.fits:
         return fit
-    actions = [*_donating(capture, takes), *_checkpointing(capture)]
+    actions = [*_donating(capture, takes, use is not None), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
     return replace(fit, actions=tuple(actions))
 
@@ -116,14 +117,27 @@ def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
     return use, takes, ""
 
 
-def _donating(capture: Capture, takes: int | None) -> Iterator[Tried]:
+def _donating(capture: Capture, takes: int | None, is_compiled: bool) -> Iterator[Tried]:
     """Yields the donation of all inputs whose memory a result could use, by their bytes."""
     jit, possible = capture.program.jit, donatable(capture)
     if jit and possible and takes:
         roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
-        less = sum(one.bytes or 0 for one in possible)
+        held = {one.name: one.bytes or 0 for one in possible}
+        if capture.program.target.devices > 1:
+            if not is_compiled:  # how an input is divided is in the compiled program alone
+                return
+            held = _on_each_device(capture)
+        less = sum(held.get(one.name, 0) for one in possible)
         name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
         yield Tried(name, code, takes=takes - less)
+
+
+def _on_each_device(capture: Capture) -> dict[str, int]:
+    """Returns the bytes of each input on one device, by the parameters of the compiled program."""
+    module = capture.optimized.module
+    by_id = inputs_of(module, capture.program.inputs)
+    read = (node for node in parameters(module) if node.id in by_id)
+    return {by_id[node.id].name: node.type.bytes or 0 for node in read}
 
 
 def _checkpointing(capture: Capture) -> list[Tried]:

@@ -14,6 +14,7 @@ from jaxlens.ir.facts import Target
 from jaxlens.program.published_limits import target_of
 from jaxlens.questions.memory import fits
 from jaxlens.questions.memory.fits import within
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
 N = 1 << 20
@@ -160,3 +161,22 @@ def test_a_lowered_gradient_is_not_said_to_have_none():
     texts = [finding.text for finding in jaxlens.fits(lowered, device="1 kB").findings]
     (text,) = [text for text in texts if text.startswith("jax.checkpoint was not tried")]
     assert "no Python function" in text
+
+
+SHARDED = """
+import jax, jax.numpy as jnp, jaxlens
+mesh = jax.make_mesh((8,), ("d",))
+parts = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+x = jax.device_put(jnp.ones((1024, 1024)), parts)
+step = lambda p, g: p - 0.1 * g
+answer = jaxlens.fits(jax.jit(step), x, x, device="1 MB")
+donated = jax.jit(step, donate_argnames=("p",))
+print(answer.actions[0].takes, jaxlens.memory(donated, x, x).use.reserved)
+"""
+
+
+def test_donating_a_sharded_input_saves_the_part_of_one_device() -> None:
+    takes, compiled = run_python(
+        SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=8"
+    ).split()
+    assert int(takes) == int(compiled) == 2 * 4 * 1024 * 1024 // 8
