@@ -74,7 +74,7 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
     change = _change(facts)
     sentences = (
         *compile_view.story(module, works, runs, change),
-        *(jaxpr_view.findings(subject, module)[1:] if module else ()),
+        *(f for f in (jaxpr_view.findings(subject, module)[1:] if module else ()) if f.weight),
         *(again(change, quoter(subject)) if change else ()),
         *(f for question, report in reports if question.is_told() for f in report.findings[:1]),
     )

@@ -5,7 +5,7 @@ The core's primitives have the names and parameters of JAX's. So a jaxpr of JAX 
 that is current. What differs is in `equations.py` (jaxprs in equations, rules of the user's) and in
 `operations.py` (other parameters, random numbers).
 
-    core.grad(core.from_jax(lambda x: jnp.sort(x)[0]))(x)    # the derivative of sort is the core's
+    core.grad(core.from_jax(lambda x: jnp.tanh(x).sum()))(x)  # the derivative of tanh is the core's
 """
 
 from collections.abc import Callable, Sequence
