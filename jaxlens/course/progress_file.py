@@ -18,8 +18,16 @@ from jaxlens.ir.saved.file import write_whole
 from jaxlens.reading import JSON_MEMORY, parsed, read_file, read_json
 
 FILE = ".jaxlens-progress.json"
-VERSION = 1
+VERSION = 2
 KINDS = ("solved", "revealed", "predicted")
+# What files of version 1 call puzzles and predictions, which had not the order of the lessons then.
+_RENUMBERED = dict(
+    zip(
+        "11.4 11.2 11.3 15.4 15.1 15.3 20.2 20.4 20.1 20.3 22.4 22.2 23.3 23.2 26.b 26.c".split(),
+        "11.2 11.3 11.4 15.1 15.3 15.4 20.1 20.2 20.3 20.4 22.2 22.4 23.2 23.3 26.c 26.b".split(),
+        strict=True,
+    )
+)
 
 _memory: dict[str, set[str]] = {kind: set() for kind in KINDS}
 
@@ -132,8 +140,9 @@ def _ordered(ids: Iterable[str]) -> list[str]:
 def _known(stored: object) -> dict[str, list[str]]:
     """Returns the lists of ids in what a file holds; what is something else counts as empty."""
     entries = stored if isinstance(stored, Mapping) else {}
+    renumbered = _RENUMBERED if entries.get("version") == 1 else {}
     return {
-        kind: [id for id in entries.get(kind, ()) if isinstance(id, str)]
+        kind: [renumbered.get(id, id) for id in entries.get(kind, ()) if isinstance(id, str)]
         if isinstance(entries.get(kind), list)
         else []
         for kind in KINDS

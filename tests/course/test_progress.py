@@ -21,7 +21,7 @@ def test_a_record_is_read_again(tmp_path):
     progress_file.record("solved", "7.1", tmp_path)
     assert progress_file.read(tmp_path / progress_file.FILE)["solved"] == ["7.1"]
     stored = json.loads((tmp_path / progress_file.FILE).read_text())
-    assert stored["version"] == 1
+    assert stored["version"] == 2
 
 
 def test_two_kernels_lose_nothing(tmp_path, monkeypatch):
@@ -41,6 +41,14 @@ def test_a_shown_solution_counts_no_more(tmp_path):
     assert str(progress).startswith("2 of ")
     assert "puzzles solved, 1 of them with the solution shown; 28 lessons" in str(progress)
     assert "2 of 5" in str(progress)
+
+
+def test_ids_of_a_file_of_version_1_are_those_of_now(tmp_path):
+    stored = {"version": 1, "solved": ["7.1", "20.2"], "predicted": ["26.b"]}
+    (tmp_path / progress_file.FILE).write_text(json.dumps(stored))
+    progress_file.record("solved", "8.1", tmp_path)
+    assert jaxlens.course.progress(tmp_path).solved == {"7.1", "8.1", "20.1"}
+    assert progress_file.current(tmp_path).predicted == {"26.c"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"solved": 3}', '{"solved": [1, "7.1"]}'])

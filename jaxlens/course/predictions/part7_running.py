@@ -97,7 +97,7 @@ def _bytes_forward(names: Names) -> Truth:
 
 
 def _bytes_of_gradient(names: Names) -> Truth:
-    value = _on_eight_devices("26.b")
+    value = _on_eight_devices("26.c")
     if value:
         return Truth(int(value), unit="B")
     gradient = names["jax"].grad(names["loss"])
@@ -107,7 +107,7 @@ def _bytes_of_gradient(names: Names) -> Truth:
 
 
 def _collective_of_cut_columns(names: Names) -> Truth:
-    value = _on_eight_devices("26.c")
+    value = _on_eight_devices("26.b")
     if value:
         return Truth(value)
     answer = jaxlens.sharding(names["layer"], names["X"], names["W"])
@@ -286,21 +286,6 @@ def layer(X, W):
     ),
     Prediction(
         "26.b",
-        "The same arrays. Now for the gradient of the loss with respect to W, which all devices "
-        "need: how many bytes does a device put into messages?",
-        _ON_DEVICES
-        + _LAYER.format(x='"d", None')
-        + """
-def loss(W, X):
-    return jnp.tanh(X @ W).sum()
-
-gradient = jax.grad(loss)
-""",
-        _bytes_of_gradient,
-        "Each device has a gradient of W's shape from its own rows: 32 x 16 numbers of 4 bytes.",
-    ),
-    Prediction(
-        "26.c",
         "Now X is cut by columns: each device has 4 of its 32, and the product adds up all 32. "
         "What travels?",
         _ON_DEVICES
@@ -312,6 +297,21 @@ def layer(X, W):
         _collective_of_cut_columns,
         "Each device has a part of every sum. An all-reduce adds up the parts before the tanh.",
         choices=("nothing", "all-gather", "all-reduce"),
+    ),
+    Prediction(
+        "26.c",
+        "X is cut by rows again, and all devices need the gradient of the loss with respect to W. "
+        "How many bytes does a device put into messages?",
+        _ON_DEVICES
+        + _LAYER.format(x='"d", None')
+        + """
+def loss(W, X):
+    return jnp.tanh(X @ W).sum()
+
+gradient = jax.grad(loss)
+""",
+        _bytes_of_gradient,
+        "Each device has a gradient of W's shape from its own rows: 32 x 16 numbers of 4 bytes.",
     ),
     Prediction(
         "27.a",

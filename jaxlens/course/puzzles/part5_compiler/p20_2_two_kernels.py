@@ -35,7 +35,7 @@ def check(f: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="20.4",
+    id="20.2",
     title="It takes two",
     task="""\
 Write an `f` of a matrix of positive numbers. Its result has the same shape, its rows **sum to 1**,

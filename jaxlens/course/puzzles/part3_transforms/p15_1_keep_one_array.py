@@ -30,7 +30,7 @@ def check(f: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="15.4",
+    id="15.1",
     title="Keep one array",
     task="""\
 For its gradient, `f` keeps several arrays as large as `x`. Write it so that it computes the same

@@ -31,7 +31,7 @@ def check(f: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="22.4",
+    id="22.2",
     title="Look it up",
     task="""\
 `f` fetches 64 rows of a table of 1000 rows by a matrix product with zeros and ones. Fetch the same

@@ -23,7 +23,7 @@ def check(f: Function, args: tuple[Any, ...]) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="22.2",
+    id="22.4",
     title="More work for each byte",
     task="""\
 An addition reads two numbers and writes one for a single flop. Write an `f`, and `args` to call it

@@ -48,7 +48,7 @@ def norm(x):
 """
 
 PUZZLE = Puzzle(
-    id="20.3",
+    id="20.4",
     title="Fewer passes",
     task="""\
 `norm` shifts and scales each row to mean 0 and standard deviation 1. It computes the mean, then the

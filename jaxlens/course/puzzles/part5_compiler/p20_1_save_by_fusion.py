@@ -30,7 +30,7 @@ def check(f: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="20.2",
+    id="20.1",
     title="What one kernel saves",
     task="""\
 For `wave`, fusion saves twelve times the bytes of `x`. Write an `f` of a 256x256 array that runs as

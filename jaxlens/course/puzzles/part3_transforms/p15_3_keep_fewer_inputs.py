@@ -55,7 +55,7 @@ def check(make: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="15.1",
+    id="15.3",
     title="Keep fewer inputs",
     task="""\
 `make(layer)` returns a network of 16 layers: `x` of shape (1024, 16) goes through one after

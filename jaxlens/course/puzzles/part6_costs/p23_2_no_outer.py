@@ -31,7 +31,7 @@ def check(f: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="23.3",
+    id="23.2",
     title="A matrix that nobody asked for",
     task="""\
 `u`, `v` and `w` have 600 entries each, and so has the result. On the way there is a matrix of

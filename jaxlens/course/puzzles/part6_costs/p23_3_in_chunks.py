@@ -41,7 +41,7 @@ def check(attend: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="23.2",
+    id="23.3",
     title="A part at a time",
     task="""\
 `attend` compares 512 queries with 512 keys: a softmax over 512x512 scores, which take 1.05 MB. Each

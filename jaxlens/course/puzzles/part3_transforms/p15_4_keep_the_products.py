@@ -76,7 +76,7 @@ from functools import partial
 """
 
 PUZZLE = Puzzle(
-    id="15.3",
+    id="15.4",
     title="Keep the products",
     task="""\
 This network of four layers keeps nothing, and computes everything again: the sines, which are

@@ -40,7 +40,7 @@ def check(hvp: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="11.2",
+    id="11.3",
     title="Without the matrix",
     task="""\
 `hvp(f, x, v)` is the Hessian of `f` at `x`, the matrix of all second derivatives, times the vector

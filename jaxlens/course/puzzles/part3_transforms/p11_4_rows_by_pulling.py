@@ -1,4 +1,4 @@
-"""Puzzle 11.3, on jaxlens.core."""
+"""Puzzle 11.4, on jaxlens.core."""
 
 from dataclasses import replace
 from typing import Any
@@ -68,7 +68,7 @@ def jacobian(f, x):
 """
 
 PUZZLE = Puzzle(
-    id="11.3",
+    id="11.4",
     title="Rows by pulling",
     task="""\
 `core.vjp(f, x)` runs `f` forward and returns the result and `pull`. `pull(ct)` goes backward and

@@ -25,7 +25,7 @@ def check(f: Function) -> Facts:
 
 
 PUZZLE = Puzzle(
-    id="11.4",
+    id="11.2",
     title="Two forward, five back",
     task="""\
 `f` takes one number and returns one. Write it with **at most two equations**, so that its

@@ -42,7 +42,7 @@ def f(x):
 """
 
 PUZZLE = Puzzle(
-    id="20.1",
+    id="20.3",
     title="One kernel",
     task="""\
 For each element, `f` puts two numbers on top of each other, sorts the two, and adds them. That runs
