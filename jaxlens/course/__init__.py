@@ -4,15 +4,18 @@ jaxlens.course.check("7.1", {"epochs": epochs})     what `%%puzzle 7.1` does wit
 jaxlens.course.hint("7.1")                          the next of three hints
 jaxlens.course.reveal("7.1")                        a solution; it marks the puzzle
 jaxlens.course.predict("1.a", 6)                    an answer beside the truth
+jaxlens.course.recall(7)                            three questions from before lesson 7
 jaxlens.course.progress()                           what is done
+jaxlens.course.share()                              your answers in a file for a teacher
 jaxlens.course.hlo_ops()                            every HLO op, with an example compiled now
 """
 
+from jaxlens.course.attempts import share
 from jaxlens.course.check import Outcome, check
 from jaxlens.course.help import hint, reveal
 from jaxlens.course.hlo_ops import hlo_ops
 from jaxlens.course.map import Progress, paste, progress
-from jaxlens.course.predict import predict
+from jaxlens.course.predict import predict, recall
 
 __all__ = [
     "Outcome",
@@ -23,5 +26,7 @@ __all__ = [
     "paste",
     "predict",
     "progress",
+    "recall",
     "reveal",
+    "share",
 ]

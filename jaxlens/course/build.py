@@ -51,6 +51,10 @@ What you solve is written to `.jaxlens-progress.json` in this folder. A Binder s
 folder when it ends: copy the line that `jaxlens.course.progress().code` shows, and next time paste
 it with `jaxlens.course.paste("...")`."""
 
+_AGAIN = """\
+**Do you still know?** Three questions from before, first those that you had wrong. Decide, then
+open a choice."""
+
 # nbgrader's marks: what is between them is taken out for a class.
 _BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
 
@@ -201,6 +205,9 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
 
     setup = SETUP + (_DEVICES if lesson.number == 26 else "")
     cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]
+    if lesson.number > 1:
+        cells.append(new_markdown_cell(_AGAIN))
+        cells.append(new_code_cell(f"%predict {lesson.number}"))
     for cell in _cells(text):
         words = cell.source.split()
         if words[:1] == ["%%puzzle"] and len(words) == 2:

@@ -7,6 +7,7 @@ judged again, each in a process of its own.
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from jaxlens.course import progress_file
+from jaxlens.course.attempts import SHARED, first_tries, read
 from jaxlens.course.judge_process import GivenAnswer, Judgement, judge_apart
 from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
@@ -25,6 +27,7 @@ CSV = "class_report.csv"
 _NOTEBOOK = 512 << 20  # bytes of memory
 _COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
 _PROCESSES = min(8, os.cpu_count() or 1)  # each takes up to 2 GB
+_HARDEST = 20  # rows
 _COLUMNS = "learner,puzzle,solved,solution shown,by the progress file,judgement".split(",")
 
 
@@ -76,7 +79,30 @@ def report(folder: Path) -> Iterator[str]:
                 f"  {len(entry.claimed):20}  {len(entry.revealed):15}"
             )
     yield from (f"{entry.name}: {why}" for entry in learners for why in entry.unreadable)
+    yield from _first_tries(homes)
     yield f"{len(modules())} puzzles; written to {folder / CSV}"
+
+
+def _first_tries(homes: list[Path]) -> Iterator[str]:
+    """Yields what was wrong most often at the first try, of the learners who shared that."""
+    shared = [first_tries(attempts) for home in homes if (attempts := read(_course(home) / SHARED))]
+    if not shared:
+        return
+    rates = dict[float, list[str]]()
+    for id in sorted({id for firsts in shared for id in firsts}):
+        tries = [firsts[id] for firsts in shared if id in firsts]
+        right = sum(attempt.right for attempt in tries)
+        wrong = Counter(attempt.answer for attempt in tries if attempt.answer and not attempt.right)
+        said = "".join(f", {n} said {visible(text)}" for text, n in wrong.most_common(1) if n > 1)
+        rates.setdefault(right / len(tries), []).append(f"{id}: {right} of {len(tries)}{said}")
+    lines = [line for rate in sorted(rates) if rate < 1 for line in rates[rate]]
+    yield f"right at the first try, of {len(shared)} who shared their answers, hardest first:"
+    yield from lines[:_HARDEST]
+    yield from ["all of them"] if not lines else []
+
+
+def _course(home: Path) -> Path:
+    return home / _COURSE if os.path.isdir(home / _COURSE) else home
 
 
 def _opened(path: Path) -> TextIO:
@@ -115,7 +141,7 @@ def _inert(text: str) -> str:
 
 def learner(home: Path) -> Learner:
     """Reads one learner's folder, or the course's folder within it."""
-    folder = home / _COURSE if os.path.isdir(home / _COURSE) else home
+    folder = _course(home)
     progress = folder / progress_file.FILE
     stored = progress_file.read(progress)
     answers: dict[str, list[GivenAnswer]] = {id: [] for id in modules()}

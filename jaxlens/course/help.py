@@ -5,7 +5,8 @@ from collections import Counter
 from jaxlens.course import progress_file
 from jaxlens.course.library import puzzle
 
-_hints: Counter[str] = Counter()  # number of hints that this process has shown, by puzzle
+shown: Counter[str] = Counter()
+"""Number of hints that this process has shown, by puzzle."""
 
 
 class Text(str):
@@ -29,8 +30,8 @@ def hint(id: str, number: int = 0) -> Text:
     """
     hints = puzzle(id).hints
     if not number:
-        _hints[id] = min(_hints[id] + 1, len(hints))
-        number = _hints[id]
+        shown[id] = min(shown[id] + 1, len(hints))
+        number = shown[id]
     number = max(1, min(number, len(hints)))
     rest = "" if number < len(hints) else f" (the last; %reveal {id} shows a solution)"
     return Text(f"Hint {number} of {len(hints)}: {hints[number - 1]}{rest}")

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from jaxlens.course.attempts import FILE, Attempt, first_tries, read
 from jaxlens.course.library import ids_of, modules
 from jaxlens.course.progress_file import Record, current, join
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
@@ -43,7 +45,8 @@ class Progress(View[Any]):
 def progress(folder: str | os.PathLike[str] = ".") -> Progress:
     """Returns what was done so far, in this process and as the folder's file says."""
     record = current(folder)
-    return Progress(None, lambda: document(record), record)
+    firsts = first_tries(read(Path(folder) / FILE))
+    return Progress(None, lambda: document(record, list(firsts.values())), record)
 
 
 def paste(code: str, folder: str | os.PathLike[str] = ".") -> Progress:
@@ -56,8 +59,13 @@ def paste(code: str, folder: str | os.PathLike[str] = ".") -> Progress:
     return progress(folder)
 
 
-def document(progress: Record) -> Document:
-    """Returns the map with done marks."""
+def document(progress: Record, firsts: Sequence[Attempt] = ()) -> Document:
+    """Returns the map with done marks.
+
+    Args:
+        progress: What is done.
+        firsts: The first answer to each puzzle and prediction.
+    """
     minutes = sum(lesson.minutes for lesson in LESSONS)
     solved = progress.solved & modules().keys()
     shown = len(solved & progress.revealed)
@@ -66,6 +74,9 @@ def document(progress: Record) -> Document:
         f"{len(solved)} of {count(len(modules()), 'puzzle')} solved{with_help}; "
         f"{count(len(LESSONS), 'lesson')} of {minutes} minutes in all"
     )
+    if firsts:
+        right = sum(attempt.right for attempt in firsts)
+        heading += f"; {right} of {count(len(firsts), 'answer')} right at the first try"
     graph = GraphPane(
         figure(progress), "The lessons, with an arrow from each to those that need it"
     )

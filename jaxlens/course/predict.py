@@ -15,7 +15,9 @@ from typing import Any
 from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.namespace import run_source
 from jaxlens.errors import OptionError, nearest
-from jaxlens.render.document import Block, Code, Document, Fold
+from jaxlens.ir.lessons import LESSONS
+from jaxlens.render.document import Block, Code, Document, Findings, Fold
+from jaxlens.report import Finding, count
 from jaxlens.views.view import View
 
 Names = dict[str, Any]
@@ -119,7 +121,7 @@ def predict(id: str, answer: object = "") -> Reply:
         OptionError: There is no such prediction, or the answer is no number or none of the
             choices.
     """
-    from jaxlens.course import progress_file
+    from jaxlens.course import attempts
 
     entries = predictions()
     if id not in entries:
@@ -128,9 +130,39 @@ def predict(id: str, answer: object = "") -> Reply:
     text = "" if answer in ("", ..., None) else str(answer).strip().strip("\"'")
     if text:
         understood(prediction, text)
-        progress_file.record("predicted", id)
     reply = Reply(None, lambda: _document(reply), prediction, text)
+    if text:
+        attempts.note(attempts.Attempt(id, bool(reply.right), text))
     return reply
+
+
+def recall(lesson: int) -> View[Any]:
+    """Shows three questions from before a lesson, first those that the learner had wrong.
+
+    Args:
+        lesson: Its number, from 2.
+
+    Raises:
+        OptionError: There is no such lesson, or none before it.
+    """
+    from jaxlens.course import attempts
+
+    if not 1 < lesson <= len(LESSONS):
+        raise OptionError(f"there are questions from before lessons 2 to {len(LESSONS)}")
+    entries = predictions()
+    given = attempts.read(Path(attempts.FILE))
+    chosen = [entries[id] for id in attempts.to_ask_again(lesson, entries, given)]
+
+    def document() -> Document:
+        blocks: list[Block] = []
+        for prediction in chosen:
+            program, *folds = _question(Reply(None, document, prediction), ())
+            how = f"To answer it once more: %predict {prediction.id} your answer"
+            blocks += [Findings((Finding(_asked(prediction)),)), replace(program, note=how), *folds]
+        heading = f"Before lesson {lesson}: {count(len(chosen), 'question')} from earlier ones"
+        return Document("predict", heading, tuple(blocks))
+
+    return View(None, document)
 
 
 def understood(prediction: Prediction, text: str) -> str | tuple[float, str]:
@@ -196,31 +228,39 @@ def _scale(unit: str) -> int:
 
 def _document(reply: Reply) -> Document:
     prediction, answer = reply.prediction, reply.answer
-    unit = f" {reply.truth.unit}" if reply.truth.unit else ""
-    truth = f"{_shown(reply.truth.value)}{unit}"
-    program = Code("text", prediction.code.strip("\n"))
     evidence = reply.truth.evidence
     proof: tuple[Block, ...] = ()
     if evidence is not None:
         proof = (evidence_pane(evidence),)
     web = evidence.document.web if evidence is not None else None
     if not answer:
-        choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""
-        heading = f"Predict: {prediction.question}{choices}"
+        program, *folds = _question(reply, proof)
         how = f"Write your answer in place of the dots, or: %predict {prediction.id} your answer"
-        program = replace(program, note=how)
-        told = f"is {truth}. {prediction.why}"
-        folds = [
-            Fold(
-                choice, (Fold(f"Right: it {told}" if choice == truth else f"No: it {told}", proof),)
-            )
-            for choice in prediction.choices
-        ] or [Fold("Answer", (Fold(f"The answer {told}", proof),))]
-        return Document("predict", heading, (program, *folds), web)
+        heading = f"Predict: {_asked(prediction)}"
+        return Document("predict", heading, (replace(program, note=how), *folds), web)
     near = _right(prediction, reply.truth, answer, within=_NEAR)
     verdict = "Right" if reply.right else "Near" if near else "Not quite"
+    truth = f"{_shown(reply.truth.value)} {reply.truth.unit}".strip()
     heading = f"{verdict}: you said {answer}, it is {truth}. {prediction.why}"
-    return Document("predict", heading, (program, *proof), web)
+    return Document("predict", heading, (Code("text", prediction.code.strip("\n")), *proof), web)
+
+
+def _asked(prediction: Prediction) -> str:
+    choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""
+    return f"{prediction.question}{choices}"
+
+
+def _question(reply: Reply, proof: tuple[Block, ...]) -> tuple[Code, *tuple[Fold, ...]]:
+    """Returns the program of a question, and what each choice opens."""
+    prediction, truth = reply.prediction, reply.truth
+    program = Code("text", prediction.code.strip("\n"))
+    said = f"{_shown(truth.value)} {truth.unit}".strip()
+    told = f"is {said}. {prediction.why}"
+    folds = [
+        Fold(choice, (Fold(f"{'Right' if choice == said else 'No'}: it {told}", proof),))
+        for choice in prediction.choices
+    ]
+    return (program, *(folds or [Fold("Answer", (Fold(f"The answer {told}", proof),))]))
 
 
 def _shown(value: float | str) -> str:

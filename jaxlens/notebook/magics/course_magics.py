@@ -43,7 +43,7 @@ class CourseMagics(Magics):
         A solution:   %reveal 7.1      (the puzzle then counts no more for your score)
         In Python:    jaxlens.course.check("7.1", {"epochs": epochs})
         """
-        from jaxlens.course import own, progress_file
+        from jaxlens.course import attempts, help, own
         from jaxlens.course.judge_process import judge_cell
         from jaxlens.course.library import puzzle
         from jaxlens.course.limits import Beginning
@@ -74,8 +74,7 @@ class CourseMagics(Magics):
                         f"Puzzle {id} is not solved. The cell raised {kind} as it ran; %hint {id}"
                     )
                     raise
-        if verdict.solved:
-            progress_file.record("solved", id)
+        attempts.note(attempts.Attempt(id, verdict.solved, hints=help.shown[id]))
         if verdict.solved and chosen.saves:
             try:
                 own.save(chosen, cell)
@@ -118,7 +117,8 @@ class CourseMagics(Magics):
         In one line:  %predict 1.a 6
 
         With `...` in place of the answer the question is shown. A number may be a word, a sum, or
-        have a unit behind it; one of several words may be cut short.
+        have a unit behind it; one of several words may be cut short. `%predict 7` asks three
+        questions from the lessons before lesson 7, first those that you had wrong.
         """
         from jaxlens import course
 
@@ -127,6 +127,8 @@ class CourseMagics(Magics):
             id = _one(line, "%%predict", "1.a")
             texts = [text for text in cell.splitlines() if text.strip() and text.strip()[0] != "#"]
             behind = texts[0].partition("#")[0] if texts else ""
+        if id.isdecimal() and not behind.strip():
+            return course.recall(int(id))
         answer = behind.strip()
         return course.predict(id, "" if answer == "..." else answer)
 

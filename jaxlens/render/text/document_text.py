@@ -126,7 +126,8 @@ def _step_lines(step: BlockStep, form: Form) -> list[str]:
     if not isinstance(part, Fold | Tab):
         return cut_lines(part, form)
     if move == "enter":
-        return [f"{visible(part.title)}:"]
+        title = visible(part.title)
+        return [title if title.endswith((".", "?")) else f"{title}:"]
     folded = isinstance(part, Fold) and move == "skip"
     return [f"[+] {visible(part.title)}  (folded; {form.rest} opens it)"] if folded else []
 

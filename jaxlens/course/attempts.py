@@ -1,0 +1,107 @@
+"""What a learner answered, in order: a line of JSON for each answer, beside the lessons.
+
+It stays on the learner's machine. `share` makes the copy that `jaxlens course report` reads.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jaxlens.course import progress_file
+from jaxlens.errors import OptionError
+from jaxlens.ir.lessons import BY_NUMBER
+from jaxlens.reading import JSON_MEMORY, parsed, read_file
+
+FILE = ".jaxlens-attempts.jsonl"
+SHARED = "jaxlens-attempts.jsonl"
+_LONGEST = 200  # characters of an answer
+_ID = re.compile(r"\d{1,2}\.(?:\d|[a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One answer.
+
+    Attributes:
+        id: The puzzle or prediction.
+        right: Whether it was right.
+        answer: What was predicted; "" for a puzzle.
+        hints: Number of hints of the puzzle that were shown before.
+    """
+
+    id: str
+    right: bool
+    answer: str = ""
+    hints: int = 0
+
+
+def note(attempt: Attempt, folder: str | os.PathLike[str] = ".") -> None:
+    """Adds an answer to the folder's file, and to the progress what is solved or predicted.
+
+    A folder that cannot be written keeps no attempts; that of the progress says so.
+    """
+    is_prediction = attempt.id.rpartition(".")[2].isalpha()
+    if attempt.right or is_prediction:
+        progress_file.record("predicted" if is_prediction else "solved", attempt.id, folder)
+    with suppress(OSError), (Path(folder) / FILE).open("a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(asdict(attempt))}\n")
+
+
+def read(path: Path) -> list[Attempt]:
+    """Returns the answers in a file, without lines that hold something else."""
+    attempts = []
+    with suppress(OSError):
+        for line in read_file(path, JSON_MEMORY).splitlines():
+            with suppress(ValueError, TypeError, LookupError):
+                entry = parsed(line, JSON_MEMORY)
+                if _ID.fullmatch(entry["id"]):
+                    answer = str(entry["answer"])[:_LONGEST]
+                    right, hints = entry["right"] is True, int(entry["hints"])
+                    attempts.append(Attempt(entry["id"], right, answer, hints))
+    return attempts
+
+
+def first_tries(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
+    """Returns the first answer to each puzzle and prediction."""
+    firsts: dict[str, Attempt] = {}
+    for attempt in attempts:
+        firsts.setdefault(attempt.id, attempt)
+    return firsts
+
+
+def to_ask_again(lesson: int, ids: Iterable[str], attempts: Iterable[Attempt]) -> list[str]:
+    """Returns three predictions of earlier lessons: those that were answered wrong come first.
+
+    After them come the last predictions of the lessons that this one needs, then of others.
+
+    Args:
+        lesson: The number of the lesson that begins.
+        ids: All predictions in the order of the course.
+        attempts: The learner's answers.
+    """
+    of_lesson = {int(id.split(".")[0]): id for id in ids}  # the last one of each
+    known = {a.id: a.right for a in attempts if int(a.id.split(".")[0]) < lesson}
+    wrong = [id for id, right in known.items() if not right and id in set(ids)]
+    near = sorted(BY_NUMBER[lesson].needs, reverse=True)
+    others = [of_lesson[n] for n in (*near, *range(lesson - 1, 0, -1)) if n in of_lesson]
+    return list(dict.fromkeys((*wrong, *others)))[:3]
+
+
+def share(folder: str | os.PathLike[str] = ".") -> Path:
+    """Copies what was answered in a folder into the file that a teacher's report reads.
+
+    Raises:
+        OptionError: Nothing was answered there, or the folder cannot be written.
+    """
+    path = Path(folder) / SHARED
+    try:
+        path.write_bytes((Path(folder) / FILE).read_bytes())
+    except FileNotFoundError:
+        raise OptionError(f"{folder} holds no answers yet; run a cell of a lesson first") from None
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written ({error.strerror})") from None
+    return path

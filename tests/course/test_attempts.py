@@ -1,0 +1,100 @@
+"""What a learner answered: kept in the folder, asked again, shared with a teacher."""
+
+import json
+
+import pytest
+
+import jaxlens
+from jaxlens.course import attempts, class_report, progress_file
+from jaxlens.course.attempts import Attempt
+from jaxlens.course.predict import predictions
+from jaxlens.errors import OptionError
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch, tmp_path):
+    monkeypatch.setattr(progress_file, "_memory", {kind: set() for kind in progress_file.KINDS})
+    monkeypatch.chdir(tmp_path)
+
+
+def test_answers_are_kept_in_their_order_and_what_is_solved_is_progress(tmp_path):
+    jaxlens.course.predict("1.b", 7)
+    jaxlens.course.predict("1.b", 6)
+    attempts.note(Attempt("7.1", False, hints=1))
+    attempts.note(Attempt("7.1", True, hints=2))
+    assert attempts.read(tmp_path / attempts.FILE) == [
+        Attempt("1.b", False, "7"),
+        Attempt("1.b", True, "6"),
+        Attempt("7.1", False, hints=1),
+        Attempt("7.1", True, hints=2),
+    ]
+    progress = jaxlens.course.progress()
+    assert (progress.solved, progress.record.predicted) == ({"7.1"}, {"1.b"})
+    assert "; 0 of 2 answers right at the first try" in str(progress).partition("\n")[0]
+
+
+def test_a_wrong_answer_of_a_puzzle_is_an_attempt(tmp_path):
+    jaxlens.course.hint("1.1")
+    jaxlens.course.check("1.1", {})
+    (attempt,) = attempts.read(tmp_path / attempts.FILE)
+    assert (attempt.id, attempt.right) == ("1.1", False)
+    assert attempt.hints >= 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "[]", "{", '{"id": 3}', '{"id": "x", "right": true, "answer": "", "hints": 0}', "\xff"],
+)
+def test_lines_that_hold_something_else_are_passed_over(tmp_path, line):
+    file = tmp_path / attempts.FILE
+    file.write_text(f"{line}\n", "latin-1")
+    attempts.note(Attempt("1.b", True, "6"))
+    assert attempts.read(file) == [Attempt("1.b", True, "6")]
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ([], ["6.e", "2.c", "5.e"]),  # lesson 7 builds on 6 and 2
+        ([Attempt("1.b", False, "7")], ["1.b", "6.e", "2.c"]),
+        ([Attempt("1.b", False, "7"), Attempt("1.b", True, "6")], ["6.e", "2.c", "5.e"]),
+        ([Attempt("9.a", False, "1"), Attempt("6.1", False)], ["6.e", "2.c", "5.e"]),
+    ],
+)
+def test_what_was_wrong_is_asked_first(given, asked):
+    assert attempts.to_ask_again(7, predictions(), given) == asked
+
+
+def test_a_recall_shows_questions_and_keeps_the_answers_folded():
+    attempts.note(Attempt("1.b", False, "7"))
+    text = str(jaxlens.course.recall(7))
+    assert text.startswith("Before lesson 7: 3 questions from earlier ones")
+    assert "How many operations do the two equations" in text
+    assert "%predict 1.b your answer" in text
+    assert "makes six" not in text
+    with pytest.raises(OptionError, match="lessons 2 to 28"):
+        jaxlens.course.recall(1)
+
+
+def test_a_teacher_reads_what_was_shared_and_nothing_else(tmp_path):
+    for name, answers in {"ann": "76", "bob": "7", "cem": "7", "dia": "6"}.items():
+        home = tmp_path / name
+        home.mkdir()
+        for answer in answers:
+            attempts.note(Attempt("1.b", answer == "6", answer), home)
+        attempts.note(Attempt("1.c", True, "1"), home)
+        if name != "cem":
+            attempts.share(home)
+    lines = list(class_report.report(tmp_path))
+    at = lines.index("right at the first try, of 3 who shared their answers, hardest first:")
+    assert lines[at + 1 :][0] == "1.b: 1 of 3, 2 said 7"
+    with pytest.raises(OptionError, match="holds no answers yet"):
+        attempts.share(tmp_path / "nobody")
+
+
+def test_a_shared_answer_is_text_on_a_terminal(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        entry = {"id": "1.b", "right": False, "answer": "\x1b[31m7", "hints": 0}
+        (tmp_path / name / attempts.SHARED).write_text(json.dumps(entry))
+    assert any("2 said" in line and "\x1b" not in line for line in class_report.report(tmp_path))
