@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
 from jaxlens import compat, progress
 from jaxlens.errors import UnavailableError
@@ -176,11 +175,6 @@ class Running(Driver):
         known = compat.kept_arguments(lowered)
         constants, kept = known if known is not None else ((), range(len(leaves)))
         return [*constants, *(plain_array(leaves[index]) for index in kept)]
-
-    def module_arguments(self) -> list[np.ndarray]:
-        """Returns the arrays that the program's module is called with; raises as `given`."""
-        with self.staging.as_called():
-            return [np.asarray(value) for value in self.passed(self.staging.lowered)]
 
     @property
     def devices(self) -> int:
