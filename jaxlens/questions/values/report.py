@@ -128,14 +128,14 @@ def _by_equation(facts: Values, full: bool) -> Table:
             value.opcode,
             str(value.span or ""),
             value.type,
-            *map(_number, (own.least, own.most, own.mean, own.std)),
+            *map(_number, (own.least, own.most)),
             _percent(value.zeros),
             *map(_count, (own.nan, own.inf, own.subnormals)),
             _exponents(value),
             ", ".join(_steps(value)),
         )
 
-    figures = [*map(NumberColumn, "min max mean std zeros NaN inf subnormal".split())]
+    figures = [*map(NumberColumn, "min max zeros NaN inf subnormal".split())]
     columns: list[str | NumberColumn] = [
         "equation",
         "primitive",
@@ -151,9 +151,8 @@ def _by_equation(facts: Values, full: bool) -> Table:
     }
     has = [f"{name} has {low[0]} to {low[1]}" for name, low in types.items() if low]
     note = (
-        "Over all executions; mean and deviation of finite elements. Worst at: the iteration with "
-        "the first NaN or infinity, else with the largest magnitude, from 0. Equations that only "
-        "move elements are left out."
+        "Over all executions. Worst at: the iteration with the first NaN or infinity, else with "
+        "the largest magnitude, from 0. Equations that only move elements are left out."
     )
     note += f" {count(more, 'more equation')}: --full." if more else ""
     note += f" Exponents: to base 2, of the magnitudes; {listed(has)}." if has else ""
