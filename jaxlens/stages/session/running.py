@@ -13,6 +13,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import RUNNING, Driver, Run
 from jaxlens.ir.facts import Limits
 from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.report import count
 from jaxlens.stages.compile.program_text import plain_array
 from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
@@ -137,7 +138,9 @@ class Running(Driver):
         check(leaves, self.names(), option)
         cure = "look at a part of it with arrays that lie in this process"
         check_local([*leaves, *closed.consts], option, cure)
-        with staging.as_called(), progress.step(f"jaxlens runs {staging.call.name}: {doing}"):
+        equations = sum(len(body.ids) for body in bodies(opened(closed)).values())
+        ran = f"jaxlens runs {staging.call.name}, {count(equations, 'equation')}"
+        with staging.as_called(), progress.step(f"{ran}: {doing}"):
             yield closed, leaves
 
     @contextmanager
