@@ -112,9 +112,6 @@ def test_a_gpus_profile_has_the_executions_of_its_loop(tmp_path) -> None:
     for dispatch, execution in zip(timeline.dispatches, timeline.executions, strict=True):
         assert (dispatch.program, execution.program) == ("step", "step")
         assert dispatch.start < execution.start < execution.end
-    names = {a.name for a in timeline.activities if a.lane == "GPU 0 instructions"}
-    assert names
-    assert not any(name.startswith("command_buffer") for name in names)
 
 
 def test_a_read_during_which_a_gpu_executes_waits_for_it() -> None:
@@ -146,5 +143,3 @@ def test_a_read_during_which_a_gpu_executes_waits_for_it() -> None:
     assert [(w.start, w.end) for w in known.waits] == [(1000, 3000)]
     copies = [(a.start, a.end) for a in known.activities if a.name == copy]
     assert copies == [(3000, 4000), (5000, 5100)]
-    names = {a.name for a in known.activities if a.lane == "GPU 0 instructions"}
-    assert names == {"gemm", "loop_add_fusion.3", "other"}
