@@ -22,7 +22,7 @@ Ask about it:
     Explorer                    the viewer as a widget, which asks and answers in place
 
 Change it:
-    edit without bisect         its text; without a pass or a flag; which one makes it wrong
+    edit without                its text; without a pass or a flag
     reproducer                  a file that needs jax alone
 
 Watch what runs:
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.trace.tree.facts import Depth
     from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.values.facts import Values
-    from jaxlens.questions.variants.verbs import bisect, edit, reproducer
+    from jaxlens.questions.variants.verbs import edit, reproducer
 
     bytecode: Callable[..., View[Bytecode]]
     captured: Callable[..., View[Captured]]
@@ -101,7 +101,7 @@ _VERBS = {
     "recompiles": ("assert_compiles", "key", "recompiles"),
     "timeline": ("timeline",),
     "trace": ("ladder",),
-    "variants": ("bisect", "edit", "reproducer"),
+    "variants": ("edit", "reproducer"),
 }
 
 # end
@@ -117,7 +117,6 @@ __all__ = [
     "__version__",
     "arrays",
     "assert_compiles",
-    "bisect",
     "bytecode",
     "capture",
     "captured",

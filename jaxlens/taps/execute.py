@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens import compat
+from jaxlens import compat, progress
 from jaxlens.call import isolate
 from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.report import count
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
@@ -145,7 +146,12 @@ def execute(
     def to_rows(*stacked: Any) -> Any:
         return probe.to_rows(stacked, OUTSIDE)
 
-    with isolate.untouched(kept.context), compat.persistent_cache_off():
+    equations = sum(len(part.piece.steps) for part in plan.parts)
+    step = progress.step(
+        f"jaxlens compiles and runs {count(equations, 'equation')}, each with its measurement",
+        lambda: f"piece {len(measured) + 1} of {len(plan.parts)}",
+    )
+    with step, isolate.untouched(kept.context), compat.persistent_cache_off():
         for index, part in enumerate(plan.parts):
             operands = [values[n] for n in part.piece.reads]
             if makes_ref(part.piece.steps[0].eqn):

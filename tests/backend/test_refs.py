@@ -105,7 +105,10 @@ def test_every_question_has_an_answer_and_writes_nothing(f):
     given = jax.new_ref(X)
     cap = jaxlens.capture(f, given, X)
     for name, question in ASKED.items():
-        if name not in APART:
+        if name == "numerics" and f is new_kinds:
+            with pytest.raises(UnavailableError, match="through what a program writes to refs"):
+                str(ask(question, cap))
+        elif name not in APART:
             assert str(ask(question, cap)), name
     np.testing.assert_array_equal(given[...], X)
     unknown_to_cost = str(ask(ASKED["cost"], cap)).partition("Not counted")[2].partition("[")[0]
@@ -184,17 +187,6 @@ def test_a_nan_is_followed_through_refs_to_the_line_that_made_it(f):
     np.testing.assert_array_equal(given[...], X)
 
 
-def test_digits_are_lost_through_refs_at_the_line_that_loses_them():
-    def f(r, x):
-        r[...] = x + 1e4
-        r[...] = r[...] - 1e4  # the error of the sum is that of the difference
-
-    facts = jaxlens.numerics(f, jax.new_ref(X), X * 1.1).facts
-    assert facts.losses[0].span.line == inspect.getsourcelines(f)[1] + 2
-    assert facts.losses[0].kind == "cancellation"
-    assert [one.dtype for one in facts.run.differences] == ["float32"]  # what the ref holds
-
-
 def test_what_is_written_to_a_ref_is_live():
     def f(x, y):
         r = jax.new_ref(jnp.zeros(4))
@@ -212,7 +204,6 @@ def test_what_is_written_to_a_ref_is_live():
 RUNS = {
     "run": lambda cap: cap.driver.run(2).outputs,
     "cost": lambda cap: jaxlens.cost(cap, run=1).run().outputs,
-    "arguments": lambda cap: cap.driver.live().module_arguments() and None,
 }
 
 

@@ -149,8 +149,6 @@ def test_a_loop_that_waits_is_seen_on_the_device(wide) -> None:
     assert {w.program for w in run.timeline.waits} == {"step"}
     assert all(e.device == "GPU 0" for e in run.timeline.executions)
     assert "idle" in run.text(times=True)
-    names = {a.name for a in run.timeline.activities if a.lane == "GPU 0 instructions"}
-    assert not any(name.startswith("command_buffer") for name in names)
 
 
 def test_a_profile_of_jaxs_has_what_the_device_did(wide, tmp_path) -> None:

@@ -43,10 +43,6 @@ def edited(folder):
     return jaxlens.edit(cap, "stablehlo", text.replace("stablehlo.tanh", "stablehlo.logistic"))
 
 
-def bisected(folder):
-    return jaxlens.bisect(jaxlens.capture(f, X), lambda program: True, run=0)
-
-
 def extracted(folder):
     cap = jaxlens.capture(lambda x: jnp.tanh(x) * 2 + 1, X)
     return jaxlens.extract(cap, cap.kernels[0].name, run=1)
@@ -55,7 +51,6 @@ def extracted(folder):
 SPECIAL = {
     "arrays": lambda folder: jaxlens.arrays(),
     "assert_compiles": lambda folder: watched(jaxlens.assert_compiles(1)),
-    "bisect": bisected,
     "compare": lambda folder: jaxlens.compare(jaxlens.capture(f, X), jaxlens.capture(f, X + 1)),
     "edit": edited,
     "explain": lambda folder: failed(),

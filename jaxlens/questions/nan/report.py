@@ -7,7 +7,8 @@ from jaxlens.program.sentences import listed, named_line, quoter
 from jaxlens.questions.nan.first_nan import NAMES, FirstNan
 from jaxlens.questions.nan.maker import Maker
 from jaxlens.questions.nan.records import ValueRange
-from jaxlens.report import Cell, Finding, Report, Table
+from jaxlens.report import Cell, Finding, Report, Table, table
+from jaxlens.taps.primitives import Path
 
 _ROWS = 30
 _INPUTS = 4
@@ -122,17 +123,14 @@ def _tables(facts: FirstNan) -> Iterator[Table]:
     nodes = {node.id: node for node in facts.subject().jaxpr.module.nodes()}
     owner = owners(facts.subject().jaxpr.module)
     quote = quoter(facts.subject())
-    rows = []
-    for path in facts.way[:_ROWS]:
-        node, steps = nodes[path[-1]], executions[path].iterations
-        span = span_of(path, owner)
+
+    def row(path: Path) -> tuple[object, ...]:
+        span, steps = span_of(path, owner), executions[path].iterations
         line = f"{span} ({', '.join(map(str, steps))})" if steps else str(span or "")
-        ids = (path[-1],)
-        rows.append((Cell(path[-1], ids=ids), Cell(node.opcode), Cell(line), Cell(quote(span))))
-    more = len(facts.way) - _ROWS
+        return Cell(path[-1], ids=path[-1:]), nodes[path[-1]].opcode, line, quote(span)
+
     looped = any(executions[path].iterations for path in facts.way[:_ROWS])
     note = "In order of first occurrence" + (", with the iteration." if looped else ".")
-    note += f" {more:,} more." if more > 0 else ""
     columns = ("equation", "primitive", "line (iteration)" if looped else "line", "code")
     title = f"Path of the {NAMES[facts.kind]}"
-    yield Table(title, columns, tuple(rows), note, stage="jaxpr")
+    yield table(title, columns, map(row, facts.way), note, most=_ROWS, rest="", stage="jaxpr")

@@ -16,13 +16,18 @@ from jaxlens.questions.numerics.rounding import (
     lost,
 )
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, count
+from jaxlens.report import Cell, Finding, NumberColumn, Overlay, Report, Table, count, table
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
 _MOST = 3  # sentences
 _EXACT = 100  # ulps from which an error is a power of 2
 _ROWS = 20  # of each table
+_ULPS: tuple[str | NumberColumn, ...] = (
+    NumberColumn("own ulps"),
+    NumberColumn("total ulps"),
+    NumberColumn("digits lost"),
+)
 _CLEAN = 5  # but of that of the modules, where no line loses digits
 _LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
@@ -258,26 +263,17 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the table of equations, those with the largest error."""
     order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
     shown = [facts.equations[n] for n in sorted(order[:most]) if facts.equations[n].total > 1]
-    quote, rows = quoter(facts.subject()), []
-    for one in shown:
-        span = facts.spans.get(one.path[-1])
+    quote = quoter(facts.subject())
+
+    def row(one: EquationRounding) -> tuple[object, ...]:
         ident = one.path[-1]
-        steps = ", ".join(map(str, one.iterations))
+        span, steps = facts.spans.get(ident), ", ".join(map(str, one.iterations))
         where = f"{span or ''}" + (f" (iteration {steps})" if steps else "")
-        digits = Cell(f"{one.lost:.0f}", round(one.lost))
-        texts = (facts.names[ident], where, quote(span), one.dtype)
-        cells = (Cell(ident, ids=(ident,)), *map(Cell, texts), _cell(one.own), _cell(one.total))
-        rows.append((*cells, digits))
-    columns = (
-        "equation",
-        "primitive",
-        "line",
-        "code",
-        "type",
-        "own ulps",
-        "total ulps",
-        "digits lost",
-    )
+        errors = _cell(one.own), _cell(one.total), round(one.lost)
+        texts = facts.names[ident], where, quote(span), one.dtype
+        return Cell(ident, ids=(ident,)), *texts, *errors
+
+    columns = ("equation", "primitive", "line", "code", "type", *_ULPS)
     note = (
         "Own: against float64 of the same operands. Total: against the program in float64. Of the "
         "worst element, from 100 on to a power of 2; an element of an array counts as no smaller "
@@ -288,8 +284,8 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     if facts.run.unknown:
         listed = ", ".join(path[-1] for path in facts.run.unknown[:4])
         note += f" Not known in float64, and taken as exact: {listed}."
-    if rows:
-        yield Table("Error by equation", columns, tuple(rows), note, right=(5, 6, 7), stage="jaxpr")
+    if shown:
+        yield table("Error by equation", columns, map(row, shown), note, stage="jaxpr")
 
 
 def _module(one: EquationRounding) -> str:
@@ -301,40 +297,30 @@ def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
     groups = by_module.grouped(facts.equations)
     order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
     rows = [_module_row(groups[n]) for n in sorted(order[: most and _ROWS])]
-    columns = ("module", "pass", "equations", "type", "own ulps", "total ulps", "digits lost")
+    columns = ("module", "pass", NumberColumn("equations"), "type", *_ULPS)
     note = "The largest of its equations, each in ulps of its own type."
     more = len(groups) - len(rows)
     note += f" {count(more, 'more module')}, with less." if more else ""
     if rows:
-        yield Table(
-            "Error by module", columns, tuple(rows), note, right=(2, 4, 5, 6), stage="jaxpr"
-        )
+        yield table("Error by module", columns, rows, note, stage="jaxpr")
 
 
-def _module_row(group: Sequence[EquationRounding]) -> tuple[Cell, ...]:
-    most = max(one.lost for one in group)
-    return (
-        *by_module.cells(group),
-        Cell(f"{len(group):,}", len(group)),
-        Cell(", ".join(dict.fromkeys(one.dtype for one in group))),
-        _cell(max(one.own for one in group)),
-        _cell(max(one.total for one in group)),
-        Cell(f"{most:.0f}", round(most)),
-    )
+def _module_row(group: Sequence[EquationRounding]) -> tuple[object, ...]:
+    types = ", ".join(dict.fromkeys(one.dtype for one in group))
+    errors = _cell(max(one.own for one in group)), _cell(max(one.total for one in group))
+    digits = round(max(one.lost for one in group))
+    return *by_module.cells(group), len(group), types, *errors, digits
 
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
     worst = sorted(facts.run.results, key=lambda one: -one.total)[:most]
-    rows = [
-        (Cell(f"{one.index}", one.index), Cell(one.dtype), *map(_cell, (one.total, one.compiled)))
-        for one in worst
-    ]
-    columns = ("result", "type", "op by op", "compiled")
+    rows = [(one.index, one.dtype, _cell(one.total), _cell(one.compiled)) for one in worst]
+    columns = ("result", "type", NumberColumn("op by op"), NumberColumn("compiled"))
     more = len(facts.run.results) - len(rows)
     note = f"{count(more, 'more result')}, with less. " if more else ""
     note += "Ulps against float64; an exact 0 has no relative error, and counts as 0."
     if rows:
-        yield Table("Error of the results", columns, tuple(rows), note, right=(2, 3))
+        yield table("Error of the results", columns, rows, note)
 
 
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:

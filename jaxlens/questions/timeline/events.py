@@ -107,12 +107,11 @@ class Activity(_Timed):
     """Something else that the profiler recorded.
 
     Attributes:
-        lane: What it belongs to: `FLATTENS`, `TO_DEVICE`, `FROM_DEVICE`, "CPU 0 instructions",
-            "GPU 0 collectives".
-        name: As the profiler names it: "dot.3".
+        lane: `FLATTENS`, `TO_DEVICE` or `FROM_DEVICE`.
+        name: As the profiler names it: "DevicePut".
         start: When it began.
         seconds: How long it took.
-        line: The user's line that was running, or that dispatched the program; None if unknown.
+        line: The user's line that was running; None if unknown.
     """
 
     lane: str
@@ -132,7 +131,7 @@ class RunTimeline:
         waits: Where Python stood still.
         executions: What the devices did, until all that was dispatched was done.
         unknown: Why there are no figures, or which are incomplete; "" if all is known.
-        activities: What else is known: arguments, copies, instructions, collectives.
+        activities: What else is known: arguments and copies.
         some_waits: Whether there may be waits that were not recorded.
     """
 

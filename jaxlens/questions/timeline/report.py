@@ -12,13 +12,14 @@ from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Report,
     Table,
-    barred,
     count,
     duration,
     is_cause,
     share,
+    table,
     tally,
 )
 
@@ -151,26 +152,16 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
 
 
 def _lines(facts: TimelineFacts) -> Table:
-    rows = []
-    for use in facts.lines[:_ROWS]:
-        names = Counter(use.dispatches).elements()
-        rows.append(
-            (
-                Cell(use.line.place),
-                Cell(_short(use.line.text)),
-                Cell(", ".join(tally(names)) + " at once" * bool(use.at_once)),
-                Cell(f"{use.waits:,}" if use.waits else "", use.waits),
-                Cell(", ".join(use.waited_for)),
-            )
+    def row(use: LineUse) -> tuple[object, ...]:
+        names = ", ".join(tally(Counter(use.dispatches).elements())) + " at once" * bool(
+            use.at_once
         )
-    left = len(facts.lines) - _ROWS
-    return Table(
-        "Lines",
-        ("line", "code", "dispatches", "waits", "for"),
-        barred(rows, (3,)),
-        f"{left:,} more lines are left out." if left > 0 else "",
-        right=(3,),
-    )
+        waits = use.waits or None, ", ".join(use.waited_for)
+        return use.line.place, _short(use.line.text), names, *waits
+
+    columns = ("line", "code", "dispatches", NumberColumn("waits", bar="waits", none=""), "for")
+    rest = " lines are left out"
+    return table("Lines", columns, map(row, facts.lines), most=_ROWS, rest=rest)
 
 
 def _measured(facts: TimelineFacts) -> Table:

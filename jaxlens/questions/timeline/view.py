@@ -40,10 +40,9 @@ def picture(facts: TimelineFacts) -> Picture:
     alt = f"Lanes over time: {dispatches} and {count(facts.waits, 'wait')} of Python"
     devices = ", ".join(use.device for use in facts.devices)
     lanes = _lanes(facts)
-    short = [name for name, events in lanes[:LANES] if len(events) > BARS]
+    short = [f'"{name}"' for name, events in lanes[:LANES] if len(events) > BARS]
     legend = "Left to right: time. Colours are lines of yours: an execution has the colour of the "
     legend += "line that dispatched it."
-    # How many instructions there are is no fact of the program: a profiler may drop some
     note = f"Of {' and '.join(short)} the {BARS} longest are drawn." if short else ""
     return Picture(
         "Python and the device over time",
@@ -63,17 +62,15 @@ def _lanes(facts: TimelineFacts) -> list[tuple[str, Sequence[_Event]]]:
         others.setdefault(activity.lane, []).append(activity)
     lanes: list[tuple[str, Sequence[_Event]]] = [
         ("Python dispatches", timeline.dispatches),
-        (FLATTENS, others.pop(FLATTENS, [])),
+        (FLATTENS, others.get(FLATTENS, [])),
         ("Python waits", timeline.waits),
-        (TO_DEVICE, others.pop(TO_DEVICE, [])),
-        (FROM_DEVICE, others.pop(FROM_DEVICE, [])),
+        (TO_DEVICE, others.get(TO_DEVICE, [])),
+        (FROM_DEVICE, others.get(FROM_DEVICE, [])),
     ]
     for device in sorted({e.device for e in timeline.executions}):
         own = [e for e in timeline.executions if e.device == device]
         lanes.append((f"{device} executes", own))
-        for lane in sorted(lane for lane in others if lane.startswith(f"{device} ")):
-            lanes.append((lane, others.pop(lane)))
-    return [lane for lane in (*lanes, *sorted(others.items())) if lane[1]]
+    return [lane for lane in lanes if lane[1]]
 
 
 def _drawing(facts: TimelineFacts, lanes: Sequence[tuple[str, Sequence[_Event]]]) -> str:

@@ -1,14 +1,13 @@
 """What the float values of a run held, by equation."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Span
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts, subject_of
-from jaxlens.questions.values.operands import Operands
 from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ValueStatistics
 from jaxlens.taps.primitives import Path
 
@@ -29,7 +28,7 @@ class MeasuredValue:
         module: The module that it belongs to, that which this is in first; () for none.
         backward: Whether a derivative's transpose made it.
         operand_zeros: The largest share of zeros of a float that it was computed from; None if it
-            is unknown, and where fewer than `MOSTLY` of its own elements are zero.
+            is unknown.
     """
 
     path: Path
@@ -128,17 +127,13 @@ def facts(capture: Capture) -> Values:
             str(nodes[path[-1]].results[one.result].type),
             one,
             *modules.within(path),
+            run.operand_zeros.get(path),
         )
         for path, results in run.equations.items()
         for one in results
     ]
-    operands = Operands(module, run)
-    # What such a literal holds is told where an equation takes it.
-    values = [v for v in values if not (v.nonfinite and operands.written(v.path))]
-    values = [
-        replace(v, operand_zeros=operands.largest(v.path)) if v.zeros >= MOSTLY else v
-        for v in values
-    ]
+    # What a literal holds is told where an equation takes it.
+    values = [v for v in values if not v.nonfinite or v.path in run.operand_zeros]
     order = {ident: n for n, ident in enumerate(nodes)}
     values.sort(key=lambda value: [order[step] for step in value.path])
     unmeasured = tuple(path[-1] for path in run.unmeasured)

@@ -1,13 +1,12 @@
-"""Measures what every float value of a run held: range, mean, zeros, NaN, the worst iteration.
+"""Measures what every float value of a run held: range, zeros, NaN, the worst iteration.
 
 Values are cut into tiles of one length, so that those of a body are measured by one kernel, however
-many there are: what a measurement costs is its compile. One pass over the bits of a tile counts and
-compares integers, which XLA vectorises, and one more sums deviations. Tiles are joined by NumPy
-after the run.
+many there are: what a measurement costs is its compile. A pass over the bits of a tile counts and
+compares integers, which XLA vectorises. Tiles are joined by NumPy after the run.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from jaxlens.compat.arrays import is_ref
+from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.values.statistics import ValuesRun, ValueStatistics
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import (
@@ -28,16 +28,17 @@ from jaxlens.taps.evaluate import (
     padding,
 )
 from jaxlens.taps.execute import execute
-from jaxlens.taps.primitives import Path
+from jaxlens.taps.pieces import open_calls
+from jaxlens.taps.primitives import MOVES, Path
 
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
 _MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".split())
 # The columns of a row. Floats are stored by their bits; LEAST and MOST in the order of integers.
-_COLUMNS = range(13)
-(_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE,
- _MEAN, _STD) = _COLUMNS  # fmt: skip
+_COLUMNS = range(11)
+(_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL,
+ _FINITE) = _COLUMNS  # fmt: skip
 _STEPS = len(_COLUMNS)  # where the iterations begin
 
 
@@ -59,7 +60,6 @@ class Statistics(Probe):
         self._most = int(np.iinfo(self.dtype).max)
         self._infinity = int(np.array(np.inf, self.float).view(self.dtype))
         self._pad = self._word(self._most).view(self.float)
-        self._part = self.float.type(1 / _TILE)  # a sum of so many of these cannot overflow
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation has float results of its own, and is measured as a whole."""
@@ -132,33 +132,17 @@ class Statistics(Probe):
         ordered = jnp.where(bits < 0, bits ^ most, bits)
         counts = (zero, nan, size == infinity, (size > 0) & (size < tiny), finite)
         none = size > infinity
-        numbers = lax.bitcast_convert_type(jnp.where(finite, bits, 0), self.float)
         columns = (
             jnp.where(none, most, ordered),
             jnp.where(none, least, ordered),
             jnp.where(zero | none, most, size),
             jnp.where(finite, size, 0),
             *(count.astype(self.dtype) for count in counts),
-            numbers * self._part,
         )
-        nothing = self.float.type(0)
-        starts = (most, least, most, *[self._word(0)] * 6, nothing)
-        low, high, smallest, largest, *sums, total = lax.reduce(columns, starts, _joined, (1,))
-        n = lax.max(sums[-1], self._word(1)).astype(self.float)
-        # Deviations are of numbers scaled to 1 by a power of 2, whose squares cannot overflow. They
-        # are from a mean that may lack digits, for parts of tiny numbers do; their sum corrects it.
-        unit = self._word(1 << np.finfo(self.float).nmant)
-        inverse = lax.max(infinity - unit - (largest & infinity), unit)
-        scale = lax.bitcast_convert_type(inverse, self.float)
-        near = total / (n * self._part) * scale
-        apart = jnp.where(finite, numbers * scale[:, None] - near[:, None], 0)
-        squares = (apart, apart * apart)
-        rest, square = lax.reduce(squares, (nothing, nothing), _added, (1,))
-        rest = rest / n
-        std = jnp.sqrt(lax.max(square / n - rest * rest, nothing))
-        mean_std = [lax.bitcast_convert_type(x / scale, self.dtype) for x in (near + rest, std)]
+        starts = (most, least, most, *[self._word(0)] * 6)
+        low, high, smallest, largest, *sums = lax.reduce(columns, starts, _joined, (1,))
         rank = jnp.where(sums[1] + sums[2] > 0, most, largest)
-        return [jnp.ones_like(rank), rank, low, high, smallest, largest, *sums, *mean_std]
+        return [jnp.ones_like(rank), rank, low, high, smallest, largest, *sums]
 
     def merge_executions(self, before: Any, now: Any) -> Any:
         """Joins the statistics; keeps the place of the earlier execution unless it is worse."""
@@ -167,28 +151,10 @@ class Statistics(Probe):
         joined = dict(zip(counts, (_saturated(a[n], b[n]) for n in counts), strict=True))
         joined |= {n: lax.min(a[n], b[n]) for n in (_LEAST, _SMALLEST)}
         joined |= {n: lax.max(a[n], b[n]) for n in (_RANK, _MOST, _LARGEST)}
-        mean, std = self._mean_std(a, b)
-        joined |= {n: lax.bitcast_convert_type(x, self.dtype)
-                   for n, x in ((_MEAN, mean), (_STD, std))}  # fmt: skip
         when = jnp.where((b[_RANK] > a[_RANK])[..., None], now[..., _STEPS:], before[..., _STEPS:])
         both = jnp.concatenate([jnp.stack([joined[n] for n in _COLUMNS], -1), when], -1)
         runs = before[..., :1], now[..., :1]
         return jnp.where(runs[1] == 0, before, jnp.where(runs[0] == 0, now, both))
-
-    def _mean_std(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, Any]:
-        one, other = (x[_FINITE].astype(self.float) for x in (a, b))
-        both = lax.max(one + other, jnp.ones_like(one))
-        one, other = one / both, other / both
-        means, stds = (
-            [lax.bitcast_convert_type(x[n], self.float) for x in (a, b)] for n in (_MEAN, _STD)
-        )
-        apart = means[1] - means[0]
-        size = lax.max(
-            lax.max(jnp.abs(apart), stds[0]), lax.max(stds[1], jnp.full_like(one, 1e-37))
-        )
-        parts = one * (stds[0] / size) ** 2 + other * (stds[1] / size) ** 2
-        std = size * jnp.sqrt(parts + one * other * (apart / size) ** 2)
-        return means[0] + apart * other, std
 
     def _word(self, n: int) -> Any:
         return self.dtype.type(n)
@@ -209,12 +175,6 @@ class Statistics(Probe):
         sums = tiles.sum(0, dtype=np.int64).tolist()
         low, high = tiles.min(0).tolist(), tiles.max(0).tolist()
         runs = high[_RUNS]
-        weights = tiles[:, _FINITE] / max(sums[_FINITE], 1)
-        means, stds = (
-            tiles[:, n].copy().view(self.float).astype(np.float64) for n in (_MEAN, _STD)
-        )
-        mean = float(weights @ means)
-        std = math.hypot(*(np.sqrt(weights) * stds), *(np.sqrt(weights) * (means - mean)))
         worst = tiles[tiles[:, _RANK] == high[_RANK]].tolist()
         iterations = min(row[_STEPS:] for row in worst)
         held = sums[_FINITE] + sums[_INF]
@@ -227,8 +187,6 @@ class Statistics(Probe):
             number(high[_MOST], True) if held else math.nan,
             number(low[_SMALLEST]) if low[_SMALLEST] != self._most else math.nan,
             number(high[_LARGEST]) if sums[_FINITE] else math.nan,
-            mean if sums[_FINITE] else math.nan,
-            std if sums[_FINITE] else math.nan,
             sums[_ZEROS],
             sums[_NAN],
             sums[_INF],
@@ -240,12 +198,13 @@ class Statistics(Probe):
 def float_results(eqn: Any) -> Iterator[tuple[int, Any]]:
     """Yields the index and type of each float result that has elements; a ref has none."""
     for index, var in enumerate(eqn.outvars):
-        aval = var.aval
-        if is_ref(aval):
-            continue
-        dtype = getattr(aval, "dtype", np.int32)  # a token has none
-        if jnp.issubdtype(dtype, jnp.inexact) and math.prod(aval.shape):
-            yield index, aval
+        if _is_float(var.aval) and math.prod(var.aval.shape):
+            yield index, var.aval
+
+
+def _is_float(aval: Any) -> bool:
+    dtype = getattr(aval, "dtype", np.int32)  # a token has none
+    return not is_ref(aval) and bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def statistics(live: Running) -> ValuesRun:
@@ -280,7 +239,39 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
     finite = all(
         bool(jnp.all(jnp.isfinite(x))) for x in results if jnp.issubdtype(x.dtype, jnp.inexact)
     )
-    return ValuesRun(measured, tuple(unmeasured), finite)
+    return ValuesRun(measured, tuple(unmeasured), finite, _operand_zeros(closed, measured))
+
+
+def _operand_zeros(
+    closed: Any, measured: Mapping[Path, Sequence[ValueStatistics]]
+) -> dict[Path, float | None]:
+    """Returns the largest share of zeros of a float operand of each equation.
+
+    It is None where one is unknown, such as an input's or the carry's of a loop, and where there is
+    none. Literals do not count; of literals alone an equation has no share.
+    """
+    known, found = bodies(opened(closed)), dict[Path, float | None]()
+
+    def follow(body: Any, path: Path) -> None:
+        made: dict[int, Sequence[float | None]] = {}
+        for step in open_calls(body, path, known).steps:
+            name, atoms = step.eqn.primitive.name, step.eqn.invars
+            operands = [
+                made.get(n, [None]) if isinstance(n, int) and _is_float(atom.aval) else []
+                for n, atom in zip(step.reads, atoms, strict=True)
+            ]
+            shares = [share for operand in operands for share in operand]
+            numbers = [share for share in shares if share is not None]
+            if any(isinstance(n, int) for n in step.reads):
+                found[step.path] = max(numbers) if len(numbers) == len(shares) > 0 else None
+            own = {one.result: [one.zeros / one.elements] for one in measured.get(step.path, ())}
+            rest = operands[0] if name in MOVES else [None]
+            made.update((n, own.get(index, rest)) for index, n in enumerate(step.writes))
+            for inner in evaluated_bodies(step.eqn):
+                follow(inner, step.path)
+
+    follow(closed, ())
+    return found
 
 
 def _tiny(dtype: Any) -> float:
@@ -307,12 +298,8 @@ def _real_type(dtype: Any) -> Any:
 
 
 def _joined(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-    joins = (lax.min, lax.max, lax.min, lax.max, *[lax.add] * 6)
+    joins = (lax.min, lax.max, lax.min, lax.max, *[lax.add] * 5)
     return tuple(join(x, y) for join, x, y in zip(joins, a, b, strict=True))
-
-
-def _added(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(map(lax.add, a, b))
 
 
 def _saturated(a: Any, b: Any) -> Any:

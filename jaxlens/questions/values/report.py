@@ -8,7 +8,7 @@ from jaxlens.program.lines import spot
 from jaxlens.program.sentences import listed, located, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
 from jaxlens.questions.values.statistics import EXPONENTS
-from jaxlens.report import Cell, Finding, Report, Table, count
+from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 _ROWS = 40
 _CLOSE = 3  # doublings from overflow that are worth a sentence
@@ -120,45 +120,39 @@ def _exponents(value: MeasuredValue) -> Cell:
     return Cell(f"{own[0]} to {own[1]}" if own else "")
 
 
-_RIGHT = ("min", "max", "mean", "std", "zeros", "NaN", "inf", "subnormal", "worst at")
-
-
 def _by_equation(facts: Values, full: bool) -> Table:
-    rows = []
-    shown = facts.values if full else _chosen(facts.values)
-    for value in shown:
+    def row(value: MeasuredValue) -> tuple[object, ...]:
         own = value.statistics
-        rows.append(
-            (
-                Cell(value.id, ids=(value.id,)),
-                Cell(value.opcode),
-                Cell(str(value.span or "")),
-                Cell(value.type),
-                *map(_number, (own.least, own.most, own.mean, own.std)),
-                _percent(value.zeros),
-                *map(_count, (own.nan, own.inf, own.subnormals)),
-                _exponents(value),
-                Cell(", ".join(_steps(value))),
-            )
+        return (
+            Cell(value.id, ids=(value.id,)),
+            value.opcode,
+            str(value.span or ""),
+            value.type,
+            *map(_number, (own.least, own.most)),
+            _percent(value.zeros),
+            *map(_count, (own.nan, own.inf, own.subnormals)),
+            _exponents(value),
+            ", ".join(_steps(value)),
         )
-    columns = (
+
+    figures = [*map(NumberColumn, "min max zeros NaN inf subnormal".split())]
+    columns: list[str | NumberColumn] = [
         "equation",
         "primitive",
         "line",
         "type",
-        *_RIGHT[:-1],
+        *figures,
         "exponents",
-        "worst at",
-    )
+    ]
+    shown = facts.values if full else _chosen(facts.values)
     more = len(facts.values) - len(shown)
     types = {
         value.statistics.dtype: EXPONENTS.get(value.statistics.dtype) for value in facts.values
     }
     has = [f"{name} has {low[0]} to {low[1]}" for name, low in types.items() if low]
     note = (
-        "Over all executions; mean and deviation of finite elements. Worst at: the iteration with "
-        "the first NaN or infinity, else with the largest magnitude, from 0. Equations that only "
-        "move elements are left out."
+        "Over all executions. Worst at: the iteration with the first NaN or infinity, else with "
+        "the largest magnitude, from 0. Equations that only move elements are left out."
     )
     note += f" {count(more, 'more equation')}: --full." if more else ""
     note += f" Exponents: to base 2, of the magnitudes; {listed(has)}." if has else ""
@@ -166,8 +160,8 @@ def _by_equation(facts: Values, full: bool) -> Table:
         some = ", ".join(facts.unmeasured[:4])
         note += f" Not executed, or in the test of a while: {some}"
         note += f" and {len(facts.unmeasured) - 4:,} more." if len(facts.unmeasured) > 4 else "."
-    right = tuple(columns.index(name) for name in _RIGHT)
-    return Table("Values by equation", columns, tuple(rows), note, right=right, stage="jaxpr")
+    columns.append(NumberColumn("worst at"))
+    return table("Values by equation", columns, map(row, shown), note, stage="jaxpr")
 
 
 def _chosen(values: tuple[MeasuredValue, ...]) -> list[MeasuredValue]:
@@ -185,9 +179,8 @@ def _by_line(facts: Values) -> Table:
     for values in lines.values():
         span = values[0].span
         line = Cell(str(span or "unknown"), ids=tuple(dict.fromkeys(v.id for v in values)))
-        rows.append((line, Cell(quote(span)), *_joined(values)))
-    columns = ("line", "code", *_JOINED)
-    return Table("Values by line", columns, tuple(rows), right=tuple(range(2, 9)), stage="jaxpr")
+        rows.append((line, quote(span), *_joined(values)))
+    return table("Values by line", ("line", "code", *_JOINED), rows, stage="jaxpr")
 
 
 def _by_module(facts: Values, full: bool) -> Table | None:
@@ -196,23 +189,20 @@ def _by_module(facts: Values, full: bool) -> Table | None:
     if not groups:
         return None
     rows = [(*by_module.cells(values), *_joined(values)) for values in groups]
-    more = len(rows) - _ROWS
-    note = f"{count(more, 'more module')}: --full." if more > 0 and not full else ""
-    columns = ("module", "pass", *_JOINED)
-    shown = tuple(rows if full else rows[:_ROWS])
-    right = tuple(range(2, 9))
-    return Table("Values by module", columns, shown, note, right=right, stage="jaxpr")
+    most, rest = None if full else _ROWS, " with --full"
+    title = "Values by module"
+    return table(title, ("module", "pass", *_JOINED), rows, most=most, rest=rest, stage="jaxpr")
 
 
-_JOINED = ("values", "min", "max", "zeros", "NaN", "inf", "subnormal")
+_JOINED = tuple(map(NumberColumn, "values min max zeros NaN inf subnormal".split()))
 
 
-def _joined(values: Sequence[MeasuredValue]) -> list[Cell]:
+def _joined(values: Sequence[MeasuredValue]) -> list[object]:
     """Returns the cells of several values together."""
     every = [value.statistics for value in values]
     counts = zip(*((one.nan, one.inf, one.subnormals) for one in every), strict=True)
     return [
-        Cell(f"{len(values):,}", len(values)),
+        len(values),
         _number(_least(one.least for one in every)),
         _number(-_least(-one.most for one in every)),
         _percent(sum(one.zeros for one in every) / sum(one.elements for one in every)),

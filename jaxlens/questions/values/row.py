@@ -15,7 +15,7 @@ def _values() -> Lens[Values]:
 
     Returns:
         An answer with `.values` (each with `.id`, `.opcode`, `.span`, `.type`, `.exponents` and
-        `.statistics`: `.least`, `.most`, `.mean`, `.std`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
+        `.statistics`: `.least`, `.most`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
         `.iterations`), `.of("e12")`, `.nonfinite` and `.finite` (of the results).
 
     Raises:
@@ -33,7 +33,7 @@ VALUES = Question(
     "values",
     About(
         "What do the values hold: how large, how many zeros, NaN, subnormals?",
-        measured="range, mean, zeros, NaN, infinities and subnormals of each float, in one run of "
+        measured="range, zeros, NaN, infinities and subnormals of each float, in one run of "
         "the program, compiled in pieces with these measurements in it, in loops over all "
         "iterations; donated arguments stay valid",
     ),

@@ -22,8 +22,6 @@ class ValueStatistics:
         most: The largest, likewise.
         smallest: The smallest magnitude that is not 0; NaN if there is none.
         largest: The largest finite magnitude; NaN if there is none.
-        mean: The mean of the finite elements; NaN if there is none.
-        std: Their standard deviation, likewise.
         zeros: Number of zeros.
         nan: Number of NaN.
         inf: Number of infinities.
@@ -40,8 +38,6 @@ class ValueStatistics:
     most: float
     smallest: float
     largest: float
-    mean: float
-    std: float
     zeros: int
     nan: int
     inf: int
@@ -59,11 +55,14 @@ class ValuesRun:
         unmeasured: Equations that were not executed, or are in the test of a `while`, which
             nothing leaves.
         finite: Whether the program's results are finite.
+        operand_zeros: By equation, the largest share of zeros of a float that it was computed from;
+            None if it is unknown. Equations on literals alone are left out.
     """
 
     equations: Mapping[Path, tuple[ValueStatistics, ...]]
     unmeasured: tuple[Path, ...]
     finite: bool
+    operand_zeros: Mapping[Path, float | None]
 
 
 EXPONENTS = {

@@ -1,1 +1,1 @@
-"""A program with another text, a part of it, or what makes it wrong: bisected, or in a file."""
+"""A program with another text, or in a file."""

@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count, duration
+from jaxlens.report import Finding, NumberColumn, Report, Table, count, duration, table
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ def report(facts: Edited) -> Report:
     if facts.language == "HLO":
         text = "The original here is its HLO text, unchanged: XLA's client takes StableHLO, "
         findings.append(Finding(f"{text}to which both texts are converted."))
-    rows = tuple(
-        cells(o.name, o.before or "none", o.after or "none", _difference(o)) for o in facts.outputs
-    )
-    columns = ("output", "original", "edited", "difference")
-    tables = [Table("Outputs", columns, rows)] if rows else []
-    if facts.seconds:
+    tables: tuple[Table, ...] = ()
+    if facts.outputs:
+        columns = ("output", "original", "edited", "difference")
+        outputs = (
+            (o.name, o.before or "none", o.after or "none", _difference(o)) for o in facts.outputs
+        )
         runs = (("original", facts.seconds), ("edited", facts.edited_seconds))
-        tables.append(_times(runs, facts.how))
-    return Report(title, tuple(findings), tuple(tables))
+        tables = table("Outputs", columns, outputs), _times(runs, facts.how)
+    return Report(title, tuple(findings), tables)
 
 
 def _compared(facts: Edited) -> Finding:
@@ -118,14 +118,9 @@ def _difference(output: OutputChange) -> str:
 
 def _times(rows: Sequence[tuple[str, Sequence[float]]], note: str) -> Table:
     """Returns a table of measured seconds: what was run, and its runs."""
-
-    def row(name: str, seconds: Sequence[float]) -> tuple[Cell, ...]:
-        times = (median(seconds), min(seconds), max(seconds))
-        return (*cells(name, len(seconds)), *(Cell(duration(t), t) for t in times))
-
-    made = barred([row(*one) for one in rows], (2, 3, 4))
-    columns = ("program", "runs", "median", "least", "most")
-    return Table("Measured", columns, made, note, volatile=True, right=(1, 2, 3, 4))
+    times = [NumberColumn(name, duration, bar="time") for name in ("median", "least", "most")]
+    made = ((name, len(t), median(t), min(t), max(t)) for name, t in rows)
+    return table("Measured", ["program", NumberColumn("runs"), *times], made, note, volatile=True)
 
 
 def changes(

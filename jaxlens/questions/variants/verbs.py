@@ -1,20 +1,17 @@
 """The verbs that change a program, or write it to a file."""
 
 import os
-from collections.abc import Callable
-from typing import Any, overload
+from typing import overload
 
 from jaxlens.captures import Capture
-from jaxlens.capturing import as_capture
-from jaxlens.questions.variants import bisected, edited
-from jaxlens.questions.variants.bisected import Bisected, TrialProgram
+from jaxlens.questions.variants import edited
 from jaxlens.questions.variants.edited import Edited
 from jaxlens.questions.variants.reproduced import Reproducer
-from jaxlens.questions.variants.shown import answer
 from jaxlens.render.document import Code, Document, Fold
+from jaxlens.views.report_blocks import report_blocks
 from jaxlens.views.view import View
 
-__all__ = ["bisect", "edit", "reproducer"]
+__all__ = ["edit", "reproducer"]
 
 
 @overload
@@ -57,7 +54,13 @@ def edit(
 
     if text is None:
         return editable(capture, stage)
-    return answer(*compared(capture, stage, text, run), edited.report)
+    changed, facts = compared(capture, stage, text, run)
+
+    def document() -> Document:
+        made = edited.report(facts)
+        return Document("in_hand", made.title, tuple(report_blocks(made)))
+
+    return View(changed, document, know=lambda: facts, tell=lambda: edited.report(facts))
 
 
 def reproducer(
@@ -92,40 +95,3 @@ def reproducer(
     made = written_for(capture, path, data)
     file = Fold("the file", (Code("text", made.code),))
     return View(None, lambda: Document("in_hand", str(made), (file,)), know=lambda: made)
-
-
-def bisect(
-    f: Any,
-    check: Callable[[TrialProgram], Any],
-    /,
-    *,
-    run: int = 3,
-) -> View[Bisected]:
-    """Which flag or pass makes it wrong, slow or large? Leaves one after another out, and checks.
-
-        jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
-        jaxlens.bisect(cap, lambda program: program.temporaries < 1e6)
-
-    The program is compiled many times and run on the call's arguments, in another process, which
-    XLA may end. First the flags of XLA_FLAGS and of `jax.jit`'s compiler options are left out,
-    then the passes that changed the program, each alone, until the check passes.
-
-    Args:
-        f: A Capture of a program for one device of this process, or a view of it.
-        check: Whether a program is as it should be: gets each program, and if it is not returns
-            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy
-            arrays), `.seconds` (median), `.temporaries` (bytes), `.kernels` (their number) and
-            `.hlo`.
-        run: How often each is run; 0 compiles only.
-
-    Returns:
-        The result, with `.found` (a flag or pass, or None) and `.trials`.
-
-    Raises:
-        OptionError: An argument has no data.
-        UnavailableError: The program is for several devices, or calls Python.
-    """
-    from jaxlens.questions.variants.measure import bisect as measured
-
-    capture = as_capture(f)
-    return answer(capture, measured.bisect(capture, check, run), bisected.report)

@@ -106,7 +106,6 @@ def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[
         "own": compat.options_of(lowered) or (),
         "given": given_arrays(capture) if run else {},
         "run": run,
-        "arguments": None,
     }
 
 
@@ -217,12 +216,11 @@ _child: Child | None = None
 _lock = threading.RLock()
 
 
-def start(target: Target | None, clean: bool = False) -> Child:
+def start(target: Target | None) -> Child:
     """Returns a child process, started unless one is ready; ends one with another environment.
 
     Args:
         target: Where the program is to run; None if it is only read, which any process can.
-        clean: Whether the process has no XLA_FLAGS, which a request then gives as options.
     """
     global _child
     if target is None:
@@ -230,8 +228,6 @@ def start(target: Target | None, clean: bool = False) -> Child:
             return _child
         target = Target("cpu", "")
     environment = child_environment("" if target.absent else target.platform, target.absent)
-    if clean:
-        environment.pop("XLA_FLAGS", None)
     key = tuple(COMMAND), environment
     with _lock:
         if _child is not None and (_child.key != key or _child.code is not None):
@@ -257,19 +253,15 @@ def _forget() -> None:
 
 
 def compiled(
-    capture: Capture,
-    request: dict[str, Any],
-    recompile: RecompileRequest,
-    run: int,
-    clean: bool = False,
+    capture: Capture, request: dict[str, Any], recompile: RecompileRequest, run: int
 ) -> dict[str, Any]:
-    """Returns the child process's answer to a request; `clean` is that of `start`.
+    """Returns the child process's answer to a request.
 
     Raises:
         UnavailableError: The child process timed out or crashed.
     """
     try:
-        return asked(request, capture.program.target, clean)
+        return asked(request, capture.program.target)
     except TimeoutError:
         doing = "compile and run it" if run else "compile it"
         raise UnavailableError(
@@ -281,10 +273,8 @@ def compiled(
         ) from None
 
 
-def asked(
-    request: Mapping[str, Any], target: Target | None = None, clean: bool = False
-) -> dict[str, Any]:
-    """Returns the child process's answer to a request; the arguments are those of `start`.
+def asked(request: Mapping[str, Any], target: Target | None = None) -> dict[str, Any]:
+    """Returns the child process's answer to a request; the target is that of `start`.
 
     Raises:
         ChildProcessError: The process ended.
@@ -292,7 +282,7 @@ def asked(
     """
     with _lock:
         try:
-            return start(target, clean).ask(request, TIMEOUT)
+            return start(target).ask(request, TIMEOUT)
         except BaseException:  # an interrupt too
             _forget()
             raise

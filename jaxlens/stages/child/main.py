@@ -29,15 +29,8 @@ from jaxlens.call.target import resolve
 from jaxlens.errors import LensError
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.reader import is_bytecode
-from jaxlens.stages.compile.program_text import (
-    UnsuitedError,
-    is_scheduled,
-    of_hlo,
-    of_module,
-    plain_array,
-)
+from jaxlens.stages.compile.program_text import UnsuitedError, is_scheduled, of_hlo, of_module
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
-from jaxlens.stages.measure.execute import run
 
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -106,11 +99,6 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     if not dump.optimized:  # as on TPUs
         dump = replace(dump, optimized=done.executable.as_text() or "")
     answer = {"dump": dump, "memory": done.memory, "cost": cost, "times": done.times}
-    if request["arguments"] is not None:
-        values, runs = request["arguments"], request["runs"]
-        executed = run(done.executable, tuple(map(jnp.asarray, values)), runs)
-        outputs = [np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(executed.outputs)]
-        answer |= {"outputs": outputs, "seconds": executed.seconds}
     if request["run"]:
         again = of_module(request["module"], options=request["own"])
         plain = compile_lowered(again.lowered, name=name)

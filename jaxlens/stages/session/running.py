@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
 from jaxlens import compat, progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import RUNNING, Driver, Run
 from jaxlens.ir.facts import Limits
 from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.report import count
 from jaxlens.stages.compile.program_text import plain_array
 from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
@@ -138,7 +138,9 @@ class Running(Driver):
         check(leaves, self.names(), option)
         cure = "look at a part of it with arrays that lie in this process"
         check_local([*leaves, *closed.consts], option, cure)
-        with staging.as_called(), progress.step(f"jaxlens runs {staging.call.name}: {doing}"):
+        equations = sum(len(body.ids) for body in bodies(opened(closed)).values())
+        ran = f"jaxlens runs {staging.call.name}, {count(equations, 'equation')}"
+        with staging.as_called(), progress.step(f"{ran}: {doing}"):
             yield closed, leaves
 
     @contextmanager
@@ -176,11 +178,6 @@ class Running(Driver):
         known = compat.kept_arguments(lowered)
         constants, kept = known if known is not None else ((), range(len(leaves)))
         return [*constants, *(plain_array(leaves[index]) for index in kept)]
-
-    def module_arguments(self) -> list[np.ndarray]:
-        """Returns the arrays that the program's module is called with; raises as `given`."""
-        with self.staging.as_called():
-            return [np.asarray(value) for value in self.passed(self.staging.lowered)]
 
     @property
     def devices(self) -> int:

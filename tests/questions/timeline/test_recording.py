@@ -107,7 +107,7 @@ def test_what_is_queued_goes_on_after_python(x) -> None:
     assert max(e.end for e in run.timeline.executions) > run.timeline.seconds
 
 
-def test_copies_and_instructions_have_the_line_that_made_them(x) -> None:
+def test_copies_have_the_line_that_made_them(x) -> None:
     def train():
         data = jnp.asarray(np.full((700, 700), 0.01, np.float32))
         result = slow(data)
@@ -123,12 +123,6 @@ def test_copies_and_instructions_have_the_line_that_made_them(x) -> None:
     assert lanes[TO_DEVICE] == {f"{HERE}:{first + 1}"}
     assert lanes[FROM_DEVICE] == {f"{HERE}:{first + 3}"}
     assert f"{HERE}:{first + 2}" in lanes[FLATTENS]
-    if jax.default_backend() == "cpu":
-        instructions = [a for a in run.timeline.activities if a.lane == "CPU 0 instructions"]
-        (matmul,) = (e for e in run.timeline.executions if e.program == "slow")
-        inside = [a for a in instructions if matmul.start <= a.start <= a.end <= matmul.end]
-        assert len(inside) >= 8
-        assert {a.line.place for a in inside if a.line} == {f"{HERE}:{first + 2}"}
 
 
 def test_an_array_that_nothing_else_holds_is_waited_for_in_the_end(x) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from jaxlens.questions.timeline.events import (
+    FROM_DEVICE,
     TO_DEVICE,
     Activity,
     CodeLine,
@@ -158,9 +159,9 @@ def test_html_has_lanes_and_measured_times() -> None:
 
 
 def test_lanes_stand_for_what_was_recorded_and_are_short() -> None:
-    """Copies and instructions have lanes of their own; of many bars the longest are drawn."""
+    """Copies have lanes of their own; of many bars the longest are drawn."""
     run = waiting_loop(2)
-    many = tuple(Activity("CPU 0 instructions", f"dot.{n}", n / 50, n / 1e5) for n in range(900))
+    many = tuple(Activity(FROM_DEVICE, f"dot.{n}", n / 50, n / 1e5) for n in range(900))
     copy = Activity(TO_DEVICE, "DevicePut", 0.25, 0.5, STEP)
     (picture,) = (
         block
@@ -171,7 +172,7 @@ def test_lanes_stand_for_what_was_recorded_and_are_short() -> None:
     dots = [tip for _, _, tip in bars if tip.startswith("dot.")]
     assert len(dots) == 400
     assert all(int(tip[4:].split(",")[0]) >= 500 for tip in dots)
-    assert "Of CPU 0 instructions the 400 longest are drawn." in picture.note
+    assert 'Of "from the device" the 400 longest are drawn.' in picture.note
     ((kind, place, _),) = (bar for bar in bars if bar[2].startswith("DevicePut, 500 ms"))
     (step, *_) = (bar for bar in bars if bar[2].startswith("step, 1 s, dispatched"))
     assert kind == step[0]  # the colour of the line

@@ -85,8 +85,6 @@ def expected(arrays: list) -> dict:
         "most": held.max(initial=-np.inf) if held.size else np.nan,
         "smallest": size[(size > 0)].min() if (size > 0).any() else np.nan,
         "largest": np.abs(finite).max() if finite.size else np.nan,
-        "mean": finite.mean() if finite.size else np.nan,
-        "std": finite.std() if finite.size else np.nan,
         "zeros": int((flat == 0).sum()),
         "nan": int(np.isnan(flat).sum()),
         "inf": int(np.isinf(flat).sum()),
@@ -160,9 +158,7 @@ def test_statistics_are_those_of_numpy(name):
         # XLA rounds products and sums together, and computes exp and log on its own.
         tolerance = 2e-2 if value.statistics.dtype == "bfloat16" else 2e-5
         for field, number in expected([x for _, x in runs]).items():
-            near = pytest.approx(
-                number, rel=tolerance, abs=1e-6 * (field in ("mean", "std")), nan_ok=True
-            )
+            near = pytest.approx(number, rel=tolerance, abs=0, nan_ok=True)
             assert getattr(value.statistics, field) == near, (name, value.opcode, field)
         assert value.statistics.iterations == worst(runs), (name, value.opcode)
     measured = {value.path for value in answer.values}
@@ -171,15 +167,6 @@ def test_statistics_are_those_of_numpy(name):
     moves = {"broadcast_in_dim", "reshape", "squeeze", "transpose", "copy", "expand_dims"}
     opcodes = {node.id: node.opcode for node in answer.subject().jaxpr.module.nodes()}
     assert {opcodes[path[-1]] for path in floats - measured} <= moves
-
-
-@pytest.mark.parametrize("size", [1e-37, 1e38])
-def test_means_and_deviations_are_exact_at_both_ends_of_the_range(size):
-    x = (F(size) * DRAWN.uniform(1, 2, 5000)).astype(F)
-    own = jaxlens.values(lambda x: x * F(1.5), x).values[0].statistics
-    truth = expected([x * F(1.5)])
-    assert own.mean == pytest.approx(truth["mean"], rel=1e-5)
-    assert own.std == pytest.approx(truth["std"], rel=1e-5)
 
 
 def test_a_compile_goes_on_without_an_option_that_xla_does_not_know(monkeypatch):
@@ -212,7 +199,8 @@ def test_equal_layers_are_compiled_once_and_keep_their_constants():
 def test_a_while_under_vmap_stops_each_example_by_itself():
     doubled = jax.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x))
     answer = jaxlens.values(lambda x: doubled(x) + 0, np.array([1, 3, 20], F))
-    assert answer.values[-1].statistics.mean == pytest.approx((16 + 12 + 20) / 3)
+    last = answer.values[-1].statistics
+    assert (last.least, last.most) == (12, 20)
     assert answer.values[0].statistics.executions == 4
 
 

@@ -42,7 +42,7 @@ def cap():
 def dying(monkeypatch):
     """A child that XLA ends on each program; this process fails if it gives one to XLA."""
 
-    def asked(request, target=None, clean=False):
+    def asked(request, target=None):
         raise ChildProcessError("(signal 6): x.cc:1] Check failed: it is out of range")
 
     def read(*_):
@@ -61,8 +61,8 @@ DOORS = {
     "HLO, shown": lambda t, c: jaxlens.hlo(jaxlens.capture(t.as_text(dialect="hlo"))),
     "HLO, cost": lambda t, c: jaxlens.cost(jaxlens.capture(t.as_text(dialect="hlo"))),
     "HLO, memory": lambda t, c: jaxlens.memory(jaxlens.capture(t.as_text(dialect="hlo"))),
-    "HLO, run": lambda t, c: jaxlens.bisect(
-        jaxlens.capture(t.as_text(dialect="hlo")), lambda p: True
+    "HLO, run": lambda t, c: jaxlens.edit(
+        jaxlens.capture(t.as_text(dialect="hlo")), "hlo", t.as_text(dialect="hlo"), run=1
     ),
     "StableHLO": lambda t, c: jaxlens.capture(t.as_text()),
     "bytecode": lambda t, c: jaxlens.capture(compat.bytecode(t.compiler_ir("stablehlo"))),

@@ -9,7 +9,6 @@ import numpy as np
 
 from jaxlens import compat
 from jaxlens.call import isolate
-from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.numerics.measure.shadow import Shadow, ShadowedValue, is_float, ulps, wide
 from jaxlens.questions.numerics.rounding import BITS, NumericsRun, ResultDifference, ResultRounding
@@ -47,7 +46,7 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     known = bodies(opened(closed))
     values = [ShadowedValue(x) for x in args]
     shadow = Shadow(known)
-    results = shadow.run(closed, values)
+    results = shadow.body(closed, values)
     floats = [n for n, x in enumerate(results) if is_float(x.own) and str(x.own.dtype) in BITS]
     compiled = _compiled(closed, args)
     differences = _differences(compiled, results)
@@ -124,23 +123,18 @@ def _largest(x: Any, less: Any = 0.0) -> float:
 def _compiled(
     closed: Any, args: Sequence[Any], options: Any = None, stop: int | None = None
 ) -> Any:
-    """Compiles and runs a program; with `stop` up to that equation, whose results it returns.
-
-    What refs among its constants and arguments hold at the end counts as results.
-    """
-    jaxpr, consts, args = opened(closed), [*map(fresh, closed.consts)], [*map(fresh, args)]
+    """Compiles and runs a program; with `stop` up to that equation, whose results it returns."""
+    jaxpr = opened(closed)
 
     def function(*args: Any) -> list[Any]:
-        values = dict(zip(map(id, jaxpr.constvars), consts, strict=True))
+        values = dict(zip(map(id, jaxpr.constvars), closed.consts, strict=True))
         values.update(zip(map(id, jaxpr.invars), args, strict=True))
         evaluate(jaxpr.eqns[:stop], values)
         atoms = jaxpr.outvars if stop is None else jaxpr.eqns[stop - 1].outvars
-        return [value_of(atom, values) for atom in atoms if not is_ref(atom.aval)]
+        return [value_of(atom, values) for atom in atoms]
 
     lowered = jax.jit(function).trace(*args).lower()
-    results = lowered.compile(options)(*args)
-    held = [content(x) for x in (*consts, *args) if is_ref(x) and stop is None]
-    return jax.block_until_ready([*results, *held])  # type: ignore[no-untyped-call]
+    return jax.block_until_ready(lowered.compile(options)(*args))  # type: ignore[no-untyped-call]
 
 
 def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> Path | None:
@@ -153,8 +147,7 @@ def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> Path | No
 
     def same(stop: int) -> bool:
         compiled = _compiled(closed, args, stop=stop)
-        results = [one for one in made[stop - 1][1] if not is_ref(one.own)]
-        return not any(one.unequal for one in _differences(compiled, results))
+        return not any(one.unequal for one in _differences(compiled, made[stop - 1][1]))
 
     # Alone, the last equation may agree: what else the program returns changes how it is compiled.
     jaxpr = opened(closed)

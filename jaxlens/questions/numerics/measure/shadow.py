@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlens.compat.arrays import fresh, is_ref
+from jaxlens.compat.arrays import is_ref
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
 from jaxlens.questions.numerics.rounding import BITS, DotRounding, RoundingExecution
 from jaxlens.taps.primitives import CALLS, LOOPS, Path
 from jaxlens.taps.refs import LITERAL, bind, evaluate, makes_ref
@@ -51,21 +50,6 @@ class ShadowedValue:
         """Returns the value in float64, or as it is if it is no float."""
         return wide(self.own) if self.exact is None else self.exact
 
-    def held(self) -> "ShadowedValue":
-        """Returns what a ref holds now."""
-        if self.exact is None:
-            return ShadowedValue(self.own[...])
-        with in_float64():
-            exact = np.asarray(self.exact[...])
-        return ShadowedValue(self.own[...], exact, self.maker)
-
-    def hold(self, value: "ShadowedValue") -> None:
-        """Writes a ref, and that in float64."""
-        self.own[...], self.maker = value.own, value.maker
-        if self.exact is not None:
-            with in_float64():
-                self.exact[...] = value.shadow()
-
 
 @dataclass(slots=True)
 class Shadow:
@@ -77,7 +61,6 @@ class Shadow:
         executions: What was measured.
         dots: Products, by equation.
         unknown: Equations without a float64.
-        refs: The program's constants and inputs that are refs.
     """
 
     known: dict[int, JaxprBody] = field(repr=False)
@@ -85,11 +68,6 @@ class Shadow:
     executions: list[RoundingExecution] = field(default_factory=list)
     dots: dict[Path, DotRounding] = field(default_factory=dict)
     unknown: dict[Path, None] = field(default_factory=dict)
-    refs: list[ShadowedValue] = field(default_factory=list)
-
-    def run(self, closed: Any, args: Sequence[ShadowedValue]) -> list[ShadowedValue]:
-        """Evaluates a program; returns its results, then what refs among its inputs hold."""
-        return self.body(closed, args) + [ref.held() for ref in self.refs]
 
     def body(
         self,
@@ -102,9 +80,6 @@ class Shadow:
         """Evaluates a body; `each` receives the results of its equations."""
         jaxpr = opened(closed)
         consts = [ShadowedValue(const) for const in getattr(closed, "consts", ())]
-        if not path:  # each run begins with refs of its own
-            consts, args = ([_begun(x) for x in values] for values in (consts, args))
-            self.refs = [x for x in (*consts, *args) if is_ref(x.own)]
         values = dict(
             zip(map(id, [*jaxpr.constvars, *jaxpr.invars]), [*consts, *args], strict=True)
         )
@@ -143,15 +118,12 @@ class Shadow:
             index = min(max(int(operands[0].own), 0), len(branches) - 1)
             return self.body(branches[index], operands[1:], path, iterations)
         if name in LOOPS:
-            before, refs = len(self.executions), [x for x in operands if is_ref(x.own)]
-            held = [ref.held() for ref in refs]
+            before = len(self.executions)
             try:
                 loop = self.scan if name == "scan" else self.loop
                 return loop(params, operands, path, iterations)
             except TooManyError:
                 del self.executions[before:]
-                for ref, value in zip(refs, held, strict=True):
-                    ref.hold(value)
         return self.single(eqn, operands, path, iterations)
 
     def scan(
@@ -197,7 +169,7 @@ class Shadow:
         """Evaluates an equation by its primitive, and measures it."""
         own = [operand.own for operand in operands]
         if makes_ref(eqn) or any(map(is_ref, own)):
-            return self.on_refs(eqn, operands, path)
+            raise UnavailableError("digits are not followed through what a program writes to refs")
         try:
             made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
         except (jax.errors.JaxRuntimeError, FloatingPointError):
@@ -240,30 +212,6 @@ class Shadow:
                 )  # fmt: skip
                 if eqn.primitive.name in _DOTS and path not in self.dots:
                     self.dot(eqn, own, mine, added, path, dtype)
-        return results
-
-    def on_refs(self, eqn: Any, operands: list[ShadowedValue], path: Path) -> list[ShadowedValue]:
-        """Reads or writes a ref, and that in float64 beside it; what it reads was made before."""
-        results = [ShadowedValue(x) for x in bind(eqn, [x.own for x in operands])]
-        if not self.follow:
-            return results
-        if makes_ref(eqn):
-            value = operands[0] if operands else ShadowedValue(results[0].own[...])
-            return [_with_exact(results[0].own, value)]
-        refs = [x for x in operands if is_ref(x.own)]
-        name, ref = eqn.primitive.name, refs[0]
-        if name in ON_REFS and ref.exact is not None:
-            with in_float64():
-                exact = bind(eqn, [x.exact if is_ref(x.own) else x.shadow() for x in operands])
-            for result, its in zip(results, exact, strict=True):
-                result.exact, result.maker = np.asarray(its), ref.maker
-            if name in WRITES:
-                ref.maker = operands[1].maker
-        if name in ON_REFS:
-            return results
-        self.unknown[path] = None
-        for ref in refs:
-            ref.hold(ShadowedValue(ref.own[...]))
         return results
 
     def dot(self, eqn: Any, own: Any, exact: Any, here: float, path: Path, dtype: str) -> None:
@@ -381,22 +329,6 @@ def ulps(result: Any, exact: Any, dtype: str, *, zero: bool = True) -> tuple[flo
         error = np.where(finite & ~(noise & np.isfinite(value)), error, 0.0)
     worst = int(np.argmax(error))
     return float(error[worst]), worst
-
-
-def _begun(x: ShadowedValue) -> ShadowedValue:
-    """Returns a ref with a copy of its content, and that in float64; other values as they are."""
-    if not is_ref(x.own):
-        return x
-    return _with_exact(fresh(x.own), ShadowedValue(x.own[...]))
-
-
-def _with_exact(ref: Any, value: ShadowedValue) -> ShadowedValue:
-    """Returns a ref, with a ref in float64 beside it if it is one of floats."""
-    if not is_float(ref):
-        return ShadowedValue(ref)
-    with in_float64():
-        exact = jax.new_ref(value.shadow())
-    return ShadowedValue(ref, exact, value.maker)
 
 
 def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:

@@ -1,8 +1,7 @@
 """Opens a profile that JAX's profiler wrote elsewhere.
 
-`jax.profiler.trace` writes an XSpace (`.xplane.pb`). Of Python it names the functions that began
-while it ran, each with its first line and the name of its file, and of waits only those for a value
-that is read, such as `float(x)`.
+`jax.profiler.trace` writes an XSpace (`.xplane.pb`). Of Python it has the calls of compiled
+functions, without lines, and of waits only those for a value that is read, such as `float(x)`.
 """
 
 from collections.abc import Iterable
@@ -10,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from jaxlens.errors import OptionError, ReadError, first_line
-from jaxlens.questions.timeline.events import Activity, Execution, RunTimeline
+from jaxlens.questions.timeline.events import UNKNOWN_LINE, Activity, Execution, RunTimeline
 from jaxlens.questions.timeline.measure import read_profile
-from jaxlens.questions.timeline.measure.function_log import FunctionLog
 from jaxlens.questions.timeline.measure.read_profile import Lines, ProfileEvent
 from jaxlens.reading import read_file
 
@@ -20,10 +18,6 @@ _CALL = "PjitFunction("
 _MOST = 1 << 30  # bytes of a file
 _KINDS = "a .xplane.pb file of JAX's profiler"
 _ELSEWHERE = "lines, and waits in block_until_ready: a profile of JAX's does not have them"
-_FUNCTIONS = (
-    "which line of a function ran, and waits in block_until_ready: a profile of JAX's has the "
-    "first line of each function that began while it was recorded"
-)
 _NO_CALLS = "what Python does: the profile has no call of a compiled function"
 
 
@@ -64,13 +58,11 @@ def _of_lines(found: Lines) -> RunTimeline:
     known = read_profile.read_lines(lines, lambda events: events is main)
     if not (known.dispatches or known.executions or known.activities):
         raise ReadError("it has no event of a program that JAX ran")
-    functions = FunctionLog(main)
     events: tuple[ProfileEvent | Execution | Activity, ...]
     events = (*main, *known.executions, *known.activities)
     origin, end = min(e.start for e in events), max(e.end for e in main or events)
-    run = read_profile.run_of(known, functions.at, origin, end)
-    named = _FUNCTIONS if functions.lines else _ELSEWHERE
-    return replace(run, unknown=named if main else _NO_CALLS, some_waits=True)
+    run = read_profile.run_of(known, lambda time: UNKNOWN_LINE, origin, end)
+    return replace(run, unknown=_ELSEWHERE if main else _NO_CALLS, some_waits=True)
 
 
 def _calls(events: Iterable[ProfileEvent]) -> int:

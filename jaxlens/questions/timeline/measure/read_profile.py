@@ -30,7 +30,6 @@ from jaxlens.questions.timeline.events import (
     RunTimeline,
     Wait,
 )
-from jaxlens.stages.compile.profile import GRAPH
 
 MARK = "jaxlens timeline"
 """Name of the events by which the recorded thread and its clock are found."""
@@ -48,11 +47,6 @@ _HOST = (
     (re.compile(r"DevicePut|BufferFromHost|MemcpyH2D"), TO_DEVICE),
     (re.compile(r"np\.asarray\(jax|MemcpyD2H"), FROM_DEVICE),
 )
-_COLLECTIVE = re.compile(
-    r"(all|ragged-all|reduce|collective)-(reduce|gather|to-all|scatter|permute|broadcast)"
-    r"|ncclDevKernel|^(send|recv)\b",
-)
-_OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
 _MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
 
@@ -148,7 +142,7 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
             _extend(runs, key, event.start, event.end)
         if not plane.startswith("/device:"):
             launches.update(_launches(events))
-        activities += _on_devices(plane, name, events)
+        activities += _copies(plane, events)
     runs = _by_run(runs, launches)
     executions = (
         Execution(device, program, low, high - low)
@@ -303,23 +297,12 @@ def _instructions(
                 yield (_device(plane, event), program, number), event
 
 
-def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterator[Activity]:
-    """Yields the instructions and copies of devices."""
-    for event in events:
-        name, own = event.name, plane.startswith("/device:")
-        if "hlo_op" in event.stats:
-            instruction = str(event.stats["hlo_op"])
-            name = name if instruction.startswith(GRAPH) or not instruction else instruction
-            kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
-            lane = f"{_device(plane, event)} {kind}"
-        elif own and "Memcpy" in name:
-            lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
-        else:
-            own = own and (line.startswith("Stream") or line.endswith("XLA Ops"))
-            kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
-            lane = f"{_device(plane, event)} {kind}" if own else ""
-        if lane:
-            yield Activity(lane, name, event.start, event.end - event.start)
+def _copies(plane: str, events: Iterable[ProfileEvent]) -> Iterator[Activity]:
+    """Yields the copies that a device made."""
+    for event in events if plane.startswith("/device:") else ():
+        lane = next((lane for pattern, lane in _HOST if pattern.match(event.name)), "")
+        if lane and "hlo_op" not in event.stats and "Memcpy" in event.name:
+            yield Activity(lane, event.name, event.start, event.end - event.start)
 
 
 def _device(plane: str, event: ProfileEvent) -> str:
@@ -342,10 +325,7 @@ def run_of(
     dispatches = tuple(replace(d, line=line_at(d.start)) for d in known.dispatches)
     waits = tuple(replace(w, line=line_at(w.start)) for w in known.waits)
     waits, executions = linked(dispatches, waits, known.executions)
-    activities = (
-        replace(a, line=line_at(a.start)) if a.lane in _OF_PYTHON else a
-        for a in owned(known.activities, executions)
-    )
+    activities = (replace(a, line=line_at(a.start)) for a in known.activities)
     return RunTimeline(
         (end - origin) * 1e-9,
         tuple(_in_seconds(d, origin) for d in dispatches if origin <= d.start < end),
@@ -364,22 +344,6 @@ def _in_seconds(event: Any, origin: float) -> Any:
     if isinstance(event, Dispatch):
         times["compiling"] = event.compiling * 1e-9
     return replace(event, **times)
-
-
-def owned(activities: Iterable[Activity], executions: Sequence[Execution]) -> tuple[Activity, ...]:
-    """Gives instructions the line of the execution that they are part of."""
-    by_device: dict[str, list[Execution]] = {}
-    for execution in executions:
-        by_device.setdefault(execution.device, []).append(execution)
-    starts = {device: [e.start for e in known] for device, known in by_device.items()}
-    result = []
-    for activity in activities:
-        device = activity.lane.rpartition(" ")[0]
-        place = bisect_right(starts.get(device, ()), activity.start) - 1
-        if place >= 0 and activity.start <= by_device[device][place].end:
-            activity = replace(activity, line=by_device[device][place].line)
-        result.append(activity)
-    return tuple(result)
 
 
 def linked(

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from jaxlens.program.sentences import listed
 from jaxlens.questions.trace.bytecode.facts import Bytecode
-from jaxlens.report import Cell, Finding, Report, Table, barred, count
+from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 
 def report(bytecode: Bytecode) -> Report:
     """Reports each line's instructions and equations."""
-    return Report("Bytecode", tuple(findings(bytecode)), (table(bytecode),))
+    return Report("Bytecode", tuple(findings(bytecode)), (lines_table(bytecode),))
 
 
 def times(n: int) -> str:
@@ -66,20 +66,26 @@ def findings(bytecode: Bytecode) -> Iterator[Finding]:
         yield Finding("More ran than is kept; what came later is missing.", "unknown")
 
 
-def table(bytecode: Bytecode) -> Table:
+def lines_table(bytecode: Bytecode) -> Table:
     """Returns a table with one row per line."""
-    rows = tuple(
+    rows = (
         (
-            Cell(line.line),
-            Cell(line.text),
-            Cell(f"{line.ran:,}", line.ran),
-            Cell(f"{len(line.instructions):,}", len(line.instructions)),
+            line.line,
+            line.text,
+            line.ran,
+            len(line.instructions),
             Cell(f"{len(line.equations):,}", len(line.equations), ids=line.equations),
-            Cell(f"{line.inside:,}" if line.inside else "", line.inside),
+            line.inside or None,
         )
         for line in bytecode.lines
     )
-    columns = ("line", "code", "ran", "instructions", "equations", "in calls")
+    columns = (
+        "line",
+        "code",
+        NumberColumn("ran", bar="ran"),
+        NumberColumn("instructions", bar="instructions"),
+        NumberColumn("equations", bar="equations"),
+        NumberColumn("in calls", bar="equations", none=""),
+    )
     note = "The number of instructions depends on the version of Python."
-    shown = barred(rows, (2,), (3,), (4, 5))
-    return Table("Lines", columns, shown, note, right=(2, 3, 4, 5), stage="jaxpr")
+    return table("Lines", columns, rows, note, stage="jaxpr")

@@ -6,7 +6,7 @@ from itertools import pairwise
 from jaxlens.ir.graph import Module, Node
 from jaxlens.program.sentences import lines_of, listed, opcodes
 from jaxlens.questions.trace.ladder.facts import STAGE, Ladder, by_place, places_of
-from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count
+from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 _RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": "batching"}
 _CALLS: Mapping[str, str] = {
@@ -84,11 +84,11 @@ def _rungs(ladder: Ladder) -> Table:
         primitives = dict.fromkeys(node.opcode for node in rung.module.nodes())
         new = [name for name in primitives if name not in earlier]
         earlier.update(primitives)
-        figures = (rung.equations, rung.forward, len(rung.backward))
-        rows.append(cells(rung.title, *figures, listed(new, 8)))
-    columns = ("program", "equations", "forward", "backward", "primitives that are new")
+        counts = rung.equations, rung.forward, len(rung.backward)
+        rows.append((rung.title, *counts, listed(new, 8)))
+    figures = [NumberColumn(name, bar="equations") for name in ("equations", "forward", "backward")]
     note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
-    return Table("Rungs", columns, barred(rows, (1, 2, 3)), note, right=(1, 2, 3))
+    return table("Rungs", ["program", *figures, "primitives that are new"], rows, note)
 
 
 def _tables(ladder: Ladder) -> Iterator[Table]:
@@ -99,16 +99,16 @@ def _tables(ladder: Ladder) -> Iterator[Table]:
             continue
         below = {node.id: node for node in ladder.rungs[n - 1].module.nodes()}
         equations = {node.id: node for node in rung.module.nodes()}
-        rows = tuple(
+        rows = (
             (
-                Cell(use.primitive),
-                Cell(_RULE_NAMES[use.rule]),
-                Cell(use.words or "the rule of this primitive is not described here"),
+                use.primitive,
+                _RULE_NAMES[use.rule],
+                use.words or "the rule of this primitive is not described here",
                 Cell(opcodes(equations[id] for id in use.made), ids=use.made),
-                Cell(listed(lines_of(below[id] for id in use.sources))),
+                listed(lines_of(below[id] for id in use.sources)),
             )
             for use in uses
         )
         columns = ("primitive", "rule", "what it does", "equations there now", "from lines")
         title = f"Rules that {rung.transform} used"
-        yield Table(title, columns, rows, stage=f"{STAGE}{n}")
+        yield table(title, columns, rows, stage=f"{STAGE}{n}")

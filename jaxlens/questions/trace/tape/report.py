@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from jaxlens.ir.facts import TapeStep
 from jaxlens.program.sentences import listed
 from jaxlens.questions.trace.tape.facts import PythonLoop, Tracing, where
-from jaxlens.report import Cell, Finding, Report, Table, count
+from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 
 def report(tracing: Tracing) -> Report:
     """Reports what Python did while the function was traced."""
-    return Report("Tracing", tuple(findings(tracing)), (table(tracing),))
+    return Report("Tracing", tuple(findings(tracing)), (steps_table(tracing),))
 
 
 def findings(tracing: Tracing) -> Iterator[Finding]:
@@ -67,24 +67,24 @@ def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
     return [PythonLoop(line, passes[line], n) for line, n in equations.most_common(3) if n]
 
 
-def table(tracing: Tracing) -> Table:
+def steps_table(tracing: Tracing) -> Table:
     """Returns a table with one row per step."""
     sources = tracing.subject().sources
     texts = {key: source.text.splitlines() for key, source in sources.items()}
-    rows = tuple(
+    rows = (
         (
-            Cell(f"{n + 1:,}", n + 1),
-            Cell(where(step) if step.event != "after" else ""),
-            Cell(_code(step, texts)),
-            Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
+            n + 1,
+            where(step) if step.event != "after" else "",
+            _code(step, texts),
+            "; ".join(f"{b.name} = {b.text}" for b in step.bound),
             Cell(" ".join(step.made), ids=step.made),
-            Cell("; ".join(tracing.notes.get(n, ()))),
+            "; ".join(tracing.notes.get(n, ())),
         )
         for n, step in enumerate(tracing.steps)
     )
-    columns = ("step", "line", "code", "bound", "recorded", "note")
+    columns = (NumberColumn("step"), "line", "code", "bound", "recorded", "note")
     note = "A tracer stands for a value that is known when the program runs."
-    return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
+    return table("Steps", columns, rows, note, stage="jaxpr")
 
 
 def _code(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:

@@ -2,7 +2,7 @@
 
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.questions.trace.tape.facts import Tracing
-from jaxlens.questions.trace.tape.report import findings, table
+from jaxlens.questions.trace.tape.report import findings, steps_table
 from jaxlens.render.document import Block, Findings, Tab, Tabs, TapeReel
 from jaxlens.views.listings.equation import equation
 from jaxlens.views.listings.panes import jaxpr_tab
@@ -27,7 +27,7 @@ def blocks(tracing: Tracing, full: bool = False) -> list[Block]:
         tracing.notes,
         _texts(tracing),
         LazyDict(equations),  # not needed for text
-        table(tracing),
+        steps_table(tracing),
     )
     help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
     tabs = (

@@ -5,14 +5,14 @@ from math import ceil, log2
 
 from jaxlens.program.sentences import listed
 from jaxlens.questions.trace.tree.facts import Depth, Level
-from jaxlens.report import Cell, Finding, Report, Table, barred, count
+from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 _MOST = 40  # rows of the table
 
 
 def report(depth: Depth) -> Report:
     """Reports how deep a program is."""
-    return Report("Depth", tuple(findings(depth)), (table(depth),) if depth.levels else ())
+    return Report("Depth", tuple(findings(depth)), (levels_table(depth),) if depth.levels else ())
 
 
 def findings(depth: Depth) -> Iterator[Finding]:
@@ -72,21 +72,15 @@ def _first(depth: Depth) -> str:
     return f"{size}, {operations} on elements: on average {many} can be done at the same time."
 
 
-def table(depth: Depth) -> Table:
+def levels_table(depth: Depth) -> Table:
     """Returns a table with one row per level."""
-    rows = barred([_row(n, level) for n, level in enumerate(depth.levels, 1)], (1,))
-    left = len(rows) - _MOST
-    note = f"{count(left, 'more level')}, in .levels." if left > 0 else ""
-    columns = ("level", "operations", "of", "equations")
-    return Table("Levels", columns, rows[:_MOST], note, right=(0, 1), stage="jaxpr")
+    rows = (_row(n, level) for n, level in enumerate(depth.levels, 1))
+    operations = NumberColumn("operations", bar="operations")
+    columns = (NumberColumn("level"), operations, "of", "equations")
+    return table("Levels", columns, rows, most=_MOST, rest=" in .levels", stage="jaxpr")
 
 
-def _row(number: int, level: Level) -> tuple[Cell, ...]:
+def _row(number: int, level: Level) -> tuple[object, ...]:
     of = ", ".join(f"{n:,} {name}" for name, n in level.operations.items())
     ids = " ".join(level.equations[:6]) + (" ..." if len(level.equations) > 6 else "")
-    return (
-        Cell(f"{number:,}", number),
-        Cell(f"{level.total:,}", level.total),
-        Cell(of),
-        Cell(ids, ids=level.equations),
-    )
+    return number, level.total, of, Cell(ids, ids=level.equations)

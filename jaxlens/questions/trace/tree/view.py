@@ -10,7 +10,7 @@ from statistics import fmean
 from textwrap import wrap
 
 from jaxlens.questions.trace.tree.facts import Depth, Level, Operation, Tree
-from jaxlens.questions.trace.tree.report import findings, table
+from jaxlens.questions.trace.tree.report import findings, levels_table
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
@@ -52,7 +52,7 @@ def blocks(depth: Depth, full: bool = False) -> list[Block]:
     shown: list[Block] = [Findings(tuple(findings(depth)))]
     if not depth.levels:
         return [*shown, Tabs((listing,))]
-    levels = TableBlock(table(depth))
+    levels = TableBlock(levels_table(depth))
     help = "Operations on elements by level: those of a level can be done at the same time."
     if depth.tree is None:
         body: tuple[Block, ...] = (levels,)
