@@ -129,12 +129,14 @@ class Case:
     Attributes:
         call: The function and its arguments.
         value: The traced value, what it is and where it came from.
-        code: What is offered.
+        code: What is offered and was tried.
+        gives: What that gives.
     """
 
     call: tuple
     value: str
     code: str
+    gives: str = "f32[6]"
 
 
 KEY = jax.random.key(0)
@@ -163,14 +165,17 @@ CASES = [
         (and_, X),
         "x[0] > 0 and x[1] > 0 bool[] from x of and_",
         "return jnp.logical_and(x[0] > 0, x[1] > 0)",
+        "bool[]",
     ),
-    Case((larger, X), " bool[] from x of larger", "return jnp.maximum(x[0], x[1])"),
+    Case((larger, X), " bool[] from x of larger", "return jnp.maximum(x[0], x[1])", "f32[]"),
     Case(
         (loops, X),
         "x.max() > 1 bool[] from x of loops",
         "x = jax.lax.while_loop(lambda x: x.max() > 1, lambda x: x / 2, x)",
     ),
-    Case((counts, X, 3), "n i32[] from n of counts", "jax.jit(counts, static_argnames='n')"),
+    Case(
+        (counts, X, 3), "n i32[] from n of counts", "jax.jit(counts, static_argnames='n')", "counts"
+    ),
     Case((replaced, X), "x f32[6] from x of replaced", "x = jnp.where(x > 0, 1, x)"),
     Case((increased, X), "x f32[6] from x of increased", "x = x.at[0].add(-2)"),
     Case((by_numpy, X), "x f32[6] from x of by_numpy", "return jnp.sin(x) + 1"),
@@ -178,27 +183,27 @@ CASES = [
         (of_shape, X, 3),
         "n i32[] from n of of_shape",
         "jax.jit(of_shape, static_argnames='n')",
+        "of_shape",
     ),
     Case(
         (of_size, X),
         "x f32[6] from x of of_size",
         "return jnp.nonzero(x, size=x.size)[0]",
+        "i32[6]",
     ),
     Case(
         (carries, X),
         "",
         "return lax.scan(lambda c, _: (c * 2.5, c), jnp.asarray(jnp.int32(1), jnp.float32), None, "
         "length=3)",
+        "f32[], f32[3]",
     ),
-    Case(
-        (mapped, X),
-        "v > 0 bool[] from x of mapped",
-        "return jax.vmap(lambda v: jnp.where(v > 0, v, -v))(x)",
-    ),
+    Case((mapped, X), "v > 0 bool[] from x of mapped", "jnp.where(v > 0, v, -v)", "f32[]"),
     Case(
         (differentiated, X),
         "s > 1 bool[] from x of differentiated",
         "return jnp.where(s > 1, s, 2 * s)",
+        "f32[]",
     ),
 ]
 # What is said where no line is rewritten.

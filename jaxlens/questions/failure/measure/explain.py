@@ -163,7 +163,7 @@ def _explained(
     value = traced_value(line, cause.mistake)
     cures = tuple(remedies(line, cause, value, call, place, str(error)))
     by_message = cause.mistake in ("", "static", "argument")
-    if by_message or (call is None and not any(cure.code for cure in cures)):
+    if by_message or (call is None and not any(cure.outcome for cure in cures)):
         cures += cause.listed
     return replace(
         failure,

@@ -1,30 +1,36 @@
-"""Remedies for a failing line; a static argument is tried, by tracing the call with it."""
+"""Remedies for a failing line; a remedy that can be traced is checked by tracing it."""
 
 import ast
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.call.arguments.inputs import leaves
+from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.interrupts import uninterrupted
+from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.lines.user_frames import may_be_users
 from jaxlens.questions.failure.facts import Remedy, TracedValue
 from jaxlens.questions.failure.measure.causes import MessageCause
 from jaxlens.questions.failure.measure.failing_line import FailingLine
-from jaxlens.questions.failure.measure.failing_value import is_core_tracer
-from jaxlens.questions.failure.measure.rewrites import REWRITES, FailingCode
+from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
+from jaxlens.questions.failure.measure.jax_calls import calls_jax_alone
+from jaxlens.questions.failure.measure.rewrites import REWRITES, FailingCode, Rewrite
 from jaxlens.stages.trace.trace import trace
 
+_MOST = 4  # results whose types are listed
 _SECONDS = 2.0  # time limit of one trial trace
 _STATIC = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
@@ -54,7 +60,9 @@ def remedies(
     found: list[Remedy] = []
     if rewrites is not None and (line.expression is not None or cause.mistake == "in place"):
         node = line.expression or ast.Constant(None)
-        found += rewrites(FailingCode(line, node, **aliases(line), message=message))
+        by_core = any(is_core_tracer(bound) for bound in line.variables.values())
+        written = FailingCode(line, node, **aliases(line), message=message, by_core=by_core)
+        found = [remedy for rewrite in rewrites(written) if (remedy := _tried(rewrite, line))]
     yield from found or cause.remedies
 
 
@@ -68,12 +76,82 @@ def aliases(line: FailingLine | None) -> dict[str, str]:
     return {"jax": _alias(line, "jax", "jax"), "jnp": _alias(line, "jax.numpy", "jnp")}
 
 
+# ---- rewrites of the line ------------------------------------------------------------------------
+
+
+def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
+    """Returns a rewrite as a remedy, with the types of its results; None if it does not trace.
+
+    It is not tried where that would run code that the program has not run: a `where` computes both
+    branches, and either may append to a list or remove a file.
+    """
+    untried = Remedy(rewrite.text, rewrite.code)
+    if not rewrite.tried or not calls_jax_alone(rewrite.tried, _names(line)):
+        return untried
+    try:
+        with _within(_SECONDS):
+            results = _abstract(rewrite.tried, line)
+    except (Exception, _LateError):  # the rewrite does not fit this line
+        return None
+    shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
+    more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
+    types = f" and gives {', '.join(shown[:_MOST])}{more}" if shown else ""
+    return Remedy(rewrite.text, rewrite.code, f"it traces{types}")
+
+
+def _names(line: FailingLine) -> dict[str, Any]:
+    """Returns the values of the names that a rewrite may have."""
+    core: Any = sys.modules.get("jaxlens.core")
+    modules = {"jax": jax, "jnp": jnp}
+    modules |= {"core": core, "cnp": core.numpy} if core is not None else {}
+    return modules | line.variables
+
+
+def _abstract(code: str, line: FailingLine) -> Any:
+    """Evaluates an expression abstractly on the avals of the tracers that it names."""
+    variables = _names(line)
+    named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
+    traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
+    compiled = compile(code, "<jaxlens>", "eval")
+
+    def evaluated(values: dict[str, Any]) -> Any:
+        return eval(compiled, {**variables, **values})
+
+    avals = {name: value.aval for name, value in traced.items()}
+    structs = {
+        name: abstract(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
+        for name, a in avals.items()
+    }
+    with isolate.untouched(isolate.context()):
+        if any(map(is_core_tracer, traced.values())):
+            core: Any = sys.modules["jaxlens.core"]
+            return core.eval_shape(evaluated, avals)
+        if any(hasattr(value, "tangent") for value in traced.values()):
+            jax.eval_shape(partial(_backwards, evaluated), structs)
+        return jax.eval_shape(evaluated, structs)
+
+
+def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
+    """Applies the function's vjp: a `while_loop` traces, but has no reverse-mode derivative."""
+    real = {k: value for k, value in values.items() if jnp.issubdtype(value.dtype, jnp.inexact)}
+
+    def numbers(parts: dict[str, Any]) -> list[Any]:
+        results = map(jnp.asarray, jax.tree_util.tree_leaves(function({**values, **parts})))
+        return [result for result in results if jnp.issubdtype(result.dtype, jnp.inexact)]
+
+    results, back = jax.vjp(numbers, real)
+    return back([jnp.ones_like(result) for result in results])
+
+
 def _alias(line: FailingLine, module: str, usual: str) -> str:
     """Returns the name that the user's code imports a module as."""
     for name, value in line.variables.items():
         if type(value) is ModuleType and value.__name__ == module and not name.startswith("_"):
             return name
     return usual
+
+
+# ---- static arguments ----------------------------------------------------------------------------
 
 
 def _static(

@@ -1,4 +1,4 @@
-"""Rewrites of a failing line by the kind of mistake, with the user's own names; none is tried.
+"""Rewrites of a failing line by the kind of mistake, with the user's own names; runs no code.
 
 Each rewrite keeps the meaning of the line, or its text states the difference.
 """
@@ -6,15 +6,27 @@ Each rewrite keeps the meaning of the line, or its text states the difference.
 import ast
 import copy
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from jaxlens.questions.failure.facts import Remedy
 from jaxlens.questions.failure.measure.failing_line import FailingLine
-from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One rewrite of a failing line.
+
+    Attributes:
+        text: What the rewrite does, as a sentence without a full stop.
+        code: The new code; "" if there is only the sentence.
+        tried: The expression within `code` that is traced to check the rewrite; "" for no check.
+    """
+
+    text: str
+    code: str = ""
+    tried: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,7 @@ class FailingCode:
         jnp: Name of `jax.numpy` in the user's code.
         jax: Name of `jax` in the user's code.
         message: Message of the exception.
+        by_core: Whether `jaxlens.core` traced it.
     """
 
     at: FailingLine
@@ -34,21 +47,29 @@ class FailingCode:
     jnp: str
     jax: str
     message: str
+    by_core: bool = False
 
-    def with_(self, node: ast.expr, code: str, text: str) -> Remedy:
-        """Returns a remedy that replaces a node of the failing statement by new code.
+    def with_(self, node: ast.expr, code: str, text: str) -> Rewrite:
+        """Returns a rewrite that replaces a node of the failing statement by new code.
 
-        Of a statement with a body it is the outermost expression around the node.
+        The expression to trace is the outermost one around the node that is evaluated with it: it
+        does not extend beyond the body of a lambda or a comprehension, which runs later.
         """
         around = [*self.at.around, self.expression]
-        top = around.index(node)
-        while isinstance(around[top], ast.expr) and isinstance(around[top - 1], _WHOLE):
+        inner = around.index(node)
+        top = inner
+        while isinstance(around[top - 1], ast.expr) and not isinstance(around[top - 1], _LATER):
             top -= 1
-        return Remedy(text, ast.unparse(_replaced(around[top], node, code)))
+        tried = ast.unparse(_replaced(around[top], node, code))
+        statement = around[top - 1]
+        if isinstance(statement, _SIMPLE):
+            return Rewrite(text, ast.unparse(_replaced(statement, node, code)), tried)
+        return Rewrite(text, tried, tried)
 
 
 _LOOP = "Loop when the program runs; the value keeps its shape and dtype"
-_WHOLE = (ast.expr, ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
+_LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SIMPLE = (ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
 
 def _replaced(tree: ast.AST, node: ast.AST, code: str) -> ast.AST:
@@ -78,7 +99,7 @@ def _bound_by(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 # ---- conditions: `if`, `while`, `and`, `max` ----------------------------------------------------
 
 
-def _of_condition(line: FailingCode) -> Iterator[Remedy]:
+def _of_condition(line: FailingCode) -> Iterator[Rewrite]:
     chain = [*line.at.around, line.expression]
     for parent, child in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
         if isinstance(parent, ast.If) and child is parent.test:
@@ -92,7 +113,7 @@ def _of_condition(line: FailingCode) -> Iterator[Remedy]:
             yield from _while(line, parent)
             return
         if isinstance(parent, ast.Assert):
-            yield Remedy(
+            yield Rewrite(
                 "An assertion on values is made by jax.experimental.checkify; one on shapes and "
                 "dtypes works as it is"
             )
@@ -119,7 +140,7 @@ _FUNCTIONS = {
 }
 
 
-def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Remedy]:
+def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Rewrite]:
     """Rewrites a condition that is an expression: `a and b`, `0 < x < 1`, `max(a, b)`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, count = _FUNCTIONS.get(node.func.id, ("", 0))
@@ -153,12 +174,12 @@ def _where(line: FailingCode, test: str, yes: ast.expr, no: ast.expr) -> str:
     return f"{line.jnp}.where({test}, {ast.unparse(yes)}, {ast.unparse(no)})"
 
 
-def _if(line: FailingCode, statement: ast.If) -> Iterator[Remedy]:
+def _if(line: FailingCode, statement: ast.If) -> Iterator[Rewrite]:
     """Rewrites an `if` whose two branches return or bind one value."""
     values = _sides(statement, _after(line, statement))
     test = _logical(statement.test, line.jnp)
     if values is None:
-        yield Remedy(
+        yield Rewrite(
             "Write each side as a function of the values that it needs, and let "
             f"{line.jax}.lax.cond choose when the program runs",
             f"{line.jax}.lax.cond({test}, true_fun, false_fun, *values)",
@@ -166,9 +187,9 @@ def _if(line: FailingCode, statement: ast.If) -> Iterator[Remedy]:
         return
     before, yes, no = values
     where = _where(line, test, yes, no)
-    yield Remedy(_WHERE, before + where)
+    yield Rewrite(_WHERE, before + where, where)
     cond = f"{line.jax}.lax.cond({test}, lambda: {ast.unparse(yes)}, lambda: {ast.unparse(no)})"
-    yield Remedy(_COND, before + cond)
+    yield Rewrite(_COND, before + cond, cond)
 
 
 def _after(line: FailingCode, statement: ast.stmt) -> ast.stmt | None:
@@ -199,24 +220,22 @@ def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, as
     return (f"{name} = ", value, other[1]) if other is not None and other[0] == name else None
 
 
-def _while(line: FailingCode, statement: ast.While) -> Iterator[Remedy]:
-    if any(is_tracer(x) and hasattr(x, "tangent") for x in line.at.variables.values()):
-        return  # a `while_loop` has no reverse-mode derivative
+def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
     loop = f"{line.jax}.lax.while_loop"
     bound = _bound_by(statement.body[0]) if len(statement.body) == 1 else None
     if bound is None:
-        yield Remedy(_LOOP, f"{loop}(cond_fun, body_fun, init_val)")
+        yield Rewrite(_LOOP, f"{loop}(cond_fun, body_fun, init_val)")
         return
     name, value = bound
     test = _logical(statement.test, line.jnp)
     code = f"{loop}(lambda {name}: {test}, lambda {name}: {ast.unparse(value)}, {name})"
-    yield Remedy(_LOOP, f"{name} = {code}")
+    yield Rewrite(_LOOP, f"{name} = {code}", code)
 
 
 # ---- sizes --------------------------------------------------------------------------------------
 
 
-def _of_size(line: FailingCode) -> Iterator[Remedy]:
+def _of_size(line: FailingCode) -> Iterator[Rewrite]:
     """Adds `size=` to `jnp.nonzero`, `jnp.unique` and other calls with a data-dependent shape."""
     node = line.expression
     if isinstance(node, ast.Call) and node.args and not node.keywords:
@@ -229,7 +248,7 @@ def _of_size(line: FailingCode) -> Iterator[Remedy]:
 # ---- calls that do not accept a traced value ----------------------------------------------------
 
 
-def _of_numpy(line: FailingCode) -> Iterator[Remedy]:
+def _of_numpy(line: FailingCode) -> Iterator[Rewrite]:
     """Rewrites a call of `numpy` or `math`, and a NumPy array with a traced index."""
     node = line.expression
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -240,15 +259,13 @@ def _of_numpy(line: FailingCode) -> Iterator[Remedy]:
     function = ast.unparse(node.func)
     root, _, rest = function.partition(".")
     module = getattr(line.at.variables.get(root), "__name__", "")
-    by_core = any(map(is_core_tracer, line.at.variables.values()))
-    rest = {"fabs": "abs"}.get(rest, rest)
-    numpy = sys.modules["jaxlens.core.numpy" if by_core else "jax.numpy"]
-    if module in ("numpy", "math") and hasattr(numpy, rest.partition(".")[0]):
+    if module in ("numpy", "math") and rest:
+        rest = {"fabs": "abs"}.get(rest, rest)
         new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
         code = ast.unparse(ast.Call(new, node.args, node.keywords))
         yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
-    if root in line.at.variables and not by_core:  # not a builtin function
-        yield Remedy(f"jax.pure_callback calls {function} with numbers when the program runs")
+    if root in line.at.variables and not line.by_core:  # not a builtin function
+        yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
 
 
 _AT: Mapping[type[ast.operator], str] = {
@@ -259,7 +276,7 @@ _AT: Mapping[type[ast.operator], str] = {
 }
 
 
-def _of_in_place(line: FailingCode) -> Iterator[Remedy]:
+def _of_in_place(line: FailingCode) -> Iterator[Rewrite]:
     statement = next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None)
     target: ast.expr | None = None
     method, value = "set", ""
@@ -274,9 +291,9 @@ def _of_in_place(line: FailingCode) -> Iterator[Remedy]:
         base = ast.unparse(target.value)
         if method == "set" and _is_mask(line, target.slice):
             code = f"{line.jnp}.where({ast.unparse(target.slice)}, {value}, {base})"
-            yield Remedy("Make a changed copy, and bind the name to it", f"{base} = {code}")
+            yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
         code = f"{base}.at[{ast.unparse(target.slice)}].{method}({value})"
-        yield Remedy("Make a changed copy, and bind the name to it", f"{base} = {code}")
+        yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
 
 
 def _is_mask(line: FailingCode, index: ast.expr) -> bool:
@@ -301,7 +318,7 @@ def _changed_types(line: FailingCode) -> re.Match[str] | None:
     return match if match and match[1] != match[2] else None
 
 
-def _of_carry(line: FailingCode) -> Iterator[Remedy]:
+def _of_carry(line: FailingCode) -> Iterator[Rewrite]:
     """Casts the initial carry of a loop to the dtype that its body returns."""
     node, types = line.expression, _changed_types(line)
     if isinstance(node, ast.Call) and types is not None:
@@ -325,7 +342,7 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
     return init
 
 
-REWRITES: Mapping[str, Callable[[FailingCode], Iterator[Remedy]]] = {
+REWRITES: Mapping[str, Callable[[FailingCode], Iterator[Rewrite]]] = {
     "condition": _of_condition,
     "size": _of_size,
     "numpy": _of_numpy,
