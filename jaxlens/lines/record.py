@@ -19,8 +19,8 @@ from jaxlens.ir.spans import describe
 from jaxlens.lines import equations
 from jaxlens.lines.disassembly import bytecode
 from jaxlens.lines.equations import Part, alive
-from jaxlens.lines.side_effects import Outside, changes, printing
 from jaxlens.lines.frames_traced import following
+from jaxlens.lines.side_effects import Outside, changes, printing
 from jaxlens.lines.user_frames import Left
 from jaxlens.lines.values import fixed, text
 

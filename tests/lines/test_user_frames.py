@@ -12,6 +12,7 @@ from jaxlens.lines.frames_traced import following
 
 pytestmark = pytest.mark.reads_jax
 
+
 def numbers(n):
     for i in range(n):
         try:
