@@ -8,6 +8,7 @@ strings by value.
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -16,12 +17,11 @@ from jaxlens import compat
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.facts import Bound, Event, LineTrace, TapeStep
 from jaxlens.ir.spans import describe
-from jaxlens.lines import equations
+from jaxlens.lines import equations, frames_monitored, frames_traced
 from jaxlens.lines.disassembly import bytecode
 from jaxlens.lines.equations import Part, alive
-from jaxlens.lines.frames_traced import following
 from jaxlens.lines.side_effects import Outside, changes, printing
-from jaxlens.lines.user_frames import Left
+from jaxlens.lines.user_frames import Left, Listener
 from jaxlens.lines.values import fixed, text
 
 MOST = 5_000  # steps in one recording
@@ -199,6 +199,12 @@ class Recorder:
     def _print(self, printed: str) -> None:
         if threading.get_ident() == self._thread and self._frames:
             self._frames[-1].step.printed += printed
+
+
+def following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
+    """Follows frames by `sys.monitoring` if it has a free tool id, else by `sys.settrace`."""
+    number = frames_monitored.tool()
+    return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
 
 
 def _frozen(step: _Step, ids: tuple[str, ...], code: int = 0) -> TapeStep:

@@ -1,4 +1,8 @@
-"""Selects the frames of user code, and defines the interface that receives their events."""
+"""Selects the frames of user code, and defines the interface that receives their events.
+
+There are two implementations: `frames_monitored.py` needs Python 3.12 and adds no cost to library
+code; `frames_traced.py` works on every version.
+"""
 
 from types import CodeType, FrameType
 from typing import Any, Literal, Protocol

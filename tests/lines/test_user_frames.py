@@ -1,4 +1,4 @@
-"""Following the user's functions, compared with what `sys.settrace` says of all."""
+"""Both ways of following the user's functions, compared with `sys.settrace`."""
 
 import sys
 import threading
@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 import jaxlens
-from jaxlens.lines.frames_traced import following
+from jaxlens.lines import frames_monitored, frames_traced
 
 pytestmark = pytest.mark.reads_jax
+
+MONITORED = pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="before Python 3.12")
+WAYS = ["traced", pytest.param("monitored", marks=MONITORED)]
 
 
 def numbers(n):
@@ -159,6 +162,12 @@ class Heard:
         self.note("return", frame, value if isinstance(value, int | str) else None)
 
 
+def following(way, heard):
+    if way == "traced":
+        return frames_traced.following(heard)
+    return frames_monitored.following(heard, frames_monitored.tool())
+
+
 def told_by_python(run):
     """The same from `sys.settrace` itself; StopIteration ends loops and is left out."""
     heard = Heard()
@@ -182,15 +191,17 @@ def told_by_python(run):
     return heard.events
 
 
-def test_what_is_told_is_what_python_tells() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_told_is_what_python_tells(way) -> None:
     for _ in range(2):  # the second time nothing is left of the first
         heard = Heard()
-        with following(heard):
+        with following(way, heard):
             everything()
         assert heard.events == told_by_python(everything)
 
 
-def test_generators_are_told_apart() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_generators_are_told_apart(way) -> None:
     told = []
 
     class Kinds(Heard):
@@ -201,15 +212,16 @@ def test_generators_are_told_apart() -> None:
         def left(self, frame, how, value):
             told.append(how)
 
-    with following(Kinds()):
+    with following(way, Kinds()):
         list(numbers(1))
         with pytest.raises(ValueError, match="x"):
             fails()
     assert told == [False, "yield", True, "return", False, "raise"]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_or_an_interrupt_puts_all_back(error) -> None:
+def test_an_error_or_an_interrupt_puts_all_back(way, error) -> None:
     def follow(*_):
         return None
 
@@ -217,7 +229,7 @@ def test_an_error_or_an_interrupt_puts_all_back(error) -> None:
     sys.settrace(follow)
     try:
         heard = Heard()
-        with pytest.raises(error), following(heard):
+        with pytest.raises(error), following(way, heard):
             stops(error)
         assert sys.gettrace() is follow
     finally:
@@ -225,9 +237,17 @@ def test_an_error_or_an_interrupt_puts_all_back(error) -> None:
     count = len(heard.events)
     everything()
     assert len(heard.events) == count
+    if way == "monitored":
+        assert sys.monitoring.get_tool(3) is sys.monitoring.get_tool(4) is None
+        for number in (3, 4):
+            sys.monitoring.use_tool_id(number, "another")
+            assert sys.monitoring.get_events(number) == 0
+            assert sys.monitoring.get_local_events(number, one_line.__code__) == 0
+            sys.monitoring.free_tool_id(number)
 
 
-def test_a_listener_can_end_it_and_can_leave_functions_out() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_listener_can_end_it_and_can_leave_functions_out(way) -> None:
     class Few(Heard):
         def began(self, frame, again):
             super().began(frame, again)
@@ -239,7 +259,7 @@ def test_a_listener_can_end_it_and_can_leave_functions_out() -> None:
                 stop()
 
     heard = Few()
-    with following(heard) as stop:
+    with following(way, heard) as stop:
         handles()
         turns(1)
         recurs(3)
@@ -249,15 +269,65 @@ def test_a_listener_can_end_it_and_can_leave_functions_out() -> None:
     assert events[-2:] == [("call", "turns"), ("line", "turns")]
 
 
-def test_other_threads_are_not_followed() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_other_threads_are_not_followed(way) -> None:
     heard = Heard()
-    with following(heard):
+    with following(way, heard):
         handles()
         count = len(heard.events)
         thread = threading.Thread(target=handles)
         thread.start()
         thread.join()
     assert len(heard.events) == count
+
+
+@MONITORED
+def test_debuggers_and_coverage_go_on_meanwhile() -> None:
+    monitoring = sys.monitoring
+    lines = []
+
+    def count(code, line):
+        if code is not handles.__code__:
+            return monitoring.DISABLE
+        lines.append(line)
+        return None
+
+    monitoring.use_tool_id(monitoring.COVERAGE_ID, "coverage")
+    monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, count)
+    monitoring.set_events(monitoring.COVERAGE_ID, monitoring.events.LINE)
+    try:
+        heard = Heard()
+
+        def run():
+            with following("monitored", heard):
+                handles()
+
+        traced = told_by_python(run)  # a debugger of the older kind
+        handles()  # the other goes on behind it
+    finally:
+        monitoring.set_events(monitoring.COVERAGE_ID, 0)
+        monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, None)
+        monitoring.free_tool_id(monitoring.COVERAGE_ID)
+    seen = [line for event, name, line, _ in heard.events if (event, name) == ("line", "handles")]
+    assert seen == [at for event, name, at, _ in traced if (event, name) == ("line", "handles")]
+    assert lines == seen * 2
+
+
+@MONITORED
+def test_where_all_numbers_are_taken_a_tape_is_the_same() -> None:
+    def f(x):
+        for _ in range(2):
+            x = x * 2
+        return x
+
+    steps = jaxlens.tape(f, 1.0).steps
+    for number in (3, 4):
+        sys.monitoring.use_tool_id(number, "another")
+    try:
+        assert jaxlens.tape(f, 1.0).steps == steps
+    finally:
+        for number in (3, 4):
+            sys.monitoring.free_tool_id(number)
 
 
 def test_answers_of_the_course_are_the_users() -> None:
