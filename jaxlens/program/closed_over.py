@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant
-from jaxlens.program.subject import Seen
 from jaxlens.report import Finding, amount, count, is_cause, saves
 
 _ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
 LARGE = 1_000  # bytes of a constant from which a sentence names it
 
 
-def largest_first(capture: Seen) -> tuple[Constant, ...]:
+def largest_first(capture: Capture) -> tuple[Constant, ...]:
     """Returns the arrays that a program closes over, the largest first.
 
     Raises:
@@ -21,7 +21,7 @@ def largest_first(capture: Seen) -> tuple[Constant, ...]:
     return tuple(sorted(capture.constants, key=lambda c: (-c.bytes, c.name)))
 
 
-def closed_over(capture: Seen) -> tuple[Constant, ...] | None:
+def closed_over(capture: Capture) -> tuple[Constant, ...] | None:
     """Returns the arrays that a program closes over; None if the capture has no trace."""
     try:
         return largest_first(capture)

@@ -2,14 +2,14 @@
 
 Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
 of a Pallas kernel once per grid point, that of a `shard_map` once per device, and that of a while
-loop as often as its condition or XLA says. Where that is unknown (`LoopCost.trips` is None), no
+loop as often as its condition says. Where that is unknown (`LoopCost.trips` is None), no
 sum is known, and what is shown is that of a run with one pass of the loop. All flops are those of
 all devices together. A cond counts its costliest branch. A body that several equations call is
 counted for each of them.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -20,12 +20,10 @@ from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
 from jaxlens.ir.trips import counted_trips
-from jaxlens.ir.trips import trips as trips_of
 from jaxlens.links import name_stack
 from jaxlens.links.name_stack import RECOMPUTED
-from jaxlens.program.argument_bytes import bytes_of_arguments
-from jaxlens.program.subject import NO_SUBJECT, Given, Subject, devices, subject_of
-from jaxlens.report import Cell
+from jaxlens.program.subject import NO_PROGRAM, Given, devices
+from jaxlens.report import Cell, total
 
 _LOOPS = ("scan", "while", "pallas_call")
 
@@ -57,8 +55,7 @@ class Cost:
         counted: Arithmetic operations, multiplied by trip counts; with one pass of each loop whose
             trips are unknown.
         functions: Exponentials, roots and the like, likewise.
-        bytes: What is read of the arguments and written of the results, as `argument_bytes.py`
-            counts it; None where that is unknown.
+        bytes: The size of the arguments and results; None where that is unknown.
         once: Flops with each loop body counted once, as XLA counts.
         by_node: Flops by equation, multiplied by trip counts.
         by_line: Flops by source line; "" collects equations that no line owns.
@@ -108,7 +105,6 @@ class Counted:
         cost: The count over the equations; None for a program without a jaxpr.
         lacking: Why `cost` is None.
         xla: XLA's cost analysis, under XLA's keys.
-        compiled: Whether the compiled program is used.
         subject: The program.
         devices: Number of devices that run it.
     """
@@ -116,8 +112,7 @@ class Counted:
     cost: Cost | None
     lacking: str
     xla: Given[Mapping[str, float]] = field(repr=False)
-    compiled: bool
-    subject: Subject = field(repr=False)
+    subject: Capture = field(repr=False)
     devices: int = 1
 
     @property
@@ -126,68 +121,24 @@ class Counted:
         return None if self.cost is None else self.cost.by_node
 
 
-NOT_COUNTED = Counted(None, "", Given(dict), False, NO_SUBJECT)
+NOT_COUNTED = Counted(None, "", Given(dict), NO_PROGRAM)
 """The default counts of facts that are constructed without a capture."""
 
 
-def counted(capture: Capture, compiled: bool = True) -> Counted:
-    """Returns both counts of a capture.
-
-    Args:
-        capture: Any capture.
-        compiled: Use the compiled program too, for XLA's figure and its trip counts.
-    """
+def counted(capture: Capture) -> Counted:
+    """Returns both counts of a capture."""
     cost, lacking = None, ""
     try:
-        cost = facts(capture, compiled)
+        cost = facts(capture)
     except UnavailableError as why:
-        if not compiled:
-            raise
         lacking = str(why)
-    subject = subject_of(capture, "jaxpr", "optimized")
-    runs_on = devices(capture) if compiled else capture.program.target.devices
-    return Counted(cost, lacking, Given(lambda: capture.cost), compiled, subject, runs_on)
+    return Counted(cost, lacking, Given(lambda: capture.cost), capture, devices(capture))
 
 
-def facts(capture: Capture, compiled: bool = True) -> Cost:
+def facts(capture: Capture) -> Cost:
     """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
-    module = capture.jaxpr.module
-    trips = known_trips(capture) if compiled else {}
-    moved = bytes_of_arguments(module, capture.program.inputs, capture.outputs, trips)
-    return replace(count_module(module, trips), bytes=moved)
-
-
-def known_trips(capture: Capture) -> dict[str, int]:
-    """Returns the trip counts of the jaxpr's while loops that are known after compilation.
-
-    A while instruction of the optimised program is matched to an equation by source position,
-    if each is the only loop at that position.
-    """
-    equations = _while_loops(capture.jaxpr.module)
-    if not equations:
-        return {}
-    try:
-        module = capture.optimized.module
-    except UnavailableError:
-        return {}
-    instructions = _while_loops(module)
-    trips = {}
-    for position, loops in equations.items():
-        if len(loops) == len(instructions[position]) == 1:
-            n = trips_of(*instructions[position][0], module)
-            if n is not None:
-                trips[loops[0][0].id] = n
-    return trips
-
-
-def _while_loops(module: Module) -> defaultdict[object, list[tuple[Node, Region]]]:
-    """Returns while loops, with the region that each is in, by source position."""
-    loops: defaultdict[object, list[tuple[Node, Region]]] = defaultdict(list)
-    for region in module.regions.values():
-        for node in region.nodes:
-            if node.opcode == "while" and (owner := node.owner):
-                loops[owner.file, owner.line, owner.column].append((node, region))
-    return loops
+    size = total(leaf.type.bytes for leaf in (*capture.program.inputs, *capture.outputs))
+    return replace(count_module(capture.jaxpr.module), bytes=size)
 
 
 @dataclass(slots=True)
@@ -209,7 +160,7 @@ class _Sum:
     recomputed: int = 0
 
 
-def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost:
+def count_module(module: Module) -> Cost:
     """Counts the flops of a jaxpr, in time linear in its size.
 
     The first pass goes from callees to callers and sums each region for one run, so that an
@@ -220,9 +171,8 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
 
     Args:
         module: A jaxpr, its regions in the order of callers before callees.
-        trips: Trip counts of while loops by equation id, where known.
     """
-    sums = EquationSums(module, trips or {})
+    sums = EquationSums(module)
     times: Counter[str] = Counter({module.entry: 1})
     by_node: dict[str, int] = {}
     by_line: Counter[str] = Counter()
@@ -268,11 +218,12 @@ class EquationSums:
         unknown: Number of equations that cannot be counted, by primitive.
     """
 
-    def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
-        self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
+    def __init__(self, module: Module) -> None:
+        # Runs of a body by equation id: trips, and uses by a reduction.
+        self._times: dict[str, int] = {}
         for node in module.nodes():
             if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
-                self._times.setdefault(node.id, count)
+                self._times[node.id] = count
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()

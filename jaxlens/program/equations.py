@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
 from jaxlens.ir.columns import Place, calls, columns
 from jaxlens.ir.graph import Module
 from jaxlens.program.python_loops import looped
-from jaxlens.program.subject import Given, Seen
+from jaxlens.program.subject import Given
 from jaxlens.program.unrolled import Unrolled, unrolled
 
 _STACKS = 100  # call stacks of one body that are kept apart; of the others no line is counted
@@ -94,7 +95,7 @@ def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def written_out(
-    capture: Seen, module: Module | None = None
+    capture: Capture, module: Module | None = None
 ) -> tuple[Equations, tuple[Unrolled, ...]]:
     """Returns the equations by line, and the unrolled loops; needs only the jaxpr.
 

@@ -15,7 +15,6 @@ from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.ir.trips import CONTROL, trips
 from jaxlens.program.sentences import fusion_kind, lines_of, listed, opcodes
-from jaxlens.program.subject import Seen
 from jaxlens.report import count
 
 _LOSING = ("dot", "convolution", "custom-call")  # XLA rewrites these and keeps no metadata
@@ -57,7 +56,7 @@ class Work:
         return self.read + self.written
 
 
-def works(capture: Seen) -> list[Work]:
+def works(capture: Capture) -> list[Work]:
     """Returns the kernels with their instructions, in the capture's order.
 
     Raises:
@@ -84,9 +83,9 @@ def works(capture: Seen) -> list[Work]:
     return kernels
 
 
-def _linked(capture: Seen, node: Node, parts: tuple[Node, ...]) -> tuple[str, ...]:
+def _linked(capture: Capture, node: Node, parts: tuple[Node, ...]) -> tuple[str, ...]:
     """Returns the lines of a computing kernel that lost its own, as rewritten dots do."""
-    if not isinstance(capture, Capture) or any(part.owner for part in parts):
+    if any(part.owner for part in parts):
         return ()
     if not any(part.opcode in _LOSING for part in parts):
         return ()

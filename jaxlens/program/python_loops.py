@@ -66,26 +66,23 @@ def _name(call: ast.Call) -> str:
     return ast.unparse(call.func).rpartition(".")[2]
 
 
-def is_users_loop(
-    places: Sequence[Place], looped: Callable[[Span], int | None], level: int
-) -> bool:
+def is_users_loop(places: Sequence[Place], looped: Callable[[Span], int | None]) -> bool:
     """Whether the user's source has an unrolled loop, and not a function of JAX's that it calls.
 
     A loop whose equations come from one expression is JAX's own, such as the squarings of `2 ** n`,
-    unless that expression is in as many Python loops as there are unrolled ones around each other.
-    So is a loop of which no frame is left, as JAX's are left out.
+    unless that expression is in a Python loop. So is a loop of which no frame is left, as JAX's are
+    left out.
 
     Args:
         places: The places of the loop's equations.
         looped: In how many Python loops a frame's line is; None where that is not known.
-        level: Number of unrolled loops that it is in, itself counted.
     """
     stacks = {tuple(span for span in place.spans if not span.library) for place in places}
     stack = stacks.pop()
     loops = [looped(span) for span in stack]
     if stacks or None in loops:
         return True
-    return sum(filter(None, loops)) >= level if stack else any(place.spans for place in places)
+    return any(loops) if stack else any(place.spans for place in places)
 
 
 def loop_lines(places: Sequence[Place], looped: Callable[[Span], int | None]) -> str:

@@ -11,7 +11,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Program, Source, Target, root_name
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo.library_products import label
-from jaxlens.program.subject import Given, Subject
+from jaxlens.program.subject import Given
 from jaxlens.report import amount, count, tally, total
 
 _QUOTE = 44  # characters of a quoted line
@@ -102,7 +102,7 @@ def _input(leaf: Input) -> str:
     return f"{leaf.name} {leaf.type}" + (f" ({', '.join(marks)})" if marks else "")
 
 
-def quoter(subject: Subject) -> "Quoter":
+def quoter(subject: Capture) -> "Quoter":
     """Returns a `Quoter` of the program's sources; it returns "" where there are none."""
     try:
         return Quoter(subject.sources)

@@ -1,45 +1,18 @@
-"""The stages and sources of a program that reports quote and views list, as frozen data.
+"""The program that reports quote and views list, and what several questions ask of it."""
 
-Facts carry a `Subject` where their report or view needs more than figures. A subject has only the
-stages that it was made with, so code that reads it cannot start a compile that the question did
-not declare.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.facts import (
-    Constant,
-    Input,
-    Kernel,
-    PassStage,
-    Program,
-    Source,
-    Stage,
-    Target,
-    Timing,
-)
+from jaxlens.ir.driver import Driver
+from jaxlens.ir.facts import Program, Target
 from jaxlens.ir.hlo.shardings import partitions
 
 T = TypeVar("T")
 _HEAD = 20_000  # characters of a program within which it declares its devices and mesh
-SubjectPart = Literal[
-    "jaxpr",
-    "stablehlo",
-    "hlo",
-    "optimized",
-    "llvm",
-    "asm",
-    "passes",
-    "fusing",
-    "has_all_passes",
-    "kernels",
-    "times",
-]
 
 
 class Given(Generic[T]):
@@ -78,70 +51,17 @@ class Given(Generic[T]):
             return default
 
 
-class _Part(Generic[T]):
-    """Descriptor: an attribute of a `Subject`, read from the part of the same name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, subject: "Subject", owner: type) -> T:
-        value: T = subject.parts[self._name].get()
-        return value
-
-
-def _drop(work: Callable[[], object]) -> None:
-    """Does no work: there is no compile to wait for."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The parts of one program that a question reads. Its attributes are those of `Capture`.
-
-    Attributes:
-        program: The captured program.
-        parts: The stages and facts that the subject was made with, by name.
-        meanwhile: Has work done while a caller waits for the compile; see `Driver.meanwhile`.
-    """
-
-    program: Program
-    parts: Mapping[str, Given[Any]] = field(repr=False)
-    meanwhile: Callable[[Callable[[], object]], None] = field(
-        default=_drop, repr=False, compare=False
-    )
-
-    jaxpr = _Part[Stage]()
-    hlo = _Part[Stage]()
-    optimized = _Part[Stage]()
-    passes = _Part[tuple[PassStage, ...]]()
-    fusing = _Part[tuple[PassStage, ...]]()
-    has_all_passes = _Part[bool]()
-    kernels = _Part[tuple[Kernel, ...]]()
-    sources = _Part[Mapping[str, Source]]()
-    outputs = _Part[tuple[Input, ...]]()
-    constants = _Part[tuple[Constant, ...]]()
-    times = _Part[tuple[Timing, ...]]()
-
-    def stage(self, name: str) -> Stage:
-        """Returns a stage that the subject was made with.
-
-        Raises:
-            UnavailableError: The backend does not provide the stage.
-        """
-        stage: Stage = self.parts[name].get()
-        return stage
-
-
-NO_SUBJECT = Subject(Program("", (), (), Target("", "")), {})
-"""The default subject of facts that are constructed without a capture."""
+NO_PROGRAM = Capture(Program("", (), (), Target("", "")), Driver())
+"""The default program of facts that are constructed without a capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFacts:
     """Base class of facts whose report or view lists parts of the program with the figures."""
 
-    _subject: Subject = field(default=NO_SUBJECT, repr=False, compare=False, kw_only=True)
+    _subject: Capture = field(default=NO_PROGRAM, repr=False, compare=False, kw_only=True)
 
-    def subject(self) -> Subject:
+    def subject(self) -> Capture:
         """Returns the parts of the program that the question reads."""
         return self._subject
 
@@ -179,24 +99,7 @@ class Forwarding:
         return sorted(name for name in own if not name.startswith("_"))
 
 
-Seen = Capture | Subject
-"""An object with the stages and sources of a program."""
-
-
-def subject_of(capture: Capture, *parts: SubjectPart) -> Subject:
-    """Returns the subject of a question about a capture.
-
-    Args:
-        capture: The program.
-        parts: Names of the parts to include. Sources, outputs and constants, which need the trace
-            alone, are always included.
-    """
-    names = ("sources", "outputs", "constants", *parts)
-    given = {n: Given(partial(getattr, capture, n)) for n in names}
-    return Subject(capture.program, given, capture.driver.meanwhile)
-
-
-def instructions(capture: Seen) -> int | None:
+def instructions(capture: Capture) -> int | None:
     """Returns the number of instructions of the optimised program, in all computations."""
     try:
         module = capture.optimized.module

@@ -17,13 +17,12 @@ example, one negative offset is read, so one value is carried.
 Periods are searched as in string matching, in time linear in the number of equations: the candidate
 periods at a position are the distances to the next occurrence of its next 1, 2, 4, ... 32 symbols.
 A periodic stretch can be cut into blocks at any equation of the first period; the cut that carries
-the fewest values is used. Each loop then becomes one symbol, and the next pass over the symbols
-finds the loop around it.
+the fewest values is used. Of a loop in a loop the outer one is found: long periods are tried first.
 """
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
@@ -32,7 +31,6 @@ from jaxlens.program.python_loops import is_users_loop, loop_lines
 
 _LEAST = 4  # copies that make a loop
 _SAVED = 16  # equations that a scan has to save for a loop to count
-_LEVELS = 3  # depth of nested loops
 _WINDOWS = 6  # window sizes: 1, 2, 4, ... 32
 _STRETCH = 64  # symbols of the first slice that `_matching` compares
 _TURNS = 64  # positions that are tried as the start of a block
@@ -59,7 +57,6 @@ class Unrolled:
         carried: Number of values that one repetition passes to the next.
         times: How often the body occurs in the program.
         backward: Whether it is part of the backward pass, by its name stack.
-        inside: Loops in one repetition.
         before: Number of equations of the same lines right before the loop, where they are about
             as many as a repetition has: a first iteration that differs from the others. 0 for
             none.
@@ -75,18 +72,12 @@ class Unrolled:
     carried: int
     times: int = 1
     backward: bool = False
-    inside: tuple["Unrolled", ...] = ()
     before: int = 0
 
     @property
     def equations(self) -> int:
         """Number of equations of all repetitions, in all occurrences of the body."""
         return self.count * self.block * self.times
-
-    @property
-    def rolled(self) -> int:
-        """Number of equations of the body of a scan in its place, with inner loops as scans."""
-        return self.block - sum(loop.count * loop.block - loop.rolled for loop in self.inside)
 
 
 def unrolled(
@@ -109,7 +100,7 @@ def unrolled(
     for region in program.regions.values():
         if len(region) >= _LEAST and times.get(region.name):
             search = _Search(region, program, alike, written, looped)
-            loops += search.described(search.loops(), times[region.name])
+            loops += search.described(times[region.name])
     return tuple(sorted(loops, key=lambda loop: (-loop.equations, loop.region, loop.first)))
 
 
@@ -129,7 +120,7 @@ def _alike(module: Module, program: ProgramColumns) -> "array[int]":
     return numbers
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Loop:
     """A loop by positions in its body: `Unrolled` without what describes it to the user."""
 
@@ -137,21 +128,10 @@ class _Loop:
     size: int
     count: int
     carried: int
-    inside: list["_Loop"] = field(default_factory=list)
 
     @property
     def stop(self) -> int:
         return self.first + self.size * self.count
-
-
-@dataclass(slots=True)
-class _Token:
-    """One symbol of the search: an equation, or a loop that an earlier pass found."""
-
-    first: int
-    stop: int
-    symbol: int
-    loop: _Loop | None = None
 
 
 class _Search:
@@ -169,91 +149,40 @@ class _Search:
         self._looped = looped
         self._placed = any(place.spans for place in program.places)
         self._kinds = [alike[kind] for kind in region.kind]
-        self._symbols: Pool[object] = Pool()
 
-    def loops(self) -> list[_Loop]:
-        """Returns the outermost loops, in program order."""
-        return self._within(0, len(self._kinds), _LEVELS)
-
-    def _within(self, low: int, high: int, levels: int) -> list[_Loop]:
-        tokens = [_Token(n, n + 1, self._symbols.number(self._kinds[n])) for n in range(low, high)]
-        for level in range(levels):
-            loops = self._pass(tokens)
-            if not loops:
-                break
-            if not level and levels > 1:
-                for loop in loops:
-                    last = loop.stop - loop.size
-                    loop.inside = self._within(last, loop.stop, levels - 1)
-            tokens = self._folded(tokens, loops)
-        return [token.loop for token in tokens if token.loop]
-
-    def _folded(self, tokens: list[_Token], loops: list[_Loop]) -> list[_Token]:
-        """Replaces the tokens of each loop by one token."""
-        by_first = {loop.first: loop for loop in loops}
-        done: list[_Token] = []
-        stop = -1
-        for token in tokens:
-            loop = by_first.get(token.first)
-            if loop is not None:
-                stop = loop.stop
-                block = tuple(self._kinds[loop.first : loop.first + loop.size])
-                symbol = self._symbols.number((block, loop.count))
-                done.append(_Token(loop.first, stop, symbol, loop))
-            elif token.first >= stop:
-                done.append(token)
-        return done
-
-    def _pass(self, tokens: list[_Token]) -> list[_Loop]:
-        """Returns the loops among the periodic stretches of the tokens.
+    def loops(self) -> Iterator[_Loop]:
+        """Yields the loops among the periodic stretches of the body, the longest at each place.
 
         A period that is refused at one position is skipped until the stretch with that period
         ends, which keeps the search linear.
         """
-        symbols = [token.symbol for token in tokens]
-        nexts = _next_occurrences(symbols)
+        nexts = _next_occurrences(self._kinds)
         refused: dict[int, int] = {}
-        loops: list[_Loop] = []
-        at, size = 0, len(tokens)
-        while at < size:
+        at = 0
+        while at < len(self._kinds):
             loop = None
-            for period in sorted({after[at] - at for after in nexts if after[at] >= 0}):
+            periods = {after[at] - at for after in nexts if after[at] >= 0}
+            for period in sorted(periods, reverse=True):
                 if refused.get(period, -1) > at:
                     continue
-                steps = _matching(symbols, at, period)
+                steps = _matching(self._kinds, at, period)
                 if steps < (_LEAST - 1) * period:
                     continue
-                loop = self._loop(tokens, at, period, steps)
+                loop = self._loop(at, period, steps)
                 if loop is not None:
+                    yield loop
                     break
                 refused[period] = at + steps
-            if loop is None:
-                at += 1
-                continue
-            loops.append(loop)
-            while at < size and tokens[at].first < loop.stop:
-                at += 1
-        return loops
+            at = at + 1 if loop is None else loop.stop
 
-    def _loop(self, tokens: list[_Token], at: int, period: int, steps: int) -> _Loop | None:
+    def _loop(self, at: int, period: int, steps: int) -> _Loop | None:
         """Returns the loop with a period, started where it carries the fewest values, or None."""
         count = steps // period + 1
         turns = min(steps + period - count * period, period - 1, _TURNS)
-        best = None
-        for turn in range(turns + 1):
-            start = at + turn
-            first = tokens[start].first
-            length = tokens[start + period - 1].stop - first
-            loop = self._chained(first, length, count)
-            if loop is not None and (best is None or loop.carried < best.carried):
-                best = loop
+        loops = (self._chained(at + turn, period, count) for turn in range(turns + 1))
+        best = min(filter(None, loops), key=lambda loop: loop.carried, default=None)
         if best is None or (best.count - 1) * self._weight(best.first, best.size) < _SAVED:
             return None
-        for token in tokens[at:]:
-            if token.first >= best.first + best.size:
-                break
-            if token.loop is not None and token.first >= best.first:
-                best.inside.append(token.loop)
         return best
 
     def _chained(self, first: int, size: int, count: int) -> _Loop | None:
@@ -357,30 +286,27 @@ class _Search:
         called = (name for n in range(first, first + size) for name in calls.get(n, ()))
         return size + sum(self._written[name] for name in called)
 
-    def described(self, loops: Sequence[_Loop], times: int, level: int = 1) -> Iterator[Unrolled]:
+    def described(self, times: int) -> Iterator[Unrolled]:
         """Yields the descriptions of loops that the user's source has, with their lines."""
-        for loop in loops:
-            used = sorted(set(self._region.place[loop.first : loop.stop]))
-            places = [self._program.places[n] for n in used]
-            if not self._placed or is_users_loop(places, self._looped, level):
-                yield self._described(loop, places, times, level)
-
-    def _described(self, loop: _Loop, places: Sequence[Place], times: int, level: int) -> Unrolled:
         region = self._region
-        return Unrolled(
-            region.name,
-            loop.first,
-            loop.size,
-            loop.count,
-            self._weight(loop.first, loop.size),
-            loop_lines(places, self._looped),
-            region.ids[loop.first],
-            loop.carried,
-            times,
-            "transpose(" in self._program.places[region.place[loop.first]].scope,
-            tuple(self.described(loop.inside, times * loop.count, level + 1)),
-            self._before(loop),
-        )
+        for loop in self.loops():
+            used = sorted(set(region.place[loop.first : loop.stop]))
+            places = [self._program.places[n] for n in used]
+            if self._placed and not is_users_loop(places, self._looped):
+                continue
+            yield Unrolled(
+                region.name,
+                loop.first,
+                loop.size,
+                loop.count,
+                self._weight(loop.first, loop.size),
+                loop_lines(places, self._looped),
+                region.ids[loop.first],
+                loop.carried,
+                times,
+                "transpose(" in self._program.places[region.place[loop.first]].scope,
+                self._before(loop),
+            )
 
     def _before(self, loop: _Loop) -> int:
         """Returns the number of equations right before a loop that come from its lines.
@@ -439,12 +365,3 @@ def _matching(symbols: Sequence[int], at: int, period: int) -> int:
             return low - at
         low, stretch = high, stretch * 2
     return max(end - at, 0)
-
-
-def nested(loops: Sequence[Unrolled]) -> Iterator[Unrolled]:
-    """Yields loops and the loops in them, outer before inner."""
-    pending = list(reversed(loops))
-    while pending:
-        loop = pending.pop()
-        yield loop
-        pending.extend(reversed(loop.inside))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant, Verdict
@@ -20,7 +21,7 @@ from jaxlens.program.fusion_change import fusion_sizes
 from jaxlens.program.kernel_cost import KernelCost, points
 from jaxlens.program.kernels import Work, tallied, tally, what
 from jaxlens.program.published_limits import published
-from jaxlens.program.subject import Given, Subject
+from jaxlens.program.subject import Given
 from jaxlens.question import Pane
 from jaxlens.render.document import (
     Block,
@@ -70,7 +71,7 @@ class Overview:
     costs: Given[Mapping[str, KernelCost]]
     counted: Given[Counted]
     closed_over: Given[tuple[Constant, ...] | None]
-    subject: Subject
+    subject: Capture
     panes: tuple[Pane, ...] = ()
     seconds: Mapping[str, float] | None = None
 
@@ -188,7 +189,7 @@ def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False
     )
 
 
-def jaxpr_module(subject: Subject) -> Module | None:
+def jaxpr_module(subject: Capture) -> Module | None:
     """Returns the jaxpr; None for a program opened from a later stage."""
     try:
         return subject.jaxpr.module
@@ -238,7 +239,7 @@ def kernels(works: Sequence[Work], overview: Overview) -> list[Block]:
     return [TableBlock(shown, shown.volatile), *([cut] if left else [])]
 
 
-def _computed_by(works: Sequence[Work], subject: Subject) -> list[Block]:
+def _computed_by(works: Sequence[Work], subject: Capture) -> list[Block]:
     """Returns the HLO of each fusion, in a fold."""
     fused = [work for work in works if len(work.inside) > 1]
     if not fused:

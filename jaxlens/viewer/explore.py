@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.graph import Module
 from jaxlens.links.match.instruction_fates import ProgramChange
 from jaxlens.program.fusion_change import again
 from jaxlens.program.kernels import Work
 from jaxlens.program.sentences import quoter
-from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Tab
 from jaxlens.render.link_data import Web
 from jaxlens.viewer import compile as compile_view
@@ -91,7 +91,7 @@ def _change(facts: ExploreFacts) -> ProgramChange | None:
         return None
 
 
-def _front(subject: Subject, module: Module | None) -> list[Tab]:
+def _front(subject: Capture, module: Module | None) -> list[Tab]:
     """Returns the panes of JAX: the jaxpr and its graph."""
     if module is None:
         return [pane("jaxpr", lambda: [stage_blocks.listing(subject.jaxpr)])]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest, why_unavailable
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.stage import BY_NAME
@@ -17,7 +18,7 @@ from jaxlens.program.fusion_change import findings as fusion_findings
 from jaxlens.program.kernels import tally
 from jaxlens.program.passes import meaning, size, what
 from jaxlens.program.sentences import quoter
-from jaxlens.program.subject import Given, Subject
+from jaxlens.program.subject import Given
 from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
@@ -47,7 +48,7 @@ class HloFacts:
         programs: Value numbering of each program, kept for all comparisons.
     """
 
-    subject: Subject
+    subject: Capture
     panes: HloPanes
     change: Change
     kernels: Given[tuple[Kernel, ...]]
@@ -93,7 +94,7 @@ def _all(facts: HloFacts, full: bool) -> list[Block]:
     return [Findings(tuple(_sentences(facts))), shown]
 
 
-def change_pane(subject: Subject, change: Change, full: bool) -> Tab:
+def change_pane(subject: Capture, change: Change, full: bool) -> Tab:
     """Returns the pane of the program before and after fusion."""
 
     def changed() -> list[Block]:
@@ -134,7 +135,7 @@ def _sentences(facts: HloFacts) -> Iterator[Finding]:
         yield Finding(f"{why}.", "unknown")
 
 
-def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
+def _stage(subject: Capture, name: str, full: bool) -> list[Block]:
     """Returns one stage; LLVM IR and machine code kernel by kernel."""
     names = [stage for stage in BY_NAME if stage not in ("source", "passes")]
     if name not in names:
@@ -149,7 +150,7 @@ def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
     return [Tabs((Tab(BY_NAME[name].title, (listing,), True, key=name), graph))]
 
 
-def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:
+def _compared(subject: Capture, left: str, right: str, full: bool) -> list[Block]:
     """Returns the diff of any two HLO programs of the compile."""
     a, b = find(subject, left), find(subject, right)
     if b.index < a.index:
@@ -175,7 +176,7 @@ def _namesakes(program: Named) -> str:
     )
 
 
-def _pass(subject: Subject, name: str, full: bool) -> list[Block]:
+def _pass(subject: Capture, name: str, full: bool) -> list[Block]:
     """Returns the diff of a pass, and the program after it."""
     program = find(subject, name)
     if program.dump is None or program.index == 0:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module, paused
 from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
 from jaxlens.options import JaxprPanes
-from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Findings, GraphPane, Tab
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import Finding, amount, count, explains, is_cause, saves
@@ -24,7 +24,7 @@ _DRAWN = 40  # boxes up to which the graph is open at first
 class JaxprFacts:
     """The facts that `%%jaxpr` shows: a program, and the requested panes."""
 
-    subject: Subject
+    subject: Capture
     panes: JaxprPanes
 
 
@@ -55,7 +55,7 @@ def is_small(module: Module) -> bool:
     return counts(module).total() + len(main.parameters) + len(main.results) <= _DRAWN
 
 
-def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
+def findings(subject: Capture, module: Module) -> tuple[Finding, ...]:
     """Returns findings on the program: its equations, bodies and captured constants."""
     nodes = counts(module)
     total = sum(nodes.values())
@@ -97,7 +97,7 @@ def _constants(constants: tuple[Constant, ...]) -> Finding:
     return Finding(sentence + advice, weight=saves(1, 1))
 
 
-def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
+def graph_tab(subject: Capture, module: Module, depth: int = 1) -> Tab:
     """Returns the pane of the jaxpr's graph, made on first use: the text form has no graph."""
 
     def draw(_: GraphPane) -> Figure:

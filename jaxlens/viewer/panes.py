@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import make_dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.needs import Needs
 from jaxlens.options import (
@@ -25,19 +25,11 @@ from jaxlens.questions import of_verb, rows
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
-    from jaxlens.program.subject import Subject
     from jaxlens.viewer.check import CheckFacts
     from jaxlens.viewer.compile import Overview
     from jaxlens.viewer.explore import ExploreFacts
     from jaxlens.viewer.hlo import Change, HloFacts
     from jaxlens.viewer.jaxpr import JaxprFacts
-
-
-def _program(capture: Capture) -> Subject:
-    """Returns a program with all its parts, each read on first use."""
-    from jaxlens.program.subject import SubjectPart, subject_of
-
-    return subject_of(capture, *get_args(SubjectPart))
 
 
 def overview(capture: Capture) -> Overview:
@@ -58,7 +50,7 @@ def overview(capture: Capture) -> Overview:
         ),
         counts,
         Given(lambda: closed_over(capture)),
-        _program(capture),
+        capture,
         tuple(row.pane(capture, counts) for row in rows() if row.pane),
     )
     capture.links.known_fates()  # now, while XLA generates machine code
@@ -66,11 +58,10 @@ def overview(capture: Capture) -> Overview:
 
 
 def _jaxpr() -> Lens[JaxprFacts]:
-    from jaxlens.program.subject import subject_of
     from jaxlens.viewer.jaxpr import JaxprFacts, blocks
 
     def facts(capture: Capture, **options: Any) -> JaxprFacts:
-        return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**options))
+        return JaxprFacts(capture, JaxprPanes(**options))
 
     return Lens(facts, blocks=blocks, web=jaxpr_web)
 
@@ -86,7 +77,7 @@ def _hlo() -> Lens[HloFacts]:
         if panes == HloPanes():  # few fates are known without the dumps of all passes
             web = weave(links, _HLO_LINKED, fates=capture.has_all_passes)
         return HloFacts(
-            _program(capture),
+            capture,
             panes,
             _change(capture),
             Given(lambda: capture.kernels),

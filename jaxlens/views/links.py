@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain, repeat
 
+from jaxlens.captures import Capture
 from jaxlens.ir.graph import Span
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.links.call_stacks import Stack, equation_transforms, owner
@@ -15,7 +16,7 @@ from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
 from jaxlens.links.traced_links import TracedLinks
-from jaxlens.program.subject import Subject, instructions
+from jaxlens.program.subject import instructions
 from jaxlens.render.link_data import Alike, Parts, Web
 
 LINKED = ("jaxpr", "optimized", "kernels")  # beside a compiled program
@@ -82,7 +83,7 @@ def _kernels(links: Links, atoms: Mapping[str, tuple[int, ...]]) -> dict[str, tu
     return {k.name: atoms[k.instruction] for k in links.kernels() if k.instruction in atoms}
 
 
-def weave_small(links: Links, program: Subject) -> Web | None:
+def weave_small(links: Links, program: Capture) -> Web | None:
     """Returns `weave` of a small compiled program; None for a large one, where it takes long."""
     size = instructions(program)
     return weave(links, LINKED) if size is not None and size <= _SMALL else None

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo.instructions import idle
 from jaxlens.ir.jaxpr.equation_flops import is_complex
 from jaxlens.program.counted import Cost, Counted
 from jaxlens.program.sentences import Quoter, bracketed, listed, passes, quoter
-from jaxlens.program.subject import Subject
 from jaxlens.report import (
     Cell,
     Finding,
@@ -59,8 +59,6 @@ def report(counted: Counted) -> Report:
 
 def _xla(counted: Counted) -> tuple[Mapping[str, float], tuple[Finding, ...]]:
     """Returns XLA's figures, and the finding with its flops."""
-    if not counted.compiled:
-        return {}, ()
     try:
         xla = counted.xla.get()
         missing = f"its cost analysis {'has none' if xla else 'is empty'} for this target"
@@ -140,7 +138,7 @@ def _transcendentals(cost: Cost) -> str:
     return f"{amount(cost.functions, '').strip()} transcendentals"
 
 
-def _gap(cost: Cost, subject: Subject) -> Iterator[Finding]:
+def _gap(cost: Cost, subject: Capture) -> Iterator[Finding]:
     """Yields the findings on why XLA's flops differ from the count."""
     counted = [loop for loop in cost.loops if loop.trips is not None and loop.flops]
     if counted and cost.once != cost.counted:
@@ -165,7 +163,7 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
-def _custom_calls(subject: Subject) -> list[str]:
+def _custom_calls(subject: Capture) -> list[str]:
     try:
         nodes = list(subject.optimized.module.nodes())
     except UnavailableError:
@@ -200,9 +198,8 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
         "Cost",
         ("", "counted", "loops once", "XLA, optimised program"),
         rows,
-        f"{of}Counted bytes are the results, and what the equations read of the arguments: all, or "
-        "the parts that they take. XLA's are what the instructions of the optimised program "
-        "access, each loop body once.",
+        f"{of}Counted bytes are those of the arguments and results. XLA's are what the "
+        "instructions of the optimised program access, each loop body once.",
         right=(1, 2, 3),
     )
 

@@ -27,7 +27,7 @@ from jaxlens.program.fusion_change import GLANCE_LIMIT, across_fusion, operation
 from jaxlens.program.kernel_cost import kernel_costs, memories_of
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import fusion_kind, lines_of
-from jaxlens.program.subject import Given, ProgramFacts, subject_of
+from jaxlens.program.subject import Given, ProgramFacts
 
 _THROUGH = frozenset({"bitcast", "get-tuple-element", "tuple"}) | ENDS
 _LIBRARY = frozenset({"dot", "convolution", "custom-call", "fft", "cholesky", "triangular-solve"})
@@ -178,7 +178,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
         log.missing,
         tuple(dict.fromkeys(loop for times in often.values() for loop in times.open)),
         memories_of(kernel_costs(capture)),
-        _subject=subject_of(capture, "optimized"),
+        _subject=capture,
     )
 
 

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 def _kernel() -> Lens[KernelFacts]:
     from jaxlens.program.kernels import works
-    from jaxlens.program.subject import subject_of
     from jaxlens.questions.kernels.view import KernelFacts, kernel_blocks
 
     def facts(capture: Capture, kernel: str = "", asm: bool = False) -> KernelFacts:
-        subject = subject_of(capture, "optimized", "llvm", "asm", "kernels")
-        return KernelFacts(subject, works(subject) if kernel else (), kernel, asm)
+        return KernelFacts(capture, works(capture) if kernel else (), kernel, asm)
 
     return Lens(facts, blocks=kernel_blocks)
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, nearest
 from jaxlens.program.kernels import Work
 from jaxlens.program.sentences import listed
-from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Findings, Listing, Tab, Tabs
 from jaxlens.report import Finding, amount
 from jaxlens.views.listings import stage_blocks
@@ -23,7 +23,7 @@ class KernelFacts:
         asm: Whether to show only machine code.
     """
 
-    subject: Subject
+    subject: Capture
     works: Sequence[Work]
     kernel: str = ""
     asm: bool = False

@@ -12,7 +12,6 @@ from jaxlens.program.counted import count_module
 from jaxlens.program.equations import written_out
 from jaxlens.program.published_limits import refusal
 from jaxlens.program.sentences import listed
-from jaxlens.program.subject import Seen, Subject
 from jaxlens.questions.memory.peak import MemoryUse, memory_use
 from jaxlens.questions.memory.residuals import saved
 from jaxlens.report import Finding, NumberColumn, Table, amount, table
@@ -105,7 +104,9 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         return Tried(name, code, why=refused.text, takes=refused.least)
 
 
-def _figures(name: str, code: str, use: MemoryUse, program: Seen, loosened: bool = False) -> Tried:
+def _figures(
+    name: str, code: str, use: MemoryUse, program: Capture, loosened: bool = False
+) -> Tried:
     flops = count_module(program.jaxpr.module).counted
     return Tried(name, code, use.peak, use.saved.bytes, flops, "", loosened, use.reserved)
 
@@ -114,7 +115,7 @@ def _has_barrier(module: Module) -> bool:
     return any(node.opcode == "opt-barrier" for node in module.nodes())
 
 
-def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iterator[Finding]:
+def sentences(tried: Sequence[Tried], now: int | None, subject: Capture) -> Iterator[Finding]:
     """Yields the findings on `jax.checkpoint`.
 
     Args:
@@ -141,7 +142,7 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
             yield Finding(text, "unknown")
 
 
-def _of_loops(subject: Subject) -> Iterator[Finding]:
+def _of_loops(subject: Capture) -> Iterator[Finding]:
     """Yields what is left to try where checkpoints of an unrolled loop lower nothing.
 
     In such a loop XLA may merge recomputed values with those of the forward pass (CSE), or compute
@@ -166,7 +167,7 @@ def loosened(platform: str) -> str:
     )
 
 
-def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
+def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Capture) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
     now = [_figures("nothing (as it is)", "", use, subject)] if tried else []
     worked = [trial for trial in (*now, *tried) if not trial.why]

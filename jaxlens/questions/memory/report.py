@@ -14,7 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.facts import Constant
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.sentences import Quoter, bracketed, listed, quoter
-from jaxlens.program.subject import Forwarding, Given, ProgramFacts, subject_of
+from jaxlens.program.subject import Forwarding, Given, ProgramFacts
 from jaxlens.questions.memory import donation
 from jaxlens.questions.memory.checkpoint import Tried, checkpoint_table, sentences, trials
 from jaxlens.questions.memory.donation import Donation
@@ -96,7 +96,7 @@ def facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
         Given(lambda: donation.donations(capture)).or_else(()),
         trials(capture) if checkpoint else (),
         Given(lambda: timeline(capture)),
-        _subject=subject_of(capture, "jaxpr", "optimized"),
+        _subject=capture,
     )
 
 

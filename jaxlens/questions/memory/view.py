@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.hlo.live_ranges import in_use
 from jaxlens.program.lines import Spot, spot
-from jaxlens.program.subject import Subject
 from jaxlens.questions.memory.peak import MemoryUse, Owned, Timeline
 from jaxlens.questions.memory.report import MemoryFacts, report
 from jaxlens.render import chart
@@ -52,7 +52,7 @@ def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     return [Findings(answer.findings), picture(timeline), shown]
 
 
-def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
+def _tinted(subject: Capture, use: MemoryUse) -> tuple[Block, ...]:
     """Returns the user's lines, tinted by the bytes that they own at the peak."""
     stage = "jaxpr"
     try:

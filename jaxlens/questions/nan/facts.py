@@ -6,7 +6,6 @@ from dataclasses import replace
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Value
 from jaxlens.program.lines import owners
-from jaxlens.program.subject import subject_of
 from jaxlens.questions.nan.first_nan import FirstNan
 from jaxlens.questions.nan.walk import Walker
 
@@ -17,8 +16,7 @@ def facts(capture: Capture) -> FirstNan:
     Raises:
         UnavailableError: It cannot be run here.
     """
-    subject = subject_of(capture, "jaxpr")
-    module = subject.jaxpr.module
+    module = capture.jaxpr.module
     live = capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.nan.measure.diagnose import Diagnosis
     from jaxlens.questions.nan.measure.nonfinite import measure_nonfinite
@@ -39,7 +37,7 @@ def facts(capture: Capture) -> FirstNan:
     unseen = nan_makers[0] if nan_makers and not kind else ()
     told = {path[-1] for path in (*origins.makers, unseen) if path}
     others = tuple(path[-1] for path in nan_makers if path[-1] not in told)
-    answer = FirstNan(kind, run, origins.way, others, arguments, _subject=subject)
+    answer = FirstNan(kind, run, origins.way, others, arguments, _subject=capture)
     if arguments or not origins.makers:
         return replace(
             answer,

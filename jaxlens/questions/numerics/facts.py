@@ -9,7 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node, Span
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 from jaxlens.questions.numerics.promotion import Promotion, promotions
 from jaxlens.questions.numerics.rounding import (
     BITS,
@@ -132,8 +132,7 @@ def facts(capture: Capture) -> Numerics:
     Raises:
         UnavailableError: It cannot be run here.
     """
-    subject = subject_of(capture, "jaxpr")
-    module = subject.jaxpr.module
+    module = capture.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
     live = capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.numerics.measure.errors import errors
@@ -145,12 +144,12 @@ def facts(capture: Capture) -> Numerics:
         run,
         tuple(_by_equation(run.executions, EquationModules(module))),
         tuple(_losses(run, nodes, spans)),
-        tuple(promotions(module, subject.program.inputs, spans)),
+        tuple(promotions(module, capture.program.inputs, spans)),
         _worst(run, both=False),
         _worst(run, both=True),
         {ident: node.opcode for ident, node in nodes.items()},
         spans,
-        _subject=subject,
+        _subject=capture,
     )
 
 

@@ -29,7 +29,7 @@ from jaxlens.ir.hlo.shardings import (
     whole,
 )
 from jaxlens.ir.trips import runs
-from jaxlens.program.subject import Given, ProgramFacts, devices, head, subject_of
+from jaxlens.program.subject import Given, ProgramFacts, devices, head
 from jaxlens.report import total
 
 # A device in a group of n sends each byte this many times (n - 1) / n; 0: once, whatever n.
@@ -236,14 +236,14 @@ class Sharding(ProgramFacts):
 
 def facts(capture: Capture) -> Sharding:
     """Returns the shardings of a capture; those of values need the dumps of all passes."""
-    count, subject = devices(capture), subject_of(capture, "optimized")
+    count = devices(capture)
     inputs, outputs = capture.program.inputs, capture.outputs
     if count == 1:
         one_device = [
             tuple(Spread(v.name, kind, v.type, whole(len(v.type.shape), 1), "") for v in values)
             for kind, values in (("input", inputs), ("output", outputs))
         ]
-        return Sharding(1, (), one_device[0], one_device[1], (), (), _subject=subject)
+        return Sharding(1, (), one_device[0], one_device[1], (), (), _subject=capture)
     dumps = Given(lambda: capture.passes).or_else(())
     optimized, hlo = capture.optimized.module, capture.hlo.module
     processes = capture.program.target.processes
@@ -259,7 +259,7 @@ def facts(capture: Capture) -> Sharding:
         tuple(_collectives(capture, optimized, mesh)),
         flops if flops >= 0 else None,
         processes if len(processes) == count else (),
-        _subject=subject,
+        _subject=capture,
     )
 
 
@@ -269,8 +269,7 @@ def exchanges(capture: Capture) -> Sharding:
     mesh = _Mesh(count, axes(head(capture)))
     collectives = tuple(_collectives(capture, capture.optimized.module, mesh))
     known = processes if len(processes) == count else ()
-    subject = subject_of(capture, "optimized")
-    return Sharding(count, mesh.axes, (), (), (), collectives, None, known, _subject=subject)
+    return Sharding(count, mesh.axes, (), (), (), collectives, None, known, _subject=capture)
 
 
 def _unpartitioned(dumps: Sequence[PassStage], hlo: Module) -> Module | None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import product
 
+from jaxlens.captures import Capture
 from jaxlens.ir.hlo.shardings import Tiling
-from jaxlens.program.subject import Subject
 from jaxlens.questions.sharding.facts import Sharding, Spread
 from jaxlens.questions.sharding.report import report
 from jaxlens.render import chart
@@ -29,7 +29,7 @@ def blocks(sharding: Sharding, full: bool = False) -> list[Block]:
     return shown
 
 
-def _program(subject: Subject, overlays: Sequence[Overlay], full: bool) -> Tabs:
+def _program(subject: Capture, overlays: Sequence[Overlay], full: bool) -> Tabs:
     """Returns the user's lines, tinted by the bytes of their collectives, and one device's HLO."""
     hlo = stage_pane(subject, "optimized", full, "What one device runs")
     module = subject.optimized.module

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.program.sentences import quoter
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 from jaxlens.questions.silent.faults import Fault, Faults
 from jaxlens.questions.silent.index_outside import IndexOutside
 
@@ -36,7 +36,7 @@ def facts(capture: Capture) -> Silent:
     Raises:
         UnavailableError: It is a program of `jaxlens.core`, or has been freed or saved.
     """
-    subject, target, not_run = subject_of(capture, "jaxpr"), capture.program.target, ""
+    target, not_run = capture.program.target, ""
     outside: tuple[IndexOutside, ...] = ()
     try:
         live = capture.driver.live()  # raises before JAX is imported
@@ -47,9 +47,9 @@ def facts(capture: Capture) -> Silent:
         if isinstance(error, UnavailableError) and not target.absent:
             raise
         not_run = str(error)
-    look = Faults(subject.jaxpr.module, [leaf.name for leaf in capture.program.inputs])
-    look.quote = quoter(subject)
+    look = Faults(capture.jaxpr.module, [leaf.name for leaf in capture.program.inputs])
+    look.quote = quoter(capture)
     faults = [*look.keys(), *look.indices(outside), *look.arguments()]
     if target.platform == "gpu" and "deterministic" not in " ".join(capture.program.flags):
         faults += look.orders()
-    return Silent(tuple(faults), target.platform, not_run, _subject=subject)
+    return Silent(tuple(faults), target.platform, not_run, _subject=capture)

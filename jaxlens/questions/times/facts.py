@@ -17,7 +17,7 @@ from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.compile_parts import CompileParts, compile_parts
 from jaxlens.program.equations import Equations, equations, written_out
-from jaxlens.program.subject import Given, ProgramFacts, instructions, subject_of
+from jaxlens.program.subject import Given, ProgramFacts, instructions
 from jaxlens.program.unrolled import Unrolled
 
 
@@ -85,5 +85,5 @@ def facts(capture: Capture) -> Times:
         lacking,
         instructions(capture),
         closed_over(capture),
-        _subject=subject_of(capture, "jaxpr", "stablehlo", "optimized", "kernels", "times"),
+        _subject=capture,
     )

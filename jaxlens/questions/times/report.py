@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import CONVERSION
 from jaxlens.program import closed_over as captured
@@ -16,8 +17,8 @@ from jaxlens.program.equations import Equations, written_out
 from jaxlens.program.kernels import Work, works
 from jaxlens.program.lines import lines
 from jaxlens.program.sentences import listed
-from jaxlens.program.subject import Given, Seen, Subject, instructions
-from jaxlens.program.unrolled import Unrolled, nested
+from jaxlens.program.subject import Given, instructions
+from jaxlens.program.unrolled import Unrolled
 from jaxlens.questions.times.facts import Times
 from jaxlens.report import (
     Cell,
@@ -56,7 +57,7 @@ def report(facts: Times) -> Report:
     return Report("Times", tuple(_findings(subject, facts, folded)), (*timed, *tables))
 
 
-def alarm(capture: Seen) -> tuple[Finding, ...]:
+def alarm(capture: Capture) -> tuple[Finding, ...]:
     """Returns findings on an unrolled loop with most equations, and on a program that XLA enlarged.
 
     They are part of every compile's output. Compiles if the program is not compiled yet.
@@ -70,13 +71,13 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
     loop = []
     if counted.total >= _MANY and group and repeated >= _PART * counted.total:
         text = f"{_unrolled(group, counted)} (--times says more)."
-        fewer = repeated - sum(one.rolled * one.times for one in group)
+        fewer = repeated - sum(one.block * one.times for one in group)
         weight = saves(fewer, counted.total)
         loop.append(Finding(text, "counted", _ids(group), weight=weight))
     return (*loop, *_grown(capture, counted, group, instructions(capture)))
 
 
-def _findings(subject: Subject, facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
+def _findings(subject: Capture, facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
     loops = _causes(facts.loops, facts.equations)
     group = _group(loops)
     lead = f"{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
@@ -95,16 +96,12 @@ def _findings(subject: Subject, facts: Times, folded: tuple[Finding, ...]) -> It
         yield from folded
     for loop in [loop for loop in loops if loop not in group][:_ROWS]:
         yield Finding(f"{_unrolled((loop,), facts.equations)}.", "counted", (loop.id,))
-    inner = [loop for loop in nested(loops) if loop not in loops]
-    for loop in inner[:_ROWS]:
-        text = f"{loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times."
-        yield Finding(f"Within it, {text}", "counted", (loop.id,))
     if facts.missing:
         yield Finding(f"Within the compile: {facts.missing}.", "unknown")
 
 
 def _grown(
-    subject: Seen, counted: Equations, group: tuple[Unrolled, ...], size: int | None
+    subject: Capture, counted: Equations, group: tuple[Unrolled, ...], size: int | None
 ) -> Iterator[Finding]:
     """Yields the finding that XLA's program has many more instructions than there are equations."""
     if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
@@ -184,7 +181,7 @@ def _range(line: str) -> tuple[str, int, int]:
 def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
     """Returns `cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
     repeated = sum(loop.equations for loop in group)
-    scans = sum(loop.rolled * loop.times for loop in group)
+    scans = sum(loop.block * loop.times for loop in group)
     passes = [
         f"{loop.count:,}{'' if n else ' repetitions'} of {loop.block:,}"
         f"{' in the backward pass' if loop.backward else ''}"
@@ -283,7 +280,7 @@ def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
     yield table("Kernels", columns, rows, note, most=_ROWS, volatile=True, stage="kernels")
 
 
-def _lines(subject: Subject, facts: Times) -> Table:
+def _lines(subject: Capture, facts: Times) -> Table:
     """Returns a table of equations, ops and instructions by source line."""
     counted = facts.equations
     ops, instructions = _by_line(subject, "stablehlo"), _by_line(subject, "optimized")
@@ -312,7 +309,7 @@ def _lines(subject: Subject, facts: Times) -> Table:
     return table("Equations by line", ("line", *numbers), rows, note, most=_ROWS)
 
 
-def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
+def _by_line(subject: Capture, stage: str) -> Counter[str] | None:
     try:
         owned = lines(subject.stage(stage).module)
     except LensError:
@@ -323,7 +320,7 @@ def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
     return counts
 
 
-def stages(capture: Seen) -> Report:
+def stages(capture: Capture) -> Report:
     """Reports wall-clock seconds of the steps so far; the table is not part of the stable text."""
     steps = capture.times
     if not steps:

@@ -7,7 +7,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.graph import Span
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ValueStatistics
 from jaxlens.taps.primitives import Path
 
@@ -110,8 +110,7 @@ def facts(capture: Capture) -> Values:
         OptionError: An argument is a shape without data.
         UnavailableError: The program cannot run here.
     """
-    subject = subject_of(capture, "jaxpr")
-    module = subject.jaxpr.module
+    module = capture.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
     live = capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.values.measure import statistics
@@ -137,4 +136,4 @@ def facts(capture: Capture) -> Values:
     order = {ident: n for n, ident in enumerate(nodes)}
     values.sort(key=lambda value: [order[step] for step in value.path])
     unmeasured = tuple(path[-1] for path in run.unmeasured)
-    return Values(tuple(values), unmeasured, run.finite, _subject=subject)
+    return Values(tuple(values), unmeasured, run.finite, _subject=capture)

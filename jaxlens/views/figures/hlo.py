@@ -8,11 +8,11 @@ HLO; `hlo_dataflow.py` removes instructions that only pack and unpack values.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.lazy import LazyMapping, lazy
-from jaxlens.program.subject import Subject
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
 from jaxlens.report import count
@@ -56,7 +56,7 @@ def figure(
     return replace(drawing, depth=jaxpr_figure.fitting_depth(drawing))
 
 
-def pane(subject: Subject, stage: str = "optimized") -> GraphPane:
+def pane(subject: Capture, stage: str = "optimized") -> GraphPane:
     """Returns the graph of a stage of HLO, made on first use: the text form has no graph.
 
     Raises:

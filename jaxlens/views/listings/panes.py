@@ -6,13 +6,13 @@ If a backend does not give the content of a pane, the pane shows the reason.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.columns import counts
 from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.ir.stage import BY_NAME, STAGES
 from jaxlens.program.fusion_change import operations
 from jaxlens.program.kernels import Work
-from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Findings, Listing, Tab, Tabs
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding, count
@@ -77,7 +77,7 @@ def chained(tabs: Sequence[Tab], open: tuple[str, ...], elsewhere: str = "") -> 
 
 
 def stage_pane(
-    subject: Subject, name: str, full: bool = False, title: str = "", head: int = HEAD
+    subject: Capture, name: str, full: bool = False, title: str = "", head: int = HEAD
 ) -> Tab:
     """Returns the pane of a stage's program, line by line."""
 
@@ -85,14 +85,14 @@ def stage_pane(
         inputs, stage = subject.program.inputs, subject.stage(name)
         shown = stage_blocks.listing(stage, full, alone=False, head=head, inputs=inputs)
         if isinstance(shown.more, LazyLines):
-            subject.meanwhile(shown.more.prepare)
+            subject.driver.meanwhile(shown.more.prepare)
         yield shown
 
     shown = pane(name, lambda: tuple(listing()), title=title)
     return replace(shown, count=_operations(subject, name))
 
 
-def _operations(subject: Subject, name: str) -> str:
+def _operations(subject: Capture, name: str) -> str:
     """Returns how many operations a stage has; "" for a stage that the backend does not give."""
     try:
         module = subject.stage(name).module
@@ -104,7 +104,7 @@ def _operations(subject: Subject, name: str) -> str:
     return count(len(operations(module)), "operation")
 
 
-def user_names(subject: Subject) -> UserNames:
+def user_names(subject: Capture) -> UserNames:
     """Returns what the user's code calls the values of a program's jaxpr."""
     return UserNames(
         subject.jaxpr.module,
@@ -114,13 +114,13 @@ def user_names(subject: Subject) -> UserNames:
     )
 
 
-def equation_lines(subject: Subject) -> LinesById:
+def equation_lines(subject: Capture) -> LinesById:
     """Returns the equations of a program's jaxpr as lines, by id."""
     return jaxpr_lines.equations(subject.jaxpr.module, user_names(subject))
 
 
 def jaxpr_tab(
-    subject: Subject, full: bool, lines: LinesById | None = None, in_text: bool = True
+    subject: Capture, full: bool, lines: LinesById | None = None, in_text: bool = True
 ) -> Tab:
     """Returns the pane of the jaxpr, with the names of its inputs and captured arrays.
 
@@ -155,7 +155,7 @@ def shortened(tab: Tab, head: int) -> Tab:
 
 
 def machine_pane(
-    subject: Subject,
+    subject: Capture,
     works: Sequence[Work],
     stage: machine_lines.Machine,
     most: int = machine_lines.MOST,

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Kernel, Stage
 from jaxlens.program.kernels import Work, what
-from jaxlens.program.subject import Subject
 from jaxlens.render.document import Block, Code, Findings, Fold, Line, Listing, Piece, SourcePane
 from jaxlens.report import Finding, Overlay
 from jaxlens.views import source_pane
@@ -53,7 +53,7 @@ def listing(
     return hlo_brief.listing(module, limit, inputs)
 
 
-def became(subject: Subject) -> list[Block]:
+def became(subject: Capture) -> list[Block]:
     """Returns the user's lines with the instructions of the optimised program under them."""
     module = subject.optimized.module
     under = hlo_brief.instructions(module, inputs=subject.program.inputs)
@@ -61,7 +61,7 @@ def became(subject: Subject) -> list[Block]:
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
-def costs(subject: Subject, flops: Mapping[str, int] | None, works: Sequence[Work]) -> list[Block]:
+def costs(subject: Capture, flops: Mapping[str, int] | None, works: Sequence[Work]) -> list[Block]:
     """Returns the user's lines tinted by flops, with the kernels that came from each under it.
 
     Args:
@@ -109,7 +109,7 @@ def _kernel_lines(works: Sequence[Work], line: str) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def native(subject: Subject, name: str) -> list[Block]:
+def native(subject: Capture, name: str) -> list[Block]:
     """Returns the LLVM IR or assembly of every kernel, each in a fold with its name.
 
     Raises:
@@ -137,7 +137,7 @@ def llvm(kernel: Kernel) -> list[Code]:
     return [Code("llvm", text, title=title) for title, text in texts.items() if text]
 
 
-def asm(kernel: Kernel, subject: Subject) -> list[Code]:
+def asm(kernel: Kernel, subject: Capture) -> list[Code]:
     """Returns a kernel's machine code: assembly, or PTX on a GPU."""
     if not kernel.asm:
         return []
@@ -146,7 +146,7 @@ def asm(kernel: Kernel, subject: Subject) -> list[Code]:
     return [Code(language, kernel.asm, title="PTX" if gpu else "Assembly")]
 
 
-def names_of(subject: Subject) -> Mapping[str, str]:
+def names_of(subject: Capture) -> Mapping[str, str]:
     """Returns the names that the optimised program's arguments have in Python."""
     return hlo_lines.names_of(subject.optimized.module, subject.program.inputs)
 

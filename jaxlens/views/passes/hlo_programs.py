@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage, Stage
-from jaxlens.program.subject import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Named:
     others: int = 0
 
 
-def dumps(subject: Seen) -> tuple[PassStage, ...]:
+def dumps(subject: Capture) -> tuple[PassStage, ...]:
     """Returns the pass dumps; none if the backend gives none."""
     try:
         return subject.passes
@@ -34,7 +34,7 @@ def dumps(subject: Seen) -> tuple[PassStage, ...]:
         return ()
 
 
-def fusing(subject: Seen) -> tuple[PassStage, ...] | None:
+def fusing(subject: Capture) -> tuple[PassStage, ...] | None:
     """Returns at least the dumps of the fusion passes; None if the backend gives none."""
     try:
         return subject.fusing
@@ -42,7 +42,7 @@ def fusing(subject: Seen) -> tuple[PassStage, ...] | None:
         return None
 
 
-def find(subject: Seen, name: str) -> Named:
+def find(subject: Capture, name: str) -> Named:
     """Returns the HLO program of a name.
 
     Args:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
@@ -25,7 +26,6 @@ from jaxlens.program.passes import (
     size,
     steps,
 )
-from jaxlens.program.subject import Seen
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
 from jaxlens.render.html.passes import left_out
 from jaxlens.render.link_data import Web
@@ -41,7 +41,11 @@ Atoms = Callable[[Module], Mapping[str, tuple[int, ...]]]
 
 
 def passes_blocks(
-    subject: Seen, *, limit: int | None = READ, everything: bool = False, atoms: Atoms | None = None
+    subject: Capture,
+    *,
+    limit: int | None = READ,
+    everything: bool = False,
+    atoms: Atoms | None = None,
 ) -> list[Block]:
     """Returns the blocks of the passes that changed the program, each with its changes.
 
@@ -113,7 +117,7 @@ def _step(step: PassChange, lines: tuple[PassRow, ...] | None, atoms: Atoms | No
     return replace(bare, rows=lines, atoms=linked)
 
 
-def step(subject: Seen, index: int, atoms: Atoms | None = None) -> PassStep:
+def step(subject: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
     """Returns one step with its rows, without a limit on the program's size.
 
     Args:

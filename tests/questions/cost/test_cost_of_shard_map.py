@@ -78,7 +78,7 @@ def capture(f, a=A, b=B):
 def test_the_body_counts_for_each_device_of_the_manual_axes(f, flops) -> None:
     shown = capture(f)
     assert jaxlens.receipt(shown).flops == flops
-    cost = facts(shown, compiled=False)
+    cost = facts(shown)
     assert sum(cost.by_node.values()) == sum(cost.by_line.values()) == flops
     assert cost.once == (PRODUCT + 64 * 16 if f is looped else flops)
     module = shown.jaxpr.module
@@ -114,13 +114,13 @@ def test_without_the_mesh_the_body_counts_once_and_it_is_said() -> None:
     assert (cost.flops, cost.counted) == (None, PRODUCT // 4)
     ((kind, trips),) = [(loop.kind, loop.trips) for loop in cost.loops]
     assert (kind, trips) == ("shard_map", None)
-    text = str(report(replace(counted(shown, compiled=False), cost=cost)).findings)
+    text = str(report(replace(counted(shown), cost=cost, xla=Given(dict))).findings)
     assert "A shard_map " in text
     assert "runs on an unknown number of devices; its body counts once." in text
 
 
 def test_xlas_figure_is_of_one_device() -> None:
-    both = replace(counted(capture(rows()), compiled=False), compiled=True, devices=4)
+    both = replace(counted(capture(rows())), devices=4)
     texts = [
         one.text for one in report(replace(both, xla=Given(lambda: {"flops": 16384}))).findings
     ]

@@ -14,7 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
 from jaxlens.program.python_loops import parsed
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 
 _Place = tuple[int, int]  # index of the function, line
 _ENTERS = {"RESUME", "MAKE_CELL", "COPY_FREE_VARS"}
@@ -109,7 +109,7 @@ def facts(capture: Capture) -> Bytecode:
         for n, code in enumerate(trace.code)
     )
     after = sum(len(step.made) for step in trace.steps if step.event == "after")
-    return Bytecode(functions, after, trace.cut, _subject=subject_of(capture, "jaxpr"))
+    return Bytecode(functions, after, trace.cut, _subject=capture)
 
 
 class _Ran:

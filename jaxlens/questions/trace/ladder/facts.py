@@ -24,7 +24,7 @@ from importlib.resources import files
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.call_stacks import equation_transforms
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 
 Ids = tuple[str, ...]
 STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
@@ -148,9 +148,8 @@ def facts(captures: Sequence[Capture]) -> Ladder:
         by_equation = equation_transforms(module)
         backward = frozenset(id for id, names in by_equation.items() if "transpose" in names)
         steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
-        subject = subject_of(capture, "jaxpr")
         rungs.append(
-            LadderProgram(title, transform, module, size, backward, steps, _subject=subject)
+            LadderProgram(title, transform, module, size, backward, steps, _subject=capture)
         )
     uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
     return Ladder(tuple(rungs), tuple(uses))

@@ -14,7 +14,7 @@ from itertools import chain
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import LineTrace, TapeStep
 from jaxlens.program.python_loops import parsed
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def facts(capture: Capture) -> Tracing:
         tuple(dict.fromkeys(effects)),
         {n: tuple(texts) for n, texts in notes.items() if texts},
         sum(len(s.made) for s in steps if s.event == "after"),
-        _subject=subject_of(capture, "jaxpr"),
+        _subject=capture,
     )
 
 

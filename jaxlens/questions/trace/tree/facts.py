@@ -8,7 +8,7 @@ from math import prod
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module
-from jaxlens.program.subject import ProgramFacts, subject_of
+from jaxlens.program.subject import ProgramFacts
 from jaxlens.questions.trace.tree.element_flow import Flow, TooLargeError, follow
 
 _MOST_MASKS = 20_000  # operations up to which the inputs of each are counted
@@ -115,12 +115,11 @@ class Depth(ProgramFacts):
 def facts(capture: Capture) -> Depth:
     """Returns the depth and work of a program, from its jaxpr."""
     module = capture.jaxpr.module
-    subject = subject_of(capture, "jaxpr")
     equations = list(module.nodes())
     try:
         flow = follow(module)
     except TooLargeError as error:
-        return Depth(None, None, equations=len(equations), why=str(error), _subject=subject)
+        return Depth(None, None, equations=len(equations), why=str(error), _subject=capture)
     computing = {node.id for node in flow.nodes}
     calls = {node.id for node in equations if node.regions}
     moving = [name for id, name in flow.ran.items() if id not in computing | calls]
@@ -138,7 +137,7 @@ def facts(capture: Capture) -> Depth:
         tuple(dict.fromkeys(moving)),
         tuple(dict.fromkeys(flow.opaque)),
         _tree(flow, module, inputs),
-        _subject=subject,
+        _subject=capture,
     )
 
 
