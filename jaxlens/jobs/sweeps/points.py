@@ -14,15 +14,17 @@ class SweepAxis:
 
     Attributes:
         name: What varies: an argument, several ("x, y"), "target" or "flags".
-        labels: Each value in words, all different.
+        labels: Each value in words.
         numbers: What changes along it as numbers; () where it is no one number.
         quantity: What these numbers are: "x.shape[0]", or the argument itself; "" without them.
+        values: The values.
     """
 
     name: str
     labels: tuple[str, ...]
     numbers: tuple[float, ...] = ()
     quantity: str = ""
+    values: tuple[Any, ...] = ()
 
     def value(self, n: int) -> float | str:
         """Returns value number n as a number, or in words where it has none."""

@@ -1,19 +1,29 @@
 """Says how memory grows along a sweep, which points fit, and which failed; and their table."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 
 from jaxlens.jobs.sweeps.points import FIGURES, SweepFacts, SweepRow
 from jaxlens.program.published_limits import target_of
 from jaxlens.program.sentences import listed, unknown_trips
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
+from jaxlens.report import Finding, NumberColumn, Report, Table, amount, count, duration, table
 from jaxlens.views.report_blocks import report_blocks
 
-UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
-TIMED = ("compile", "run")
+_TIMED = ("compile", "run")
+_WRITERS: Mapping[str, Callable[[float], str] | None] = {
+    **dict.fromkeys(FIGURES, amount),
+    **dict.fromkeys(_TIMED, duration),
+    "flops": partial(amount, unit="flop"),
+    "kernels": None,
+}
+_NOTES = {
+    "peak": "Peak and reserved are bytes of one device, by XLA's buffer assignment.",
+    "bytes": "Bytes are those that kernels read and write if no cache helps.",
+    "flops": "Flops are those of the traced program, of all devices: XLA may remove some.",
+    "kernels": "Kernels do not include library calls.",
+}
 _FITS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -54,16 +64,12 @@ def _growth(facts: SweepFacts) -> Iterator[Finding]:
     """Yields how many times memory grows along each axis of numbers, at the first other values."""
     for at in facts.numbered:
         axis = facts.axes[at]
-
-        def others(row: SweepRow, at: int = at) -> tuple[int, ...]:
-            return row.place[:at] + row.place[at + 1 :]
-
-        known = sorted((row for row in facts.rows if row.takes), key=others)
-        lines = [
-            sorted(rows, key=lambda r: axis.numbers[r.place[at]])
-            for _, rows in groupby(known, others)
-        ]
-        if line := next((rows for rows in lines if len(rows) > 1), None):
+        lines: dict[tuple[int, ...], list[SweepRow]] = {}
+        for row in facts.rows:
+            if row.takes:
+                lines.setdefault(row.place[:at] + row.place[at + 1 :], []).append(row)
+        if line := next((rows for rows in lines.values() if len(rows) > 1), None):
+            line.sort(key=lambda row: axis.numbers[row.place[at]])
             low, high = (axis.numbers[line[n].place[at]] for n in (0, -1))
             before, after = (float(line[n].takes or 0) for n in (0, -1))
             larger = f" ({high / low:.3g} times)" if low > 0 else ""
@@ -104,13 +110,6 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
             f'"target": ["{target_of(capacity.name)}"]}}.',
             "estimate",
         )
-    if capacity.source:
-        yield Finding(
-            f"{capacity.words[0].upper()}{capacity.words[1:]}: {capacity.source}. A program is "
-            "counted with all that it reserves from start to end; what else is on the device is "
-            "not.",
-            "estimate",
-        )
 
 
 def _errors(facts: SweepFacts) -> Iterator[Finding]:
@@ -125,72 +124,52 @@ def _errors(facts: SweepFacts) -> Iterator[Finding]:
 
 def tables(facts: SweepFacts) -> tuple[Table, ...]:
     """Returns the table of all points, of errors and of times."""
-    plain = [name for name in FIGURES if name not in TIMED and _has(facts, name)]
-    timed = [name for name in TIMED if _has(facts, name)]
-    made = [_table(facts, "Points of the sweep", plain, _note(facts))]
+    names = [
+        name for name in FIGURES if any(getattr(r.figures, name) is not None for r in facts.rows)
+    ]
+    plain, timed = ([n for n in names if (n in _TIMED) is when] for when in (False, True))
+    more: dict[str, Callable[[SweepRow], str]] = {}
+    if facts.capacity is not None:
+        more["fits"] = lambda row: _FITS[row.fits]
     if facts.failed:
-        rows = tuple((*map(Cell, row.point.values()), Cell(row.error)) for row in facts.failed)
-        made.append(Table("Points that failed", (*facts.failed[0].point, "error"), rows))
+        # Its kind, before the first colon: the whole has a table with room for it.
+        more["error"] = lambda row: row.error.partition(":")[0]
+    made = [
+        _table("Points of the sweep", facts, facts.rows, plain, more, _note(facts, plain)),
+        _table("Points that failed", facts, facts.failed, (), {"error": lambda row: row.error}),
+    ]
     if timed:
-        made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
+        ended = [row for row in facts.rows if not row.error]
+        seconds = _table("Seconds", facts, ended, timed, {}, _clock(facts, timed))
+        made.append(replace(seconds, volatile=True))
     return tuple(made)
 
 
 def _table(
-    facts: SweepFacts, title: str, names: Sequence[str], note: str, volatile: bool = False
+    title: str,
+    facts: SweepFacts,
+    rows: Sequence[SweepRow],
+    names: Sequence[str],
+    more: Mapping[str, Callable[[SweepRow], str]],
+    note: str = "",
 ) -> Table:
-    columns: list[tuple[str, Callable[[SweepRow], Cell]]]
-    columns = [(axis.name, partial(_label, axis.name)) for axis in facts.axes]
-    numbers = range(len(columns), len(columns) + len(names))
-    columns += [(name, partial(_figure, name)) for name in names]
-    if facts.capacity is not None and not volatile:
-        columns.append(("fits", lambda row: Cell(_FITS[row.fits])))
-    if facts.failed and not volatile:
-        # Its kind, before the first colon: the whole has a table with room for it.
-        columns.append(("error", lambda row: Cell(row.error.partition(":")[0], row.error)))
-    shown = (row for row in facts.rows if not (volatile and row.error))
-    rows = barred(
-        (tuple(make(row) for _, make in columns) for row in shown), *((n,) for n in numbers)
+    axes = [axis.name for axis in facts.axes]
+    columns = [NumberColumn(name, _WRITERS[name], bar=name, none="") for name in names]
+    shown = (
+        (
+            *row.point.values(),
+            *(getattr(row.figures, name) for name in names),
+            *(words(row) for words in more.values()),
+        )
+        for row in rows
     )
-    headings = tuple(name for name, _ in columns)
-    return Table(title, headings, rows, note, volatile, tuple(numbers))
+    return table(title, [*axes, *columns, *more], shown, note)
 
 
-def _label(axis: str, row: SweepRow) -> Cell:
-    return Cell(row.point[axis])
-
-
-def _figure(name: str, row: SweepRow) -> Cell:
-    value = getattr(row.figures, name)
-    return Cell(_text(name, value), value)
-
-
-def _text(name: str, value: float | None) -> str:
-    if value is None:
-        return ""
-    if name in TIMED:
-        return duration(value)
-    if name == "kernels":
-        return f"{value:,}"
-    return amount(value, UNITS.get(name, "B"))
-
-
-def _has(facts: SweepFacts, name: str) -> bool:
-    return any(getattr(row.figures, name) is not None for row in facts.rows)
-
-
-def _note(facts: SweepFacts) -> str:
-    notes = []
-    if _has(facts, "peak"):
-        notes.append("Peak and reserved are bytes of one device, by XLA's buffer assignment.")
-    if _has(facts, "bytes"):
-        notes.append("Bytes are those that kernels read and write if no cache helps.")
-    if _has(facts, "flops"):
-        notes.append("Flops are those of the traced program, of all devices: XLA may remove some.")
+def _note(facts: SweepFacts, names: Sequence[str]) -> str:
+    notes = [note for name, note in _NOTES.items() if name in names]
     if facts.open:
         notes.append(f"Some flops are unknown: {unknown_trips(facts.open)}.")
-    if _has(facts, "kernels"):
-        notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):
         notes.append(f"{count(kept, 'point')} measured before, from the file.")
     if here := sorted({row.here for row in facts.rows if row.here}):
@@ -198,24 +177,20 @@ def _note(facts: SweepFacts) -> str:
     return " ".join(notes)
 
 
-def _clock(facts: SweepFacts) -> str:
+def _clock(facts: SweepFacts, names: Sequence[str]) -> str:
     """Says how the times were measured."""
-    parts = []
-    if _has(facts, "compile"):
-        parts.append("compile: XLA's time, once, writing its dumps too")
-    if _has(facts, "run"):
+    parts = ["compile: XLA's time, once, writing its dumps too"] if "compile" in names else []
+    if "run" in names:
         inputs = "random inputs (integers 0)" if facts.random else "the call's inputs"
         parts.append(f"run: median of {count(facts.runs, 'run')} on {inputs}")
-    several = facts.workers is None or facts.workers > 1
-    if several:
+    if facts.workers != 1:
         parts.append("programs were compiled side by side, which lengthens each")
     return f"{'; '.join(parts)}."
 
 
 def _point(row: SweepRow, names: Sequence[str] | None = None) -> str:
-    return ", ".join(
-        f"{name}={row.point[name]}" for name in (row.point if names is None else names)
-    )
+    shown = row.point if names is None else names
+    return ", ".join(f"{name}={row.point[name]}" for name in shown)
 
 
 def _number(n: float) -> str:
