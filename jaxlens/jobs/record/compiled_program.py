@@ -68,11 +68,6 @@ class CompiledProgram(Driver):
         text = f"{self.text}\n{self._optimized}"
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
-    @property
-    def size(self) -> int:
-        """Characters of its texts."""
-        return len(self.text) + len(self._optimized)
-
     @cached_property
     def _optimized(self) -> str:
         return self._executable.as_text()

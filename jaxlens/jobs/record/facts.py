@@ -3,15 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.jobs.record.program_difference import StageOf
 from jaxlens.jobs.record.same_program import (
     Mismatch,
     attempts,
-    compared,
-    parts,
+    mismatch,
+    other_settings,
     together,
 )
 from jaxlens.program.recompile_causes import place
@@ -124,8 +123,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
-    found = [compared(start, stage_of, labels) for start in starts]
-    of_parts = (compared(part, stage_of, labels) for start in starts for part in parts(start))
+    found = (mismatch(start, stage_of, labels) for start in starts)
     return JobFacts(
         job,
         tuple(rows),
@@ -133,8 +131,8 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         sum(row.compile.call.seconds for row in rows),
         max((len(together(p)) for p in job.processes), default=0),
         max(map(len, starts), default=0),
-        next((some.mismatch for some in chain(found, of_parts) if some.mismatch), None),
-        tuple(text for start in found for text in start.settings),
+        next(filter(None, found), None),
+        tuple(text for start in starts for text in other_settings(start, labels)),
         labels,
     )
 

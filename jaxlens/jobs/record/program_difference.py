@@ -105,7 +105,7 @@ def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
     pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
     number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
     a, b = a.strip(), b.strip()
-    here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right, number))
+    here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right))
     name = left.info.title
     if max(len(a), len(b)) > _LONG:
         return f"line {number} of the {name}{here or there} is not the same"
@@ -114,26 +114,14 @@ def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
     return f"line {number} of the {name} is `{a}`{here} in {names[0]}, `{b}`{there} in {names[1]}"
 
 
-def _owners(left: Stage, right: Stage, number: int) -> tuple[Span | None, Span | None]:
-    """Returns the user's line of each side's first line that differs; None where it is unknown."""
+def _owners(left: Stage, right: Stage) -> list[Span | None]:
+    """Returns the user's line of each side's first node that differs; None where it is unknown."""
     try:
-        if left.info.name == "jaxpr":
-            nodes = _node_of_line(left, number), _node_of_line(right, number)
-        else:
-            pairs = zip_longest(left.module.nodes(), right.module.nodes())
-            none = (None, None)
-            nodes = next((p for p in pairs if _content(p[0]) != _content(p[1])), none)
+        pairs = zip_longest(left.module.nodes(), right.module.nodes())
+        pair = next((p for p in pairs if _content(p[0]) != _content(p[1])), ())
     except LensError:
-        return None, None
-    here, there = nodes
-    return here.owner if here else None, there.owner if there else None
-
-
-def _node_of_line(jaxpr: Stage, number: int) -> Node | None:
-    """Returns the equation on a line of a canonical text, whose bodies have two lines more."""
-    lines = [node for r in jaxpr.module.regions.values() for node in (None, *r.nodes, None)]
-    is_whole = len(lines) == jaxpr.text.count("\n") + 1  # no parameter is of several lines
-    return lines[number - 1] if is_whole and number <= len(lines) else None
+        pair = ()
+    return [node.owner if node else None for node in pair or (None, None)]
 
 
 def _content(node: Node | None) -> tuple[object, ...]:

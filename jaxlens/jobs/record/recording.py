@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
@@ -33,32 +33,6 @@ _DEEPEST = 3  # dataclasses in one another of which each field is a part
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
 
 
-@dataclass(slots=True)
-class _Open:
-    """A call that is being traced, lowered or compiled.
-
-    Attributes:
-        start: When its first step began, by the process's clock that never jumps.
-        begun: When each of its running steps began.
-        seconds: How long its steps took, by kind: a call has one of each.
-        jaxpr: What it is lowered from; None while that is unknown.
-        donated: Whether each input of that is donated.
-        data: What is recorded of it; None until it compiles.
-    """
-
-    start: float
-    begun: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    jaxpr: Any = None
-    donated: tuple[bool, ...] = ()
-    data: RecordedCompile | None = None
-
-    def lowered(self, call: PendingCall, made: CompileResult) -> LoweredProgram:
-        """Returns its program, in the thread that compiled it."""
-        text = _text(made.module)
-        return LoweredProgram(call.parts, made.devices, text, self.jaxpr, self.donated)
-
-
 class Recording(CompileWatch):
     """A watch that writes each compile of a user's function into a folder.
 
@@ -78,7 +52,7 @@ class Recording(CompileWatch):
         """Makes what is of one process: a child that was forked has its parent's, and no thread."""
         self._pid, self._parent = os.getpid(), parent
         self._writer = Writer(*self._limits, parent)
-        self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
+        self._going: WeakKeyDictionary[PendingCall, LoweredProgram] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0
 
@@ -120,7 +94,7 @@ class Recording(CompileWatch):
             self.start()
         if call.role == "op" and call.function not in LOOPS:
             return
-        mine = self._going.setdefault(call, _Open(now))
+        mine = self._going.setdefault(call, LoweredProgram(now))
         mine.begun[kind] = now
         if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
             donated = (stack.lowering or ())[_DONATED:][:1]
@@ -150,19 +124,20 @@ class Recording(CompileWatch):
         self._going.pop(call, None)
         if mine is None or mine.data is None:
             return
-        data, program = _finished(call, mine, mine.data), None
+        data = _finished(call, mine, mine.data)
         if compiled is not None:
+            mine.key, mine.devices = call.parts, compiled.devices
             note = self._writer.refused()
             try:
-                if not note:
-                    program = mine.lowered(call, compiled)
+                mine.text = "" if note else _text(compiled.module)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             data = replace(data, note=note)
-        self._writer.ends(data, program, compiled and compiled.executable)
+        is_whole = compiled is not None and not data.note
+        self._writer.ends(data, mine if is_whole else None, compiled and compiled.executable)
 
 
-def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> RecordedCompile:
+def _finished(call: PendingCall, mine: LoweredProgram, data: RecordedCompile) -> RecordedCompile:
     """Returns the data of a compile that has ended, with times that no clock's jump changes."""
     event = call.frozen(data.number)
     steps = tuple(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jaxlib
@@ -21,12 +21,8 @@ from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.jobs.record.lowered_program import LoweredProgram
 
-if TYPE_CHECKING:
-    from jaxlens.jobs.record.compiled_program import CompiledProgram
-
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
-_WAITING = 16 << 20  # characters of programs that wait to be written
-_ONE = 16 << 20  # characters of one program
+_WAITING = 32  # compiles that wait to be written
 _recordings: Counter[str] = Counter()  # of this process, by the folder's name
 
 
@@ -59,7 +55,6 @@ class Writer:
         self._sizes: list[int] = []  # bytes of the programs that are written
         self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._waiting = 0  # characters of programs in the queue
 
     def start(self) -> None:
         """Starts the thread."""
@@ -100,7 +95,7 @@ class Writer:
         if sum(self._sizes) >= self._most_bytes:
             size = f"{self._most_bytes / 1e6:.0f} MB of programs"
             return f"{size} are in the record, its limit (raise --megabytes)"
-        return "too many programs waited to be written" if self._waiting > _WAITING else ""
+        return "too many programs waited to be written" if self._queue.qsize() > _WAITING else ""
 
     def ends(
         self, compile: RecordedCompile, lowered: LoweredProgram | None, executable: Any
@@ -108,12 +103,7 @@ class Writer:
         """A compile has ended; the program is None if there is none to write."""
         if lowered is None and compile.note:
             self._trouble(f"a program is left out: {compile.note}")
-        self._count(len(lowered.text) if lowered else 0)
         self._queue.put(lambda: self._write(compile, lowered, executable))
-
-    def _count(self, characters: int) -> None:
-        with self._lock:
-            self._waiting += characters
 
     # ---- in the thread -----------------------------------------------------------------------
 
@@ -137,28 +127,32 @@ class Writer:
         self, data: RecordedCompile, lowered: LoweredProgram | None, executable: Any
     ) -> None:
         """Writes a compile, and its program if there is none of that text."""
-        try:
-            program = None if lowered is None else _program(data, lowered, executable)
-            data = _described(data, program) if program else data
-            try:
-                if program is not None and not data.note:
-                    self._write_program(program)
-            finally:
-                self._write_compile(data)
-        finally:
-            self._count(-len(lowered.text) if lowered else 0)
-
-    def _write_compile(self, data: RecordedCompile) -> None:
-        self._to_folder().write_compile(data)
+        folder = self._to_folder()
+        if lowered is not None:
+            data = self._with_program(folder, data, lowered, executable)
+        folder.write_compile(data)
         self.files.add(data.number)
         self._write_process()
 
-    def _write_program(self, program: "CompiledProgram") -> None:
-        folder = self._to_folder()
-        if not folder.has_program(program.digest):
-            data = program.file()
-            folder.write_program(program.digest, data)
-            self._sizes.append(len(data))
+    def _with_program(
+        self, folder: ProcessFolder, data: RecordedCompile, lowered: LoweredProgram, executable: Any
+    ) -> RecordedCompile:
+        """Writes the program; returns the data with XLA's sizes, and the program's name."""
+        # Imported here, while JAX compiles, and not as a job starts.
+        from jaxlens.jobs.record.compiled_program import CompiledProgram
+
+        program = CompiledProgram(data.call, lowered, executable)
+        data = replace(data, memory=program.memory())
+        try:
+            constants, name = program.hashed_constants(), program.digest
+            content = b"" if folder.has_program(name) else program.file()
+        except Exception as error:  # of XLA, or of a version of JAX that has other attributes
+            note = f"its program could not be read: {type(error).__name__}: {error}"
+            return replace(data, note=note[:200])
+        if content:
+            folder.write_program(name, content)
+            self._sizes.append(len(content))
+        return replace(data, constants=constants, program=name)
 
     def _to_folder(self) -> ProcessFolder:
         """Returns the process's folder, made when there is something to write into it."""
@@ -209,24 +203,3 @@ def _settings() -> dict[str, str]:
         "Python": platform.python_version(),
     }
     return versions | {name: os.environ.get(name, "") for name in _FLAGS}
-
-
-def _program(data: RecordedCompile, lowered: LoweredProgram, executable: Any) -> "CompiledProgram":
-    """Returns what reads a program: imported here, while JAX compiles, and not as a job starts."""
-    from jaxlens.jobs.record.compiled_program import CompiledProgram
-
-    return CompiledProgram(data.call, lowered, executable)
-
-
-def _described(data: RecordedCompile, program: "CompiledProgram") -> RecordedCompile:
-    """Returns the data with XLA's sizes, and the program's name if it is to be written."""
-    data = replace(data, memory=program.memory())
-    try:
-        if program.size > _ONE:
-            note = f"its text has {program.size / 1e6:.0f} MB, more than the limit"
-            return replace(data, note=note)
-        constants = program.hashed_constants()
-        return replace(data, constants=constants, program=program.digest, note="")
-    except Exception as error:  # of XLA, or of a version of JAX that has other attributes
-        note = f"its program could not be read: {type(error).__name__}: {error}"
-        return replace(data, note=note[:200])
