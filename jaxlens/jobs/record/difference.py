@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import product
 
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.jobs.record.facts import FunctionRow, JobFacts, identity
 from jaxlens.jobs.record.program_difference import StageOf, differences
 from jaxlens.program.sentences import listed
+from jaxlens.render.document import Document
 from jaxlens.report import Finding, NumberColumn, Report, Table, amount, count, duration, table
+from jaxlens.views.report_blocks import report_blocks
 
 _FEW = 3  # parts of a key that are named
 _FIGURES = {
@@ -26,6 +28,11 @@ class FunctionChange:
     before: FunctionRow | None
     after: FunctionRow | None
     differences: tuple[str, ...] = ()  # of their programs
+
+    @property
+    def runs(self) -> tuple[FunctionRow | None, FunctionRow | None]:
+        """The function in both runs."""
+        return self.before, self.after
 
     @property
     def same_programs(self) -> bool:
@@ -90,17 +97,21 @@ def _differences(
             yield f"only {name} has {listed(new, _FEW)}"
 
 
+def document(found: JobDifference) -> Document:
+    """Returns the document of what changed between two records."""
+    taken = f"records {found.before.job.name} and {found.after.job.name}"
+    return Document("record", taken, tuple(report_blocks(report(found))))
+
+
 def report(found: JobDifference) -> Report:
     """Reports what changed in sentences and a table."""
     a, b = found.before, found.after
     totals = [
-        f"{count(j.compiles, 'compile')} in {j.job.name}"
+        f"{count(len(j.rows), 'compile')} in {j.job.name}"
         + (f" ({j.cached:,} from the persistent cache)" if j.cached else "")
         for j in (a, b)
     ]
-    several = max(len(j.job.processes) for j in (a, b)) > 1
-    tail = f": {duration(a.seconds)} and {duration(b.seconds)}"
-    tail += ", summed over processes." if several else "."
+    tail = f": {duration(a.seconds)} and {duration(b.seconds)}, summed over processes."
     head = Finding(f"{totals[0]}, {totals[1]}.", "counted", tail=tail)
     return Report("What changed", (head, *_findings(found)), (_table(found),))
 
@@ -110,24 +121,22 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
         alone = [c.name for c in found.functions if getattr(c, row) is None]
         if alone:
             yield Finding(f"Only {job.job.name} compiled {listed(alone)}.", "compared")
-    changed = {c.name: [*_changes(found, c)] for c in found.functions}
+    changed = {c.name: [*_changes(c)] for c in found.functions}
     for name, parts in changed.items():
         if parts:
             yield Finding(f"{name}: {'; '.join(parts)}.", "compared")
-    if not any(changed.values()) and all(c.before and c.after for c in found.functions):
+    if not any(changed.values()) and all(all(c.runs) for c in found.functions):
         yield Finding("Both compiled the same programs, equally often.", "compared")
 
 
-def _changes(found: JobDifference, change: FunctionChange) -> Iterator[str]:
+def _changes(change: FunctionChange) -> Iterator[str]:
     """Yields what changed of a function that both runs compiled."""
     one, two = change.before, change.after
     if one is None or two is None:
         return
-    if one.counts != two.counts:
-        each = "in each process " if max(len(one.compiles), len(two.compiles)) > 1 else ""
-        yield f"compiled {each}{_times(two)}, before {_times(one)}"
-    if _absent(found.before, one) != _absent(found.after, two):
-        yield f"compiled by {_processes(two)}, before by {_processes(one)}"
+    counts = [sum(row.compiles) for row in (one, two)]
+    if counts[0] != counts[1]:
+        yield f"compiled {_times(counts[1])}, before {_times(counts[0])}"
     if not change.same_programs:
         what = "; ".join(change.differences)
         yield f"its programs differ{f' ({what})' if what else ''}"
@@ -136,25 +145,19 @@ def _changes(found: JobDifference, change: FunctionChange) -> Iterator[str]:
         yield f"takes {memory} of memory, was {was}"
 
 
-def _times(row: FunctionRow) -> str:
-    return "once" if row.counts == "1" else f"{row.counts} times"
-
-
-def _absent(job: JobFacts, row: FunctionRow) -> int:
-    return len(job.job.processes) - len(row.compiles)
-
-
-def _processes(row: FunctionRow) -> str:
-    return count(len(row.compiles), "process", "processes")
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
 
 
 def _table(found: JobDifference) -> Table:
-    rows = []
-    for change in found.functions:
-        both = change.before, change.after
-        figures = (tuple(row and getattr(row, name) for row in both) for name in _FIGURES)
-        same = "same" if change.same_programs else "other" if all(both) else "-"
-        rows.append((change.name, *chain.from_iterable(figures), same))
+    rows = (
+        (
+            change.name,
+            *(row and getattr(row, name) for name in _FIGURES for row in change.runs),
+            "same" if change.same_programs else "other" if all(change.runs) else "-",
+        )
+        for change in found.functions
+    )
     columns = [
         NumberColumn(heading, write, none="-")
         for first, write in _FIGURES.values()

@@ -9,6 +9,7 @@ from jaxlens.jobs.record.facts import CompileRow, FunctionRow, JobFacts
 from jaxlens.jobs.record.same_program import Mismatch, attempts
 from jaxlens.program.recompile_causes import answers, place, step_cells
 from jaxlens.program.sentences import listed, ordinal
+from jaxlens.render.document import Document
 from jaxlens.report import (
     Cell,
     CellLink,
@@ -21,11 +22,20 @@ from jaxlens.report import (
     duration,
     table,
 )
+from jaxlens.views.report_blocks import report_blocks
 
 _ROWS = 200  # compiles in the table
 _PROCESSES = 50  # processes in the table
 _Columns: TypeAlias = list[str | NumberColumn]
 _MEMORY = NumberColumn("memory", amount, "memory")
+
+
+def document(job: JobFacts) -> Document:
+    """Returns the document of a record."""
+    pids = {(p.process.host, p.process.pid) for p in job.job.processes}
+    processes = count(len(pids), "process", "processes")
+    taken = f"record {job.job.name}: {count(len(job.rows), 'compile')} in {processes}"
+    return Document("record", taken, tuple(report_blocks(report(job))))
 
 
 def report(job: JobFacts) -> Report:
@@ -74,13 +84,11 @@ def _ends(job: JobFacts) -> Iterator[Finding]:
     for start in attempts(job.job):
         if len(start) < 2:
             continue
-        run = [p for p in start if not p.process.ended]
-        waits = " The others may wait for it in a collective." if run else ""
+        waits = " The others may wait for it in a collective."
         for p in start:
-            name, at = f"Process {job.labels[p.folder]}", duration(p.seconds)
             if p.process.error:
-                text = f"{name} ended with {p.process.error}"
-                yield Finding(text, "counted", tail=f", after {at}.{waits}")
+                text = f"Process {job.labels[p.folder]} ended with {p.process.error}"
+                yield Finding(text, "counted", tail=f", after {duration(p.seconds)}.{waits}")
 
 
 def _processes_named(labels: Sequence[str]) -> str:
@@ -101,14 +109,12 @@ def _apart(found: Mismatch) -> str:
 def _longest(job: JobFacts) -> Iterator[Finding]:
     """Yields the function whose compiles took longest."""
     if job.functions and job.seconds:
-        first, recorded = job.functions[0], sum(p.seconds for p in job.job.processes)
-        took = f"{duration(first.seconds)} of {duration(job.seconds)}"
-        several = ", both summed over processes" if len(job.job.processes) > 1 else ""
-        tail = f": {took} for all, in {duration(recorded)} that were recorded{several}."
+        first = job.functions[0]
+        tail = f": {duration(first.seconds)} of {duration(job.seconds)} for all, in all processes."
         yield Finding(f"{first.name} took longest to compile.", "measured", tail=tail)
     if job.cached:
         loaded = (
-            f"{job.cached:,} of {count(job.compiles, 'program')} came from the persistent cache"
+            f"{job.cached:,} of {count(len(job.rows), 'program')} came from the persistent cache"
         )
         yield Finding(f"{loaded}, where the time of compile is that of loading.")
 
@@ -169,7 +175,7 @@ def _compiles(job: JobFacts) -> Table:
     columns: _Columns = [NumberColumn("#"), "process", "function", "called at"]
     columns += [NumberColumn("begins", duration), *steps, _MEMORY, "why", "program"]
     rows = ((n, *_row(row), _program(row, job)) for n, row in enumerate(job.rows))
-    note = "jaxlens.runs(...)[#].capture opens a program."
+    note = "jaxlens.runs(...)[#].capture opens a program. Begins: by the clocks of the hosts."
     if job.pages:
         folder = next(iter(job.pages.values())).partition("/")[0]
         note += f" This page needs {folder} beside it: {count(len(job.pages), 'program')}."
@@ -187,7 +193,7 @@ def _row(row: CompileRow) -> tuple[object, ...]:
         place(call.line),
         row.start,
         *step_cells(call),
-        row.compile.bytes if row.compile.memory else "",
+        row.bytes if row.compile.memory else "",
         f"{state}{disk}{call.reason}",
     )
 
@@ -212,9 +218,8 @@ def _processes(job: JobFacts) -> Table:
         NumberColumn("compiles"),
     ]
     columns += [NumberColumn("recorded", duration), "state"]
-    started = any(p.process.parent for p in job.job.processes)
-    note = "0.1 is a process that process 0 started." if started else ""
-    shown = table("Processes", columns, rows, note, most=_PROCESSES, rest=" processes are left out")
+    rest = " processes are left out"
+    shown = table("Processes", columns, rows, most=_PROCESSES, rest=rest)
     return replace(shown, volatile_columns=(1, 2, 5))
 
 

@@ -105,11 +105,9 @@ def _is_same(first: RecordedCompile | None, second: RecordedCompile | None) -> b
     """Whether two compiles are of the same program, as far as both records tell."""
     if first is None or second is None:
         return first is second
-    a, b = first.call, second.call
-    names = ("", "")
-    return (a.function, a.program) == (b.function, b.program) and not (
-        other_constants(first, second, names) or other_devices(first, second, names)
-    )
+    if (first.call.function, first.call.program) != (second.call.function, second.call.program):
+        return False
+    return not any(of(first, second, ("", "")) for of in (other_constants, other_devices))
 
 
 def other_settings(start: Sequence[ProcessRecord], labels: Mapping[str, str]) -> Iterator[str]:

@@ -16,7 +16,6 @@ from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.jobs.sweeps.points import SweepAxis
 from jaxlens.keys.value_diff import differences
 from jaxlens.report import tally
-from jaxlens.stages.child.child import flag_value
 
 OWN = ("target", "flags")  # keys of `over` that are no argument's name
 _MOST = 16  # parts of an object that a label names
@@ -69,19 +68,14 @@ def _axis(name: Any, given: Any) -> SweepAxis:
 
 def _read(name: str, value: Any) -> Any:
     """Returns a target or compiler options in the form that a point takes."""
-    if value is None:
-        return {} if name == "flags" else None
-    if name == "flags":
-        if isinstance(value, str):
-            pairs = [part.strip().removeprefix("--").partition("=") for part in value.split(",")]
-            value = {option: flag_value(text) for option, _, text in pairs if option}
-        if not isinstance(value, Mapping):
-            raise OptionError(
-                f"flags are a dict of XLA's options, as in {{'xla_cpu_enable_fast_math': True}}, "
-                f"got {static_text(value)}"
-            )
-        return dict(value)
-    return str(value)
+    if name == "target":
+        return value and str(value)
+    if value is None or isinstance(value, Mapping):
+        return dict(value or {})
+    raise OptionError(
+        "flags are a dict of XLA's options, as in {'xla_cpu_enable_fast_math': True}, "
+        f"got {static_text(value)}"
+    )
 
 
 def _roots(name: str) -> list[str]:
@@ -116,8 +110,7 @@ def _label(name: str, value: Any, parts: str) -> str:
     if isinstance(value, np.generic):
         return str(value)
     types = tally(filter(None, map(_type, jax.tree.leaves(value))))
-    more = [f"{len(types) - _TYPES} more"] if len(types) > _TYPES else []
-    return ", ".join([*types[:_TYPES], *more]) or _text(value)
+    return ", ".join(types[:_TYPES] + ["..."] * (len(types) > _TYPES)) or _text(value)
 
 
 def _type(leaf: Any) -> str:

@@ -65,11 +65,8 @@ class Journal:
         if self._unfinished:  # of a process that was killed, or a disk that was full
             line = b"\n" + line
         try:
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                self._unfinished = os.write(file, line) < len(line)
-            finally:
-                os.close(file)
+            with open(self.path, "ab", buffering=0) as file:
+                self._unfinished = file.write(line) < len(line)
         except OSError as why:
             self.trouble = f"{why.strerror or why}"
         else:

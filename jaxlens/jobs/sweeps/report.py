@@ -11,10 +11,12 @@ from jaxlens.render.document import Document, TableBlock
 from jaxlens.report import Finding, NumberColumn, Report, Table, amount, count, duration, table
 from jaxlens.views.report_blocks import report_blocks
 
-_TIMED = ("compile", "run")
+_CLOCK = (
+    "XLA's time, once, writing its dumps too; programs that are compiled side by side take longer."
+)
 _WRITERS: Mapping[str, Callable[[float], str] | None] = {
     **dict.fromkeys(FIGURES, amount),
-    **dict.fromkeys(_TIMED, duration),
+    "compile": duration,
     "flops": partial(amount, unit="flop"),
     "kernels": None,
 }
@@ -73,9 +75,9 @@ def _growth(facts: SweepFacts) -> Iterator[Finding]:
             low, high = (axis.numbers[line[n].place[at]] for n in (0, -1))
             before, after = (float(line[n].takes or 0) for n in (0, -1))
             larger = f" ({high / low:.3g} times)" if low > 0 else ""
-            fixed = _point(line[0], [name for name in line[0].point if name != axis.name])
+            fixed = _point(line[0], without=axis.name)
             yield Finding(
-                f"From {axis.quantity} = {_number(low)} to {_number(high)}{larger}, "
+                f"From {axis.quantity} = {low:,.12g} to {high:,.12g}{larger}, "
                 f"memory needed goes from {amount(before)} to {amount(after)} "
                 f"({after / before:.3g} times)"
                 f"{f', with {fixed}' if fixed else ''}.",
@@ -124,25 +126,22 @@ def _errors(facts: SweepFacts) -> Iterator[Finding]:
 
 def tables(facts: SweepFacts) -> tuple[Table, ...]:
     """Returns the table of all points, of errors and of times."""
-    names = [
-        name for name in FIGURES if any(getattr(r.figures, name) is not None for r in facts.rows)
-    ]
-    plain, timed = ([n for n in names if (n in _TIMED) is when] for when in (False, True))
+    figures = {n: [getattr(row.figures, n) for row in facts.rows] for n in FIGURES}
+    names = [name for name, column in figures.items() if any(n is not None for n in column)]
     more: dict[str, Callable[[SweepRow], str]] = {}
     if facts.capacity is not None:
         more["fits"] = lambda row: _FITS[row.fits]
     if facts.failed:
         # Its kind, before the first colon: the whole has a table with room for it.
         more["error"] = lambda row: row.error.partition(":")[0]
-    made = [
+    plain = [name for name in names if name != "compile"]
+    ended = [row for row in facts.rows if not row.error] if "compile" in names else []
+    seconds = _table("Seconds", facts, ended, ["compile"], {}, _CLOCK)
+    return (
         _table("Points of the sweep", facts, facts.rows, plain, more, _note(facts, plain)),
         _table("Points that failed", facts, facts.failed, (), {"error": lambda row: row.error}),
-    ]
-    if timed:
-        ended = [row for row in facts.rows if not row.error]
-        seconds = _table("Seconds", facts, ended, timed, {}, _clock(facts, timed))
-        made.append(replace(seconds, volatile=True))
-    return tuple(made)
+        replace(seconds, volatile=True),
+    )
 
 
 def _table(
@@ -177,21 +176,5 @@ def _note(facts: SweepFacts, names: Sequence[str]) -> str:
     return " ".join(notes)
 
 
-def _clock(facts: SweepFacts, names: Sequence[str]) -> str:
-    """Says how the times were measured."""
-    parts = ["compile: XLA's time, once, writing its dumps too"] if "compile" in names else []
-    if "run" in names:
-        inputs = "random inputs (integers 0)" if facts.random else "the call's inputs"
-        parts.append(f"run: median of {count(facts.runs, 'run')} on {inputs}")
-    if facts.workers != 1:
-        parts.append("programs were compiled side by side, which lengthens each")
-    return f"{'; '.join(parts)}."
-
-
-def _point(row: SweepRow, names: Sequence[str] | None = None) -> str:
-    shown = row.point if names is None else names
-    return ", ".join(f"{name}={row.point[name]}" for name in shown)
-
-
-def _number(n: float) -> str:
-    return f"{n:,.0f}" if n == int(n) else f"{n:g}"
+def _point(row: SweepRow, without: str = "") -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.point.items() if name != without)

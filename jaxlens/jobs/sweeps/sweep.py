@@ -9,7 +9,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ import jax
 from jaxlens import compat, progress
 from jaxlens.call.traceable import function_name
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, first_line, nearest
+from jaxlens.errors import OptionError, nearest
 from jaxlens.jobs.sweeps.children import ChildProcesses
 from jaxlens.jobs.sweeps.grid import arguments, axes, values_at
 from jaxlens.jobs.sweeps.journal import Journal
@@ -30,14 +30,12 @@ from jaxlens.jobs.sweeps.worker import measure, measured, one_line
 from jaxlens.program.figures import Figures
 from jaxlens.program.published_limits import Capacity, capacity
 from jaxlens.program.subject import devices
-from jaxlens.stages.child.child import given_arrays
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.driver import capture as captured
 from jaxlens.views.view import View
 
 _COUNTS = 2  # of what the figures count, so that a file's others are measured again
-MEASURES = ("compile", "peak", "flops", "bytes", "kernels", "run")
-_DEFAULT = MEASURES[:-1]  # looking at a program executes nothing
+MEASURES = ("compile", "peak", "flops", "bytes", "kernels")
 _WAITING = 64  # points that are lowered and wait for a worker
 _CHILDREN = 4  # by default at most: each takes some 300 MB
 
@@ -47,11 +45,10 @@ def sweep(
     /,
     *args: Any,
     over: Mapping[str, Any],
-    measure: Sequence[str] = _DEFAULT,
+    measure: Sequence[str] = MEASURES,
     executor: Executor | int | None = None,
     resume: str | os.PathLike[str] | None = None,
     limit: float | str | None = None,
-    runs: int = 10,
     **kwargs: Any,
 ) -> View[SweepFacts]:
     """Compiles a function at each point of a grid: shapes, targets, XLA's flags.
@@ -59,25 +56,23 @@ def sweep(
         shape = jax.ShapeDtypeStruct
         jaxlens.sweep(step, params, over={"batch": [shape((n, 128), "f4") for n in (32, 64, 128)]})
 
-    The function is traced in this process, once a point, and runs nowhere unless `measure` has
-    "run". Programs for several devices, and those that call Python functions, are compiled in
-    this process, one after another. An interrupt cancels what is left, and is raised.
+    The function is traced in this process, once a point, and runs nowhere. Programs for several
+    devices, and those that call Python functions, are compiled in this process, one after another.
+    An interrupt cancels what is left, and is raised.
 
     Args:
         f: The function, jitted or not.
         *args: Its arguments; those that vary may be left out.
         over: Values to try by what varies, of which the grid is the product: the name of an
             argument (values, or `jax.ShapeDtypeStruct`s), "x, y" for arguments that vary together
-            (tuples), "target" (as of `jaxlens.capture`), or "flags" (dicts of XLA's options, or
-            "xla_flag=value").
+            (tuples), "target" (as of `jaxlens.capture`), or "flags" (dicts of XLA's options).
         measure: Of "compile" (seconds), "peak" (bytes, and those reserved), "flops", "bytes"
-            (that kernels move), "kernels" and "run" (seconds); by default all but "run".
+            (that kernels move) and "kernels"; by default all.
         executor: Any `concurrent.futures.Executor`, such as that of a Dask client
             (`client.get_executor()`), or a number of child processes; by default up to 4. Its
             workers must have this jaxlens.
         resume: A file that gets a line for each measured point; those are not compiled again.
         limit: Bytes, "16 GB", or a device ("h100"): says which points fit.
-        runs: How often "run" executes a program.
         **kwargs: The function's keyword arguments.
 
     Returns:
@@ -94,51 +89,42 @@ def sweep(
     for name in names:
         if name not in MEASURES:
             raise OptionError(f"sweep measures no {name!r}; {nearest(name, MEASURES)}")
-    if "run" in names and runs < 1:
-        raise OptionError(f"expected at least 1 run, got runs={runs}")
     bound = capacity(limit) if limit is not None else None
     points = list(itertools.product(*(range(len(axis.labels)) for axis in grid)))
-    pool, workers = _executor(executor, len(points))
+    pool, is_ours = _executor(executor, len(points))
     journal = Journal(resume) if resume is not None else None
-    made = _Sweep(f, args, kwargs, grid, names, runs, bound, pool, journal)
+    made = _Sweep(f, args, kwargs, grid, names, bound, pool, journal)
     made.call(points[0])  # an axis that names no argument
-    with pool if workers else nullcontext():
+    with pool if is_ours else nullcontext():
         made.measure_all(points)
     facts = SweepFacts(
         function_name(f),
         grid,
         tuple(made.rows[place] for place in points),
         bound,
-        workers,
-        runs if "run" in names else 0,
-        made.random,
         journal.trouble if journal else "",
         tuple(kind for kind in sorted(made.kinds) if bound and not bound.is_of(kind)),
         tuple(axis.name for axis in grid if axis.quantity in made.inputs),
         tuple(sorted(made.open)),
     )
-    return View.of(facts, partial(document, asked=names != _DEFAULT), report)
+    return View.of(facts, partial(document, asked=names != MEASURES), report)
 
 
-def _executor(given: Executor | int | None, points: int) -> tuple[Executor, int | None]:
-    """Returns the executor, and its number of workers where it is ours."""
+def _executor(given: Executor | int | None, points: int) -> tuple[Executor, bool]:
+    """Returns the executor, and whether it is ours."""
     if given is None or isinstance(given, int):
         if given is not None and given < 1:
             raise OptionError(f"executor takes at least 1 process, got {given!r}")
         workers = min(given or _CHILDREN, given or os.cpu_count() or 1, points)
-        return ChildProcesses(workers), workers
-    if not callable(getattr(given, "submit", None)):
+        return ChildProcesses(workers), True
+    context: Any = getattr(given, "_mp_context", None)  # of processes
+    if not isinstance(given, Executor) or (context and context.get_start_method() == "fork"):
         raise OptionError(
             "executor takes a concurrent.futures.Executor or a number of processes, got "
-            f"{type(given).__name__}"
+            f"{type(given).__name__}; processes that fork hang after JAX has started threads: "
+            "mp_context=multiprocessing.get_context('spawn')"
         )
-    context: Any = getattr(given, "_mp_context", None)
-    if isinstance(given, ProcessPoolExecutor) and context and context.get_start_method() == "fork":
-        raise OptionError(
-            "a ProcessPoolExecutor that forks hangs after JAX has started threads: give it "
-            "mp_context=multiprocessing.get_context('spawn'), or leave executor out"
-        )
-    return given, None
+    return given, False
 
 
 @dataclass
@@ -146,7 +132,6 @@ class _Sweep:
     """What is compiled, how it is measured, and what came of it.
 
     Attributes:
-        random: Whether a program is run on random inputs.
         inputs: The names of all that was traced.
         kinds: What programs were compiled for.
         open: Loops whose trips are unknown, by line.
@@ -158,11 +143,9 @@ class _Sweep:
     kwargs: Mapping[str, Any]
     grid: Sequence[SweepAxis]
     names: tuple[str, ...]
-    runs: int
     capacity: Capacity | None
     pool: Executor
     journal: Journal | None
-    random: bool = False
     inputs: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
@@ -205,26 +188,19 @@ class _Sweep:
                 flops = figures.get("flops")
                 self.open |= {*figures.counted.open}
             request, key, here = self._request(capture, own)
-        except Exception as why:  # of the user's function, of any type: the point's row has it
-            self._row(place, {}, one_line(why))
-            return
-        if self.journal and (known := self.journal.figures(key, self._kept)) is not None:
-            self._row(place, {**known, "flops": flops}, kept=True)
-            return
-        add = partial(self._add, place, key, flops, here)
-        if here:
-            add(measure(capture, self.names, lambda: capture.driver.run(self.runs)))
-            return
-        self._room.acquire()
-        try:
-            future = self.pool.submit(measured, request)
-        except Exception as why:  # a broken pool takes no more
-            self._room.release()
-            error = f"not tried: the executor takes no more programs ({one_line(why)})"
-            self._row(place, {"flops": flops}, error)
+            if self.journal and (known := self.journal.figures(key, self._kept)) is not None:
+                self._row(place, {**known, "flops": flops}, kept=True)
+                return
+            add = partial(self._add, place, key, flops, here)
+            if here:
+                add(measure(capture, self._kept))
+                return
+            futures.append(self.pool.submit(measured, request))
+        except Exception as why:  # of the user's function or the executor, of any type
+            self._row(place, {"flops": flops}, one_line(why))
         else:
-            futures.append(future)
-            future.add_done_callback(partial(self._ended, add))
+            self._room.acquire()
+            futures[-1].add_done_callback(partial(self._ended, add))
 
     @property
     def _kept(self) -> tuple[str, ...]:
@@ -237,9 +213,7 @@ class _Sweep:
         try:
             answer = future.result()
         except Exception as why:  # the worker died, or the executor was ended
-            text = first_line(why) if str(why) else ""
-            error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
-            answer = {"figures": {}, "error": error}
+            answer = {"figures": {}, "error": f"its worker did not answer: {one_line(why)}"}
         try:
             add(answer)
         finally:
@@ -288,8 +262,6 @@ class _Sweep:
             here = "programs that call Python functions"
         if here and flags:
             raise OptionError(f"flags are not tried on {here}")
-        given = given_arrays(capture) if "run" in self.names and not target.absent else {}
-        self.random |= "run" in self.names and len(given) < len(capture.program.inputs)
         request = {
             "name": capture.program.name,
             "module": b"" if here else compat.bytecode(module),
@@ -298,9 +270,7 @@ class _Sweep:
             "own": own or (),
             "flags": dict(flags),
             "x64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
-            "measure": self.names,
-            "runs": self.runs,
-            "given": given,
+            "measure": self._kept,
         }
         text = module.operation.get_asm(enable_debug_info=False)
         settings = sorted(map(str, dict(own or ()).items())), sorted(map(str, flags.items()))

@@ -126,4 +126,4 @@ def test_a_function_that_one_process_left_out_is_a_change():
     both = [compiled(1), compiled(2, "eval", program="e")]
     changed = difference(of_two("a", both, both), of_two("b", both, both[:1]), none)
     texts = [f.text for f in report(changed).findings]
-    assert texts[1:] == ["eval: compiled by 1 process, before by 2 processes."]
+    assert texts[1:] == ["eval: compiled once, before 2 times."]

@@ -77,7 +77,6 @@ def test_figures_are_those_by_hand(here):
         )
         assert figures.kernels == 1
         assert figures.compile > 0
-        assert figures.run is None
     assert "Seconds: left out" in str(answer)
     assert texts(answer) == [
         "From x.shape[0] = 256 to 4,096 (16 times), "
@@ -110,15 +109,9 @@ def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
     assert kernels[0] < kernels[1]  # nothing is fused
 
 
-def test_flags_are_written_as_in_xla_flags(here):
-    flags = ["--xla_cpu_enable_fast_math=true", "xla_cpu_enable_fast_math=false"]
-    answer = jaxlens.sweep(loss, W, shape(8, 64), over={"flags": flags}, executor=here)
-    assert [row.error for row in answer.rows] == ["", ""]
-
-
 def test_a_point_that_fails_is_a_row_with_one_line(here):
     xs = [shape(8, 64), shape(8, 3)]
-    over = {"x": xs, "flags": [{}, "xla_no_such=1"]}
+    over = {"x": xs, "flags": [{}, {"xla_no_such": 1}]}
     answer = jaxlens.sweep(loss, W, over=over, executor=here)
     fine, flag, mismatch, _ = answer.rows
     assert fine.error == ""
@@ -280,8 +273,8 @@ def layers_of(dtype):
         (
             [{n: shape(size + n) for n in range(6)} for size in (8, 16)],
             (
-                "f32[8], f32[9], f32[10], f32[11], 2 more",
-                "f32[16], f32[17], f32[18], f32[19], 2 more",
+                "f32[8], f32[9], f32[10], f32[11], ...",
+                "f32[16], f32[17], f32[18], f32[19], ...",
             ),
             (),
         ),
@@ -308,7 +301,7 @@ def test_labels_are_what_differs(values, labels, numbers):
         ({"x": "f32[8]"}, "expected a list of values for 'x', got str"),
         ({"y": [1]}, "increment has no argument 'y'; choose from x, target"),
         ({"x, y": [1]}, "each of its values is a tuple of 2, got 1"),
-        ({"flags": ["fast"], "target": [None]}, "missing a required argument: 'x'"),
+        ({"flags": [{}], "target": [None]}, "missing a required argument: 'x'"),
     ],
 )
 def test_a_wrong_grid_is_one_line(over, says):
@@ -325,7 +318,6 @@ def test_a_wrong_option_is_one_line():
         ({"executor": "dask"}, "takes a concurrent.futures.Executor"),
         ({"executor": ProcessPoolExecutor(1, multiprocessing.get_context("fork"))}, "get_context"),
         ({"limit": "h1000"}, "no published limits of 'h1000'"),
-        ({"measure": "run", "runs": 0}, "at least 1 run"),
     ):
         with pytest.raises(OptionError, match=says):
             jaxlens.sweep(increment, over={"x": XS}, **wrong)
@@ -363,17 +355,6 @@ def test_a_number_that_is_traced_is_no_axis_of_programs(here):
     unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
     assert "TracerIntegerConversionError" in unrolled.rows[0].error
     assert texts(unrolled)[0].startswith("n is traced")
-
-
-def test_it_runs_on_the_arrays_of_the_call_and_else_on_random_ones(here):
-    x = np.arange(8, dtype=np.float32)
-    over = {"x": [x, x[:4]]}
-    given = jaxlens.sweep(increment, over=over, measure=["run"], runs=3, executor=here)
-    assert [row.point["x"] for row in given.rows] == ["f32[8]", "f32[4]"]
-    assert all(row.figures.run > 0 for row in given.rows)
-    assert "median of 3 runs on the call's inputs" in str(given)  # times were asked for
-    drawn = jaxlens.sweep(increment, over={"x": XS[:1]}, measure=["run"], executor=here)
-    assert "on random inputs" in str(drawn)
 
 
 def test_what_cannot_travel_is_compiled_here(here):
@@ -516,10 +497,10 @@ def test_an_edited_function_is_measured_again(tmp_path, here):
 
 
 def test_a_full_disk_ends_no_sweep(tmp_path, here, monkeypatch):
-    def full(file, data):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(journal.os, "write", full)
+    monkeypatch.setattr(journal, "open", full, raising=False)
     answer = jaxlens.sweep(increment, over={"x": XS[:1]}, resume=tmp_path / "a", executor=here)
     assert answer.rows[0].figures.peak == 8 * 256
     assert texts(answer)[-1] == "Points are not kept in the file: No space left on device."
