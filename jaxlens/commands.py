@@ -37,8 +37,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Adds the commands to the parser of `jaxlens`."""
     record = commands.add_parser("record", help="run a script, and record what it compiles")
     record.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
-    most = "most programs of a process"
-    record.add_argument("--programs", type=int, default=200, help=most)
     record.add_argument(
         "--megabytes", type=float, default=200, help="most megabytes of programs of a process"
     )
@@ -80,7 +78,7 @@ def _record(options: argparse.Namespace) -> int:
     if not options.module and not Path(options.script).is_file():
         name = Path(options.script).stem
         raise OptionError(f"no script {options.script!r} here; a module is -m {name}")
-    block = record(options.output, programs=options.programs, megabytes=options.megabytes)
+    block = record(options.output, megabytes=options.megabytes)
     block.start()
     block.include_children()
     # After the functions that the script registers, and once its processes have ended.
@@ -198,7 +196,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 def _opened(file: Path, options: argparse.Namespace) -> int:
     from jaxlens.api import explore
-    from jaxlens.jobs.record.runs import opened
+    from jaxlens.jobs.record.program_file import opened
 
     if options.shapes or options.target:
         raise OptionError(f"--in and --target go with MODULE:FUNCTION; {file} is a program")

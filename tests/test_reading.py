@@ -12,7 +12,7 @@ from jaxlens.course import own, progress_file
 from jaxlens.course.class_report import answers_in
 from jaxlens.errors import LensError
 from jaxlens.ir.saved.job_files import ProcessFolder, read_job
-from jaxlens.jobs.record.runs import opened
+from jaxlens.jobs.record.program_file import opened
 from jaxlens.jobs.sweeps.journal import Journal
 from jaxlens.pytest_plugin import files as receipts
 from jaxlens.reading import parsed, read_file, read_json

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxlens.call import core_program
 from jaxlens.call.arguments import pytrees
-from jaxlens.call.arguments.inputs import positional_names, signature_of
+from jaxlens.call.arguments.inputs import leaves, positional_names, signature_of
 from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.call import Call
 from jaxlens.call.traceable import TraceableCall, prepare
@@ -210,18 +210,18 @@ def _jvp(
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Returns a function of the primals and of `tangents`, a dict by input name."""
     signature = signature_of(f)
-    names = positional_names(signature)
     tangents = {
-        _label(path, names): abstract(jnp.shape(leaf), leaf.dtype)
-        for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs))
-        if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
+        leaf.name: abstract(jnp.shape(leaf.value), leaf.value.dtype)
+        for leaf in leaves(args, kwargs, signature)
+        if hasattr(leaf.value, "dtype") and jnp.issubdtype(leaf.value.dtype, jnp.inexact)
     }
 
     @functools.wraps(f)
     def jvp(*primals: Any, tangents: dict[str, Any], **named: Any) -> Any:
-        flat, tree = jax.tree_util.tree_flatten_with_path((primals, named))
-        values = [leaf for _, leaf in flat]
-        slots = {_label(path, names): i for i, (path, _) in enumerate(flat)}
+        flat = leaves(primals, named, signature)
+        tree = jax.tree_util.tree_structure((primals, named))
+        values = [leaf.value for leaf in flat]
+        slots = {leaf.name: i for i, leaf in enumerate(flat)}
         indices = [slots[name] for name in tangents]
 
         def of_primals(*moved_values: Any) -> Any:
@@ -241,14 +241,3 @@ def _jvp(
         jvp.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     jvp._jaxlens = "jvp"  # type: ignore[attr-defined] # recognised like JAX's own transforms
     return jvp, {**kwargs, "tangents": tangents}
-
-
-def _label(path: tuple[Any, ...], names: Sequence[str]) -> str:
-    """Returns a leaf's name, as `params['w']`, for its path in `(args, kwargs)`."""
-    where, which, *rest = path
-    position = getattr(which, "idx", None)
-    if where.idx == 0 and position is not None:
-        head = names[position] if position < len(names) else f"args[{position}]"
-    else:
-        head = str(which.key)
-    return head + jax.tree_util.keystr(tuple(rest))

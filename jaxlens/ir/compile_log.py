@@ -381,13 +381,11 @@ class CallKey:
         function: The function's name.
         parts: The parts that the call sets.
         verdict: Whether JAX's caches hold it, and what differs from the nearest key where not.
-        rest: Options and settings that are as always.
     """
 
     function: str
     parts: tuple[KeyPart, ...]
     verdict: Verdict
-    rest: tuple[KeyPart, ...] = ()
 
     @property
     def hit(self) -> bool | None:

@@ -64,11 +64,10 @@ class JaxKey:
     holders: Mapping[str, str] = field(default_factory=dict)
     closed: Mapping[str, Any] = field(default_factory=dict)
 
-    def parts(self, with_defaults: bool = False) -> Iterator[KeyPart]:
+    def parts(self) -> Iterator[KeyPart]:
         """Yields the key as rows: inputs, static values, containers, options, settings.
 
-        Args:
-            with_defaults: Whether options and settings that have their usual values are listed too.
+        Without options and settings that have their usual values.
         """
         for name, text in self.inputs.items():
             place, holder = self.places.get(name, ""), self.holders.get(name, "")
@@ -76,13 +75,13 @@ class JaxKey:
         for name, value in self.statics.items():
             yield KeyPart(name, "static", static_text(value))
         for name, tree in self.structures.items():
-            if with_defaults or tree.num_leaves != 1 or tree.num_nodes != 1:
+            if tree.num_leaves != 1 or tree.num_nodes != 1:
                 yield KeyPart(name, "structure", static_text(tree))
         for name, value in self.options.items():
-            if with_defaults or not _is_default(name, value):
+            if not _is_default(name, value):
                 yield KeyPart(name, "option", value_text(value))
         for name, value in self.settings.items():
-            if with_defaults or (name in _SHOWN and value is not None and value is not False):
+            if name in _SHOWN and value is not None and value is not False:
                 yield KeyPart(name, "setting", static_text(value))
 
 

@@ -64,18 +64,15 @@ class JaxKeys:
         self._info = jitted[1] if jitted else None
         self._call = replace(call, function=jitted[0]) if jitted else call
 
-    def parts(self) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
-        """Returns the rows of the key, and those of options and settings with default values.
+    def parts(self) -> tuple[KeyPart, ...]:
+        """Returns the rows of the key.
 
         Raises:
             TypeError: JAX would refuse an argument.
             ValueError: A static argument cannot be hashed.
         """
         key = key_of(self._call, self._info) if self._info is not None else None
-        if key is None:
-            return (), ()
-        parts = tuple(key.parts())
-        return parts, tuple(part for part in key.parts(with_defaults=True) if part not in parts)
+        return tuple(key.parts()) if key is not None else ()
 
     def verdict(self) -> Verdict:
         """Returns whether the call would hit; if not, the differences to the nearest key."""
@@ -179,11 +176,11 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
     name = function_name(f)
     core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
     if core is not None and isinstance(f, core.Jitted):
-        return CallKey(name, (), verdict_of_core(f, name), ())
+        return CallKey(name, (), verdict_of_core(f, name))
     keys = JaxKeys(open_call(f, tuple(args), dict(kwargs)), name)
     verdict = keys.verdict()
     try:
-        parts, defaults = keys.parts()
+        parts = keys.parts()
     except (TypeError, ValueError, OverflowError):  # the verdict says why
-        parts, defaults = (), ()
-    return CallKey(name, parts, verdict, defaults)
+        parts = ()
+    return CallKey(name, parts, verdict)

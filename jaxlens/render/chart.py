@@ -49,7 +49,6 @@ def rect(
     id: str = "",
     line: str = "",
     digits: int = 1,
-    opens: str = "",
 ) -> str:
     """Returns a rectangle; all lengths are in CSS pixels.
 
@@ -63,12 +62,10 @@ def rect(
         id: Id of the node that it represents.
         line: The source line that owns it ("cell 3:4").
         digits: Digits after the point of `x` and `w`; more where a page zooms far.
-        opens: Address of a page that a click opens, as a link beside the chart does.
     """
     wide = f'x="{_n(x, digits)}" width="{_n(max(w, 0), digits)}"'
     place = f'{wide} y="{_n(y)}" height="{_n(max(h, 0))}"'
-    link = f' data-opens="{escape(clean(opens))}"' if opens else ""
-    return _mark("rect", place + link, kind, tip, id, line)
+    return _mark("rect", place, kind, tip, id, line)
 
 
 def path(points: Iterable[tuple[float, float]], kind: str) -> str:

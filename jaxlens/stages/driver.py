@@ -136,7 +136,7 @@ class LiveDriver(Running):
         return {
             "jaxpr": lambda: jaxpr_stage(staging),
             "stablehlo": lambda: stablehlo_stage(staging),
-            "hlo": lambda: hlo_stage(staging, compiling.origins, compiling.converted),
+            "hlo": lambda: hlo_stage(staging, compiling.origins),
             "optimized": lambda: compiling.hlo().optimized,
             "llvm": lambda: compiling.compiled().llvm,
             "asm": lambda: compiling.compiled().asm,

@@ -68,11 +68,6 @@ class CompiledProgram(Driver):
         text = f"{self.text}\n{self._optimized}"
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
-    @property
-    def size(self) -> int:
-        """Characters of its texts."""
-        return len(self.text) + len(self._optimized)
-
     @cached_property
     def _optimized(self) -> str:
         return self._executable.as_text()
@@ -104,10 +99,9 @@ class CompiledProgram(Driver):
         # The key has the user's names where a library hands over containers of its own.
         own = [part.name for part in self._call.parts if part.kind == "input"]
         own = own if len(own) == len(avals) else list(names)
-        rows = zip(own, names, avals, flags, strict=True)
         return tuple(
             Input(user, type_of(aval), flag, path="" if name == user else name)
-            for user, name, aval, flag in rows
+            for user, name, aval, flag in zip(own, names, avals, flags, strict=True)
         )
 
     def stage(self, name: str) -> Stage:
@@ -152,10 +146,6 @@ class CompiledProgram(Driver):
         return captured_arrays.survey(self._lowered.jaxpr)
 
     def memory(self) -> Memory:
-        return self._memory
-
-    @cached_property
-    def _memory(self) -> Memory:
         return analyses.memory(self._executable)
 
     def cost(self) -> Mapping[str, float]:

@@ -3,33 +3,40 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import cached_property
+from pathlib import Path
 
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
+from jaxlens.ir.saved.job_files import program_path
 from jaxlens.jobs.record.program_difference import StageOf
+from jaxlens.jobs.record.program_file import opened
 from jaxlens.jobs.record.same_program import (
     Mismatch,
     attempts,
-    compared,
-    parts,
+    mismatch,
+    other_settings,
     together,
 )
 from jaxlens.program.recompile_causes import place
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompileRow:
     """One compile with its process.
 
     Attributes:
+        job: The record.
         process: The process.
         label: Its name in tables: "0", "0 (2)" for the second start of process 0, "0.1" for the
             first process that it started.
-        compile: The compile.
+        compile: What is recorded of it.
         start: Seconds from the start of the first process to the first step, by the clocks of
             their hosts.
     """
 
+    job: JobRecord
     process: ProcessRecord
     label: str
     compile: RecordedCompile
@@ -39,6 +46,38 @@ class CompileRow:
     def function(self) -> str:
         """Name of the function, with the transform that ran it op by op."""
         return self.compile.call.name
+
+    @property
+    def reason(self) -> str:
+        """Why it compiled: what differs from the nearest earlier call, in one line."""
+        return self.compile.call.reason
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of tracing, lowering and compiling."""
+        return self.compile.call.seconds
+
+    @property
+    def bytes(self) -> int | None:
+        """What the program takes of a device's memory, by XLA's sizes."""
+        return self.compile.bytes
+
+    @cached_property
+    def capture(self) -> Capture:
+        """The program, with every stage that the record has.
+
+        Raises:
+            UnavailableError: The record has no program of this compile.
+        """
+        name = self.compile.program
+        if not name or name not in self.job.programs:
+            note = self.compile.note or "the job ended before it was written"
+            raise UnavailableError(f"the record has no program of this compile: {note}")
+        return opened(program_path(Path(self.job.name), name))
+
+    def __repr__(self) -> str:
+        where = f"process {self.process.process.index}"
+        return f"<compile {self.compile.number} of {self.function} in {where}: {self.reason}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +138,6 @@ class JobFacts:
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def compiles(self) -> int:
-        """Number of compiles."""
-        return len(self.rows)
-
-    @property
     def cached(self) -> int:
         """Number of compiles that the persistent cache served."""
         return sum(row.compile.call.loaded for row in self.rows)
@@ -120,21 +154,20 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     labels = _labels(starts)
     first = min((p.process.started for p in job.processes if p.process.started), default=0.0)
     rows = [
-        CompileRow(p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
+        CompileRow(job, p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
-    found = [compared(start, stage_of, labels) for start in starts]
-    of_parts = (compared(part, stage_of, labels) for start in starts for part in parts(start))
+    found = (mismatch(start, stage_of, labels) for start in starts)
     return JobFacts(
         job,
         tuple(rows),
         tuple(_functions(rows)),
-        sum(row.compile.call.seconds for row in rows),
+        sum(row.seconds for row in rows),
         max((len(together(p)) for p in job.processes), default=0),
         max(map(len, starts), default=0),
-        next((some.mismatch for some in chain(found, of_parts) if some.mismatch), None),
-        tuple(text for start in found for text in start.settings),
+        next(filter(None, found), None),
+        tuple(text for start in starts for text in other_settings(start, labels)),
         labels,
     )
 
@@ -170,14 +203,14 @@ def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:
         by_name.setdefault((row.function, place(row.compile.call.defined)), []).append(row)
     functions = []
     for (name, defined), own in by_name.items():
-        sizes = [row.compile.bytes for row in own if row.compile.bytes is not None]
+        sizes = [row.bytes for row in own if row.bytes is not None]
         functions.append(
             FunctionRow(
                 name,
                 defined,
                 tuple(Counter(row.label for row in own).values()),
                 sum(bool(row.compile.call.changes) for row in own),
-                sum(row.compile.call.seconds for row in own),
+                sum(row.seconds for row in own),
                 max(sizes, default=None),
                 frozenset(identity(row.compile) for row in own if row.compile.call.program),
             )

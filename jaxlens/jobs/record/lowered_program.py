@@ -1,25 +1,34 @@
-"""A program as JAX lowered it: what the thread that compiles it keeps for the one that writes."""
+"""A call while JAX traces, lowers and compiles it: what the recording keeps for the writer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxlens.ir.compile_log import KeyPart
+from jaxlens.ir.record import RecordedCompile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoweredProgram:
-    """What is known of a program beside its executable.
+    """What is known of a call and its program, beside the executable.
 
     Attributes:
-        key: All parts of the key of the call that compiles it.
+        start: When its first step began, by the process's clock that never jumps.
+        begun: When each of its running steps began.
+        seconds: How long its steps took, by kind: a call has one of each.
+        jaxpr: The closed jaxpr; None while it is unknown.
+        donated: Whether each input of the jaxpr is donated.
+        data: What is recorded of it; None until it compiles.
+        key: All parts of the key of the call.
         devices: The devices that it is for.
         text: Its StableHLO with locations, large constants elided.
-        jaxpr: The closed jaxpr; None if it is unknown.
-        donated: Whether each input of the jaxpr is donated.
     """
 
-    key: tuple[KeyPart, ...]
-    devices: tuple[Any, ...]
-    text: str
-    jaxpr: Any
-    donated: tuple[bool, ...]
+    start: float
+    begun: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    jaxpr: Any = None
+    donated: tuple[bool, ...] = ()
+    data: RecordedCompile | None = None
+    key: tuple[KeyPart, ...] = ()
+    devices: tuple[Any, ...] = ()
+    text: str = ""

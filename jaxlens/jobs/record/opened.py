@@ -20,6 +20,7 @@ from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.types import type_of
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.report import total
 from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
@@ -91,16 +92,9 @@ def _filled(text: str) -> str:
     Raises:
         ValueError: They are of a type that is not known, or too large.
     """
-    left = [_LARGEST]
-
-    def values(match: re.Match[str]) -> str:
-        size = type_of(match[1]).bytes
-        if size is None:
-            raise ValueError(f"a constant of type {match[1]}")
-        left[0] -= size
-        if left[0] < 0:
-            raise ValueError(f"its constants have more than {_LARGEST >> 20} MiB")
-        # Not one number throughout, which would become a broadcast.
-        return f'dense<"0x01{"00" * (size - 1)}"> : {match[1]}'
-
-    return _ELIDED.sub(values, text)
+    sizes = {written: type_of(written).bytes for written in _ELIDED.findall(text)}
+    whole = total(sizes[written] for written in _ELIDED.findall(text))
+    if whole is None or whole > _LARGEST:
+        raise ValueError(f"its constants have more than {_LARGEST >> 20} MiB")
+    # Not one number throughout, which would become a broadcast.
+    return _ELIDED.sub(lambda m: f'dense<"0x01{"00" * ((sizes[m[1]] or 1) - 1)}"> : {m[1]}', text)

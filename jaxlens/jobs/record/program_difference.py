@@ -9,13 +9,13 @@ from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.program.sentences import listed
+from jaxlens.render.graph.text_width import shorten
 
 StageOf = Callable[[str, str], Stage | None]
 """Gives the stage of a program, by the program's name and the stage's; None if it is not there."""
 
 _FEW = 3  # differences of one kind that are named
 _LONG = 240  # characters of a line of a program that is shown
-_DEVICES = 8  # devices of a mesh that are listed
 
 
 def differences(
@@ -54,9 +54,7 @@ def parts_differ(
     both = [key for key in left if key in right and left[key] != right[key]]
     texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
     if texts:
-        is_order = sorted(left[key] for key in both) == sorted(right[key] for key in both)
-        order = " (the same in another order, as the elements of a set can be)" if is_order else ""
-        yield f"{listed(texts, _FEW)}{order}"
+        yield listed(texts, _FEW)
     for here, there, name in ((left, right, names[0]), (right, left, names[1])):
         alone = [part for kind, part in here if (kind, part) not in there]
         if alone:
@@ -93,9 +91,6 @@ def other_devices(
     a, b = first.devices, second.devices
     if not a or not b or a == b:
         return []
-    if max(len(a), len(b)) <= _DEVICES:
-        texts = [" ".join(map(str, ids)) for ids in (a, b)]
-        return [f"its devices are in order {texts[0]} in {names[0]}, {texts[1]} in {names[1]}"]
     n, (x, y) = next((n, pair) for n, pair in enumerate(zip_longest(a, b)) if pair[0] != pair[1])
     return [f"its devices are in another order: number {n} is {x} in {names[0]}, {y} in {names[1]}"]
 
@@ -104,36 +99,22 @@ def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
     """Returns the first line that differs, and the user's lines that made it."""
     pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
     number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
-    a, b = a.strip(), b.strip()
-    here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right, number))
+    a, b = (shorten(line.strip(), _LONG) for line in (a, b))
+    here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right))
     name = left.info.title
-    if max(len(a), len(b)) > _LONG:
-        return f"line {number} of the {name}{here or there} is not the same"
     if here == there:
         return f"line {number} of the {name}{here} is `{a}` in {names[0]}, `{b}` in {names[1]}"
     return f"line {number} of the {name} is `{a}`{here} in {names[0]}, `{b}`{there} in {names[1]}"
 
 
-def _owners(left: Stage, right: Stage, number: int) -> tuple[Span | None, Span | None]:
-    """Returns the user's line of each side's first line that differs; None where it is unknown."""
+def _owners(left: Stage, right: Stage) -> list[Span | None]:
+    """Returns the user's line of each side's first node that differs; None where it is unknown."""
     try:
-        if left.info.name == "jaxpr":
-            nodes = _node_of_line(left, number), _node_of_line(right, number)
-        else:
-            pairs = zip_longest(left.module.nodes(), right.module.nodes())
-            none = (None, None)
-            nodes = next((p for p in pairs if _content(p[0]) != _content(p[1])), none)
+        pairs = zip_longest(left.module.nodes(), right.module.nodes())
+        pair = next((p for p in pairs if _content(p[0]) != _content(p[1])), ())
     except LensError:
-        return None, None
-    here, there = nodes
-    return here.owner if here else None, there.owner if there else None
-
-
-def _node_of_line(jaxpr: Stage, number: int) -> Node | None:
-    """Returns the equation on a line of a canonical text, whose bodies have two lines more."""
-    lines = [node for r in jaxpr.module.regions.values() for node in (None, *r.nodes, None)]
-    is_whole = len(lines) == jaxpr.text.count("\n") + 1  # no parameter is of several lines
-    return lines[number - 1] if is_whole and number <= len(lines) else None
+        pair = ()
+    return [node.owner if node else None for node in pair or (None, None)]
 
 
 def _content(node: Node | None) -> tuple[object, ...]:

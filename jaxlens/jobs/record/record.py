@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxlens.errors import OptionError
 from jaxlens.interrupts import deferred
@@ -35,11 +35,11 @@ class JobRecording:
         trouble: What went wrong, in sentences.
     """
 
-    def __init__(self, path: Path, programs: int, megabytes: float, parent: int = 0) -> None:
+    def __init__(self, path: Path, megabytes: float, parent: int = 0) -> None:
         self.path = path
         self.written = 0
         self.trouble: list[str] = []
-        self._limits = programs, megabytes
+        self._megabytes = megabytes
         self._parent = parent
         self._pid, self._began = os.getpid(), time.time()
         self._recording: Recording | None = None
@@ -60,16 +60,11 @@ class JobRecording:
 
     def start(self) -> None:
         """Starts the recording once JAX is imported."""
-        if there := self._compiles(lambda process: process["ended"] is True):
-            _say(
-                f"{self.path} already has {there} compile{'s' * (there > 1)}, to which this "
-                "run's are added; name another folder to keep them apart"
-            )
         self._cancel = when_imported("jax", self._start)
 
     def include_children(self) -> None:
         """Records the Python processes that this one starts too, through their environment."""
-        os.environ[_INHERITED] = f"{self._pid}:{self._limits[0]}:{self._limits[1]}:{self.path}"
+        os.environ[_INHERITED] = f"{self._pid}:{self._megabytes}:{self.path}"
         folders = [str(Path(__file__).with_name("children")), os.environ.get("PYTHONPATH")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
 
@@ -93,44 +88,34 @@ class JobRecording:
             with _caught(self.trouble):
                 recording.stop()
             self.trouble += recording.problems
-            self.written = recording.written
-        self.written += self._compiles(
-            lambda p: p.get("parent") == self._pid and p["started"] >= self._began
-        )
+        with _caught(self.trouble):
+            from jaxlens.ir.saved.job_files import recorded_compiles
+
+            self.written = recorded_compiles(
+                self.path,
+                lambda p: self._pid in (p["pid"], p.get("parent")) and p["started"] >= self._began,
+            )
         if self.trouble:
-            _say(f"the record {self.path} is not complete: {'; '.join(self.trouble)}")
+            with suppress(OSError, ValueError, AttributeError):  # no stderr
+                text = f"the record {self.path} is not complete: {'; '.join(self.trouble)}"
+                print(f"jaxlens: {text}", file=sys.stderr)
 
     def _start(self) -> None:
         with _caught(self.trouble):
             from jaxlens.jobs.record.recording import Recording
 
-            programs, megabytes = self._limits
             parent = self._parent or (self._pid if os.getpid() != self._pid else 0)
-            recording = Recording(self.path, programs, int(megabytes * 1e6), parent)
+            recording = Recording(self.path, int(self._megabytes * 1e6), parent)
             with deferred():
                 recording.start()
                 self._recording = recording
 
-    def _compiles(self, is_meant: Callable[[dict[str, Any]], bool]) -> int:
-        """Returns the number of compiles in the folder, of the processes that are meant."""
-        from jaxlens.ir.saved.job_files import recorded_compiles
-
-        try:
-            return recorded_compiles(self.path, is_meant)
-        except OSError:  # the folder cannot be read
-            return 0
-
 
 def follow() -> None:
     """Records this process, which one that is recorded has started."""
-    pid, programs, megabytes, path = os.environ[_INHERITED].split(":", 3)
-    recording = JobRecording(Path(path), int(programs), float(megabytes), int(pid))
+    pid, megabytes, path = os.environ[_INHERITED].split(":", 2)
+    recording = JobRecording(Path(path), float(megabytes), int(pid))
     when_imported("jax", recording._start)
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # no stderr
-        print(f"jaxlens: {text}", file=sys.stderr)
 
 
 @contextmanager
@@ -142,9 +127,7 @@ def _caught(sentences: list[str]) -> Iterator[None]:
         sentences.append(f"{type(error).__name__}: {error}"[:200])
 
 
-def record(
-    path: str | os.PathLike[str], *, programs: int = 200, megabytes: float = 200
-) -> JobRecording:
+def record(path: str | os.PathLike[str], *, megabytes: float = 200) -> JobRecording:
     """Records every compile of your functions in a `with` block, into a folder.
 
         with jaxlens.record("runs/a"):
@@ -160,18 +143,17 @@ def record(
 
     Args:
         path: The folder, which is made.
-        programs: Number of distinct programs that a process writes at most.
-        megabytes: Megabytes of them that a process writes at most.
+        megabytes: Megabytes of programs that a process writes at most.
 
     Returns:
         A context manager.
 
     Raises:
-        OptionError: `path` is a file, or a limit is negative.
+        OptionError: `path` is a file, or the limit is negative.
     """
     root = Path(path)
-    if programs < 0 or megabytes < 0:
-        raise OptionError(f"limits are 0 or more, got programs={programs}, megabytes={megabytes}")
+    if megabytes < 0:
+        raise OptionError(f"the limit is 0 or more, got megabytes={megabytes}")
     if root.exists() and not root.is_dir():
         raise OptionError(f"a record is a folder, got the file {str(path)!r}: choose another name")
-    return JobRecording(root.absolute(), programs, megabytes)
+    return JobRecording(root.absolute(), megabytes)

@@ -5,23 +5,32 @@ thread of the recording does the rest. Nothing that goes wrong here reaches the 
 kept as a sentence, and said at the end.
 """
 
-import hashlib
 import os
+import platform
+import queue
+import socket
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from itertools import count
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import jax
+import jaxlib
+
 from jaxlens.call.arguments.inputs import static_text
+from jaxlens.compat import coordinator
 from jaxlens.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
-from jaxlens.ir.record import RecordedCompile
+from jaxlens.ir.record import RecordedCompile, RecordedProcess
+from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.jobs.record.lowered_program import LoweredProgram
-from jaxlens.jobs.record.writer import Writer
 from jaxlens.keys.jax_key import JaxKey
 from jaxlens.listen.listen import CompileWatch
 from jaxlens.listen.pending_call import PendingCall
@@ -29,34 +38,12 @@ from jaxlens.listen.pending_call import PendingCall
 _DONATED = LOWERING.index("donated_invars")
 _ELIDED = 16  # elements of a constant that are printed
 _PARTS = 500  # parts of a key that are recorded
+_LONGEST = 400  # characters of a static value
 _DEEPEST = 3  # dataclasses in one another of which each field is a part
+_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+_WAITING = 32  # compiles that wait to be written
+_recordings: Counter[str] = Counter()  # of this process, by the folder's name
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
-
-
-@dataclass(slots=True)
-class _Open:
-    """A call that is being traced, lowered or compiled.
-
-    Attributes:
-        start: When its first step began, by the process's clock that never jumps.
-        begun: When each of its running steps began.
-        seconds: How long its steps took, by kind: a call has one of each.
-        jaxpr: What it is lowered from; None while that is unknown.
-        donated: Whether each input of that is donated.
-        data: What is recorded of it; None until it compiles.
-    """
-
-    start: float
-    begun: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    jaxpr: Any = None
-    donated: tuple[bool, ...] = ()
-    data: RecordedCompile | None = None
-
-    def lowered(self, call: PendingCall, made: CompileResult) -> LoweredProgram:
-        """Returns its program, in the thread that compiled it."""
-        text = _text(made.module)
-        return LoweredProgram(call.parts, made.devices, text, self.jaxpr, self.donated)
 
 
 class Recording(CompileWatch):
@@ -64,23 +51,31 @@ class Recording(CompileWatch):
 
     Args:
         root: The folder of the job's record, which other processes may write into too.
-        programs: The most programs that are written.
-        most_bytes: The most bytes of them.
+        most_bytes: The most bytes of programs that are written.
         parent: Process id of the recorded process that started this one; 0 for none.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int, parent: int) -> None:
+    def __init__(self, root: Path, most_bytes: int, parent: int) -> None:
         super().__init__()
-        self._limits = root, programs, most_bytes
+        self._root, self._most_bytes = root, most_bytes
         self._new_process(parent)
 
     def _new_process(self, parent: int) -> None:
         """Makes what is of one process: a child that was forked has its parent's, and no thread."""
         self._pid, self._parent = os.getpid(), parent
-        self._writer = Writer(*self._limits, parent)
-        self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
-        self._lock = threading.Lock()
-        self._number = 0
+        self._zero = time.perf_counter()
+        _recordings[self._root.name] += 1
+        self._job = _recordings[self._root.name]
+        self._process = RecordedProcess(
+            0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
+        )
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
+        self._folder: ProcessFolder | None = None
+        self._end: dict[str, Any] = {}  # what the process's file says of its end
+        self._bytes = 0  # of the programs that are written
+        self._going: WeakKeyDictionary[PendingCall, LoweredProgram] = WeakKeyDictionary()
+        self._numbers = count(1)
 
     def start(self) -> None:
         """Starts the recording and its thread."""
@@ -91,24 +86,31 @@ class Recording(CompileWatch):
 
     def settle(self, error: str) -> None:
         """Writes all so far, or for 30 s, as of a process that ended by an exception, or ""."""
-        if os.getpid() == self._pid:  # not in a child that was forked from the process
-            self._writer.settle(error, _WAITS)
+        if os.getpid() != self._pid:  # a child that was forked from the process
+            return
+        written = threading.Event()
+        self._end = {"ended": True, "error": error}
+        if error:  # the process may yet wait for others before it exits
+            self._end["seconds"] = time.perf_counter() - self._zero
+        for task in (self._write_process, written.set):
+            self._queue.put(task)
+        if not written.wait(_WAITS):
+            self.trouble(f"writing took longer than {_WAITS:.0f} s, and was left")
 
     def stop(self) -> None:
         """Ends the recording once all is written, or after 30 s."""
         if os.getpid() == self._pid:
             super().stop()
-            self._writer.stop(_WAITS)
+            self._end = {"ended": True, **self._end}
+            self._queue.put(None)
+            self._writer.join(_WAITS)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What went wrong, in sentences."""
-        return (*sorted(self._troubles), *self._writer.trouble)
+        return tuple(sorted(self._troubles))
 
-    @property
-    def written(self) -> int:
-        """Number of compiles that are written."""
-        return len(self._writer.files)
+    # ---- from the threads that compile -------------------------------------------------------
 
     def add(self, call: PendingCall) -> None:
         """Keeps nothing: a job may compile for days."""
@@ -120,20 +122,18 @@ class Recording(CompileWatch):
             self.start()
         if call.role == "op" and call.function not in LOOPS:
             return
-        mine = self._going.setdefault(call, _Open(now))
+        mine = self._going.setdefault(call, LoweredProgram(now))
         mine.begun[kind] = now
         if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
             donated = (stack.lowering or ())[_DONATED:][:1]
             flags = tuple(bool(flag) for flag in donated[0] or ()) if donated else ()
             mine.jaxpr, mine.donated = stack.program, flags or mine.donated
         if kind == "compile":
-            with self._lock:
-                self._number += 1
-                number = self._number
+            number = next(self._numbers)
             mine.data = RecordedCompile(
                 number,
                 _shortened(call.frozen(number), call.key),
-                self._writer.since(mine.start),
+                mine.start - self._zero,
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
                 devices=tuple(device.id for device in stack.devices),
             )
@@ -150,19 +150,113 @@ class Recording(CompileWatch):
         self._going.pop(call, None)
         if mine is None or mine.data is None:
             return
-        data, program = _finished(call, mine, mine.data), None
+        data = _finished(call, mine, mine.data)
         if compiled is not None:
-            note = self._writer.refused()
+            mine.key, mine.devices = call.parts, compiled.devices
+            note = self._refused()
             try:
-                if not note:
-                    program = mine.lowered(call, compiled)
+                mine.text = "" if note else _text(compiled.module)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             data = replace(data, note=note)
-        self._writer.ends(data, program, compiled and compiled.executable)
+        if data.note and data.state != "failed":
+            self.trouble(f"a program is left out: {data.note}")
+        lowered = mine if compiled is not None and not data.note else None
+        self._queue.put(lambda: self._write(data, lowered, compiled and compiled.executable))
+
+    def _refused(self) -> str:
+        """Returns why a program is not recorded; "" if it is."""
+        if self._bytes >= self._most_bytes:
+            size = f"{self._most_bytes / 1e6:g} MB of programs"
+            return f"{size} are in the record, its limit (raise --megabytes)"
+        return "too many programs waited to be written" if self._queue.qsize() > _WAITING else ""
+
+    # ---- in the thread -----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (task := self._queue.get()) is not None:
+            self._safely(task)
+        self._safely(self._write_process)
+
+    def _safely(self, task: Callable[[], object]) -> None:
+        try:
+            task()
+        except Exception as error:  # of the disk, of JAX, of ours: the job goes on
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self.trouble(f"{type(error).__name__}: {reason or 'no reason given'}"[:200])
+
+    def _write(
+        self, data: RecordedCompile, lowered: LoweredProgram | None, executable: Any
+    ) -> None:
+        """Writes a compile, and its program if there is none of that text."""
+        folder = self._to_folder()
+        if lowered is not None:
+            data = self._with_program(folder, data, lowered, executable)
+        folder.write_compile(data)
+        self._write_process()
+
+    def _with_program(
+        self, folder: ProcessFolder, data: RecordedCompile, lowered: LoweredProgram, executable: Any
+    ) -> RecordedCompile:
+        """Writes the program; returns the data with XLA's sizes, and the program's name."""
+        # Imported here, while JAX compiles, and not as a job starts.
+        from jaxlens.jobs.record.compiled_program import CompiledProgram
+
+        program = CompiledProgram(data.call, lowered, executable)
+        data = replace(data, memory=program.memory())
+        try:
+            constants, name = program.hashed_constants(), program.digest
+            content = b"" if folder.has_program(name) else program.file()
+        except Exception as error:  # of XLA, or of a version of JAX that has other attributes
+            note = f"its program could not be read: {type(error).__name__}: {error}"
+            return replace(data, note=note[:200])
+        if content:
+            folder.write_program(name, content)
+            self._bytes += len(content)
+        return replace(data, constants=constants, program=name)
+
+    def _to_folder(self) -> ProcessFolder:
+        """Returns the process's folder, made when there is something to write into it."""
+        if self._folder is None:
+            # A backend exists by now: asking earlier would make one, before the script has
+            # called `jax.distributed.initialize`.
+            devices = jax.local_devices()
+            index, processes = jax.process_index(), jax.process_count()
+            named = f"{len(devices)} x {devices[0].device_kind}"
+            self._process = process = replace(
+                self._process,
+                index=index,
+                count=processes,
+                devices=named,
+                start=self._start(),
+                settings=_settings(),
+            )
+            self._folder = ProcessFolder(self._root, index, process.host, process.pid)
+            self._write_process()
+        return self._folder
+
+    def _start(self) -> str:
+        """Returns the identity of this recording in all processes of the job; "" without a store.
+
+        The first process that asks publishes it. It does not contain the folder's name, which may
+        differ between hosts that share no disk.
+        """
+        coordinator.publish("jaxlens/job", uuid.uuid4().hex[:12])
+        job = coordinator.published("jaxlens/job")
+        return f"{job}-{self._job}" if job else ""
+
+    def _write_process(self) -> None:
+        if self._folder is None:
+            return
+        self._process = replace(
+            self._process,
+            **{"seconds": time.perf_counter() - self._zero, **self._end},
+            trouble=self.problems,
+        )
+        self._folder.write_process(self._process)
 
 
-def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> RecordedCompile:
+def _finished(call: PendingCall, mine: LoweredProgram, data: RecordedCompile) -> RecordedCompile:
     """Returns the data of a compile that has ended, with times that no clock's jump changes."""
     event = call.frozen(data.number)
     steps = tuple(
@@ -196,23 +290,20 @@ def _shortened(event: CallEvent, key: JaxKey | None) -> CallEvent:
 
 
 def _whole(part: KeyPart, value: Any, depth: int = 0) -> Iterator[KeyPart]:
-    """Yields a static value so that what its short text leaves out differs if it does.
-
-    A dataclass, such as a model's configuration, is one part a field. Long strings and tuples have
-    a hash; not objects, whose text may differ between processes where they are equal.
-    """
+    """Yields a static value in a longer text: a dataclass, such as a config, by its fields."""
     if is_dataclass(value) and not isinstance(value, type) and depth < _DEEPEST:
         for one in fields(value):
             inner = replace(part, name=f"{part.name}.{one.name}")
             yield from _whole(inner, getattr(value, one.name, None), depth + 1)
         return
-    text = static_text(value)
-    if "..." in text and _is_plain(value):
-        text += f" (hash {hashlib.sha256(ascii(value).encode()).hexdigest()[:8]})"
-    yield replace(part, text=text)
+    yield replace(part, text=static_text(value, _LONGEST))
 
 
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, str | int | float)
+def _settings() -> dict[str, str]:
+    """Returns the versions and flags that make other programs of the same StableHLO."""
+    versions = {
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "Python": platform.python_version(),
+    }
+    return versions | {name: os.environ.get(name, "") for name in _FLAGS}

@@ -2,21 +2,19 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens import compat
 from jaxlens.call.arguments.inputs import abstract, sharding_text, static_text
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.jobs.sweeps.points import SweepAxis
-from jaxlens.keys.value_diff import differences, same
+from jaxlens.keys.value_diff import differences
 from jaxlens.report import tally
 
 OWN = ("target", "flags")  # keys of `over` that are no argument's name
@@ -24,25 +22,9 @@ _MOST = 16  # parts of an object that a label names
 _TYPES = 4  # of the arrays of a pytree, likewise
 _LONGEST = 400  # characters of the text of a value
 _NUMBERS = (int, float, np.integer, np.floating)
-_BOOLS: dict[str, Any] = {"true": True, "false": False}  # in XLA_FLAGS; JAX takes bools
 
 
-@dataclass(frozen=True, slots=True)
-class AxisValues:
-    """What varies, as the user gave it.
-
-    Attributes:
-        name: An argument, several ("x, y"), or one of `OWN`.
-        values: Its values.
-        labels: Each value in words, all different.
-    """
-
-    name: str
-    values: tuple[Any, ...]
-    labels: tuple[str, ...]
-
-
-def axes(over: Any) -> tuple[AxisValues, ...]:
+def axes(over: Any) -> tuple[SweepAxis, ...]:
     """Reads the argument `over` of a sweep.
 
     Args:
@@ -59,7 +41,7 @@ def axes(over: Any) -> tuple[AxisValues, ...]:
     return tuple(_axis(name, values) for name, values in over.items())
 
 
-def _axis(name: Any, given: Any) -> AxisValues:
+def _axis(name: Any, given: Any) -> SweepAxis:
     if not isinstance(name, str) or isinstance(given, str) or not isinstance(given, Sequence):
         raise OptionError(
             f"expected a list of values for {name!r}, got {type(given).__name__}: "
@@ -80,30 +62,20 @@ def _axis(name: Any, given: Any) -> AxisValues:
         ", ".join(f"{k.removeprefix('.')}={_text(v[n])}" for k, v in parts.items())
         for n in range(len(values))
     ]
-    labels = list(map(partial(_label, name), values, words))
-    return AxisValues(name, values, tuple(_different(labels)))
-
-
-def sweep_axis(given: AxisValues) -> SweepAxis:
-    """Returns an axis with the numbers that change along it."""
-    return SweepAxis(given.name, given.labels, *_numbers(given.name, given.values))
+    labels = tuple(map(partial(_label, name), values, words))
+    return SweepAxis(name, labels, *_numbers(name, values, parts), values)
 
 
 def _read(name: str, value: Any) -> Any:
     """Returns a target or compiler options in the form that a point takes."""
-    if value is None:
-        return {} if name == "flags" else None
-    if name == "flags":
-        if isinstance(value, str):
-            pairs = [part.strip().removeprefix("--").partition("=") for part in value.split(",")]
-            value = {option: _BOOLS.get(text, text) for option, _, text in pairs if option}
-        if not isinstance(value, Mapping):
-            raise OptionError(
-                f"flags are a dict of XLA's options, as in {{'xla_cpu_enable_fast_math': True}}, "
-                f"got {static_text(value)}"
-            )
-        return dict(value)
-    return str(value)
+    if name == "target":
+        return value and str(value)
+    if value is None or isinstance(value, Mapping):
+        return dict(value or {})
+    raise OptionError(
+        "flags are a dict of XLA's options, as in {'xla_cpu_enable_fast_math': True}, "
+        f"got {static_text(value)}"
+    )
 
 
 def _roots(name: str) -> list[str]:
@@ -133,15 +105,12 @@ def _label(name: str, value: Any, parts: str) -> str:
         return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
     if name == "target":
         return value or "here"
-    if isinstance(value, Mesh | AbstractMesh):
-        return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
     if parts:
         return parts
-    if isinstance(value, np.integer | np.floating):
-        return f"{value:.12g}"
+    if isinstance(value, np.generic):
+        return str(value)
     types = tally(filter(None, map(_type, jax.tree.leaves(value))))
-    more = [f"{len(types) - _TYPES} more"] if len(types) > _TYPES else []
-    return ", ".join([*types[:_TYPES], *more]) or _text(value)
+    return ", ".join(types[:_TYPES] + ["..."] * (len(types) > _TYPES)) or _text(value)
 
 
 def _type(leaf: Any) -> str:
@@ -151,45 +120,44 @@ def _type(leaf: Any) -> str:
     return f"{type_of(aval)} {sharding_text(leaf)}".rstrip() if aval is not None else ""
 
 
-def _different(labels: Sequence[str]) -> list[str]:
-    """Returns the labels, those that stand twice with their number."""
-    return [
-        f"{label} #{labels[: n + 1].count(label)}" if labels.count(label) > 1 else label
-        for n, label in enumerate(labels)
-    ]
-
-
-def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
+def _numbers(
+    name: str, values: Sequence[Any], parts: Mapping[str, Sequence[Any]]
+) -> tuple[tuple[float, ...], str]:
     """Returns what varies along an axis as numbers, and what they are; nothing for several."""
     if name in OWN:
         return (), ""
-    roots, parts = _roots(name), _parts(name, values)
-    part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
-    if all(isinstance(v, _NUMBERS) and not isinstance(v, bool) for v in plain):
-        is_curve = all(map(math.isfinite, plain)) and len(set(plain)) == len(plain)
-        return (tuple(plain), name + part) if is_curve else ((), "")
-    flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
-    if len({tuple(str(path) for path, _ in leaves) for leaves in flat}) > 1:
+    if len(roots := _roots(name)) > 1:
+        columns: dict[str, Sequence[Any]] = dict(zip(roots, zip(*values, strict=True), strict=True))
+    else:
+        columns = {name + path: column for path, column in (parts or {"": values}).items()}
+    rows: list[dict[str, Any]] = [{} for _ in values]
+    for path, column in columns.items():
+        for row, value in zip(rows, column, strict=True):
+            row.update(_measures(path, value))
+    if any(row.keys() != rows[0].keys() for row in rows):
         return (), ""
-    varied: dict[tuple[int, ...], str] = {}
-    for leaves in zip(*flat, strict=True):
-        shapes = [getattr(leaf, "shape", None) for _, leaf in leaves]
-        if not any(shapes) and all(same(leaves[0][1], leaf) for _, leaf in leaves):
-            continue  # an option, or an array of one element
-        if None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1:
-            return (), ""
-        if len({str(getattr(leaf, "dtype", "")) for _, leaf in leaves}) > 1:
-            return (), ""  # another type takes another size too
-        path = leaves[0][0]
-        root, rest = (roots[path[0].idx], path[1:]) if len(roots) > 1 else (name, path)
-        for axis, sizes in enumerate(zip(*filter(None, shapes), strict=False)):
-            if len(set(sizes)) > 1 and len(sizes) == len(values):
-                where = f"{root}{jax.tree_util.keystr(rest)}.shape[{axis}]"
-                varied.setdefault(sizes, where)
-    if len(varied) != 1:
-        return (), ""
-    ((sizes, where),) = varied.items()
-    return (sizes, where) if len(set(sizes)) == len(sizes) else ((), "")
+    varied: dict[tuple[Any, ...], str] = {}
+    for what in rows[0]:
+        numbers = tuple(row[what] for row in rows)
+        if len(set(numbers)) > 1:
+            varied.setdefault(numbers, what)
+    numbers, what = next(iter(varied.items()), ((), ""))
+    is_curve = len(varied) == 1 and len(set(numbers)) == len(numbers)
+    is_curve = is_curve and all(not isinstance(n, str) and math.isfinite(n) for n in numbers)
+    return (numbers, what) if is_curve else ((), "")
+
+
+def _measures(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields numbers, sizes and types in a value; what is none of these, as text."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
+        where = name + jax.tree_util.keystr(path)
+        if isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool):
+            yield where, leaf
+        elif hasattr(leaf, "shape"):
+            yield f"{where}.dtype", str(getattr(leaf, "dtype", ""))
+            yield from ((f"{where}.shape[{n}]", size) for n, size in enumerate(leaf.shape))
+        else:
+            yield where, _text(leaf)
 
 
 def arguments(
@@ -248,7 +216,7 @@ def arguments(
 
 
 def values_at(
-    grid: Sequence[AxisValues], place: Sequence[int]
+    grid: Sequence[SweepAxis], place: Sequence[int]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the values at a point: those of arguments, and those of `OWN`, by name."""
     values: dict[str, Any] = {}

@@ -41,7 +41,7 @@ class Journal:
         except OSError as why:
             raise OptionError(f"the sweep's file cannot be read: {why}") from None
         lines = data.decode("utf-8", "replace").split("\n")
-        if data and not any(_is_ours(line) for line in lines):
+        if data and not any(line.startswith(_HEAD[: len(line) or 1]) for line in lines):
             raise OptionError(
                 f"{self.path.name} is not a sweep's file: resume=... takes one, or a new name"
             )
@@ -65,28 +65,18 @@ class Journal:
         if self._unfinished:  # of a process that was killed, or a disk that was full
             line = b"\n" + line
         try:
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                self._unfinished = os.write(file, line) < len(line)
-            finally:
-                os.close(file)
+            with open(self.path, "ab", buffering=0) as file:
+                self._unfinished = file.write(line) < len(line)
         except OSError as why:
             self.trouble = f"{why.strerror or why}"
         else:
-            if self._unfinished:
-                self.trouble = "the disk is full"
-
-
-def _is_ours(line: str) -> bool:
-    return bool(line) and (line.startswith(_HEAD) or _HEAD.startswith(line))
+            self.trouble = "the disk is full" if self._unfinished else self.trouble
 
 
 def _read(line: str) -> dict[str, Any] | None:
     """Returns the point of a whole line."""
-    if not line.startswith(_HEAD):
-        return None
     try:
-        row = parsed(line.encode(), JSON_MEMORY)
+        row = parsed(line.encode(), JSON_MEMORY) if line.startswith(_HEAD) else {}
     except ValueError:
         return None
     whole = isinstance(row.get("key"), str) and isinstance(row.get("figures"), dict)

@@ -1,7 +1,7 @@
 """The points of a sweep, what was measured at each, and all that is known of a sweep."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from jaxlens.errors import missing_package
@@ -14,15 +14,17 @@ class SweepAxis:
 
     Attributes:
         name: What varies: an argument, several ("x, y"), "target" or "flags".
-        labels: Each value in words, all different.
+        labels: Each value in words.
         numbers: What changes along it as numbers; () where it is no one number.
         quantity: What these numbers are: "x.shape[0]", or the argument itself; "" without them.
+        values: The values.
     """
 
     name: str
     labels: tuple[str, ...]
     numbers: tuple[float, ...] = ()
     quantity: str = ""
+    values: tuple[Any, ...] = ()
 
     def value(self, n: int) -> float | str:
         """Returns value number n as a number, or in words where it has none."""
@@ -40,7 +42,6 @@ class SweepFigures:
         flops: Arithmetic operations counted over the equations, loops by their trips.
         bytes: Bytes that kernels read from and write to main memory, loops by their trips.
         kernels: Number of kernels that XLA generated.
-        run: Median seconds of one run.
     """
 
     compile: float | None = None
@@ -49,7 +50,6 @@ class SweepFigures:
     flops: int | None = None
     bytes: int | None = None
     kernels: int | None = None
-    run: float | None = None
 
 
 FIGURES = tuple(field.name for field in fields(SweepFigures))
@@ -93,9 +93,6 @@ class SweepFacts:
         axes: The axes of the grid.
         rows: One row a point, in the order of the grid, the last axis fastest.
         capacity: The limit, or None.
-        workers: How many programs were compiled at a time; None where the executor decides.
-        runs: How often each program was run; 0 for not at all.
-        random: Whether they ran on random inputs.
         trouble: Why points could not be written to the file; "" where they could.
         elsewhere: What points were compiled for, where that is not the device of the limit.
         traced: Axes of numbers that the function only traces: no value of theirs is in a program.
@@ -106,9 +103,6 @@ class SweepFacts:
     axes: tuple[SweepAxis, ...]
     rows: tuple[SweepRow, ...]
     capacity: Capacity | None = None
-    workers: int | None = None
-    runs: int = 0
-    random: bool = False
     trouble: str = ""
     elsewhere: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
@@ -138,7 +132,7 @@ class SweepFacts:
         rows = [
             {
                 **{axis.name: axis.value(row.place[n]) for n, axis in enumerate(self.axes)},
-                **{name: getattr(row.figures, name) for name in FIGURES},
+                **asdict(row.figures),
                 "fits": row.fits,
                 "error": row.error,
             }

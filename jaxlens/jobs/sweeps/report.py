@@ -1,19 +1,31 @@
 """Says how memory grows along a sweep, which points fit, and which failed; and their table."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 
 from jaxlens.jobs.sweeps.points import FIGURES, SweepFacts, SweepRow
 from jaxlens.program.published_limits import target_of
 from jaxlens.program.sentences import listed, unknown_trips
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
+from jaxlens.report import Finding, NumberColumn, Report, Table, amount, count, duration, table
 from jaxlens.views.report_blocks import report_blocks
 
-UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
-TIMED = ("compile", "run")
+_CLOCK = (
+    "XLA's time, once, writing its dumps too; programs that are compiled side by side take longer."
+)
+_WRITERS: Mapping[str, Callable[[float], str] | None] = {
+    **dict.fromkeys(FIGURES, amount),
+    "compile": duration,
+    "flops": partial(amount, unit="flop"),
+    "kernels": None,
+}
+_NOTES = {
+    "peak": "Peak and reserved are bytes of one device, by XLA's buffer assignment.",
+    "bytes": "Bytes are those that kernels read and write if no cache helps.",
+    "flops": "Flops are those of the traced program, of all devices: XLA may remove some.",
+    "kernels": "Kernels do not include library calls.",
+}
 _FITS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -54,22 +66,18 @@ def _growth(facts: SweepFacts) -> Iterator[Finding]:
     """Yields how many times memory grows along each axis of numbers, at the first other values."""
     for at in facts.numbered:
         axis = facts.axes[at]
-
-        def others(row: SweepRow, at: int = at) -> tuple[int, ...]:
-            return row.place[:at] + row.place[at + 1 :]
-
-        known = sorted((row for row in facts.rows if row.takes), key=others)
-        lines = [
-            sorted(rows, key=lambda r: axis.numbers[r.place[at]])
-            for _, rows in groupby(known, others)
-        ]
-        if line := next((rows for rows in lines if len(rows) > 1), None):
+        lines: dict[tuple[int, ...], list[SweepRow]] = {}
+        for row in facts.rows:
+            if row.takes:
+                lines.setdefault(row.place[:at] + row.place[at + 1 :], []).append(row)
+        if line := next((rows for rows in lines.values() if len(rows) > 1), None):
+            line.sort(key=lambda row: axis.numbers[row.place[at]])
             low, high = (axis.numbers[line[n].place[at]] for n in (0, -1))
             before, after = (float(line[n].takes or 0) for n in (0, -1))
             larger = f" ({high / low:.3g} times)" if low > 0 else ""
-            fixed = _point(line[0], [name for name in line[0].point if name != axis.name])
+            fixed = _point(line[0], without=axis.name)
             yield Finding(
-                f"From {axis.quantity} = {_number(low)} to {_number(high)}{larger}, "
+                f"From {axis.quantity} = {low:,.12g} to {high:,.12g}{larger}, "
                 f"memory needed goes from {amount(before)} to {amount(after)} "
                 f"({after / before:.3g} times)"
                 f"{f', with {fixed}' if fixed else ''}.",
@@ -104,13 +112,6 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
             f'"target": ["{target_of(capacity.name)}"]}}.',
             "estimate",
         )
-    if capacity.source:
-        yield Finding(
-            f"{capacity.words[0].upper()}{capacity.words[1:]}: {capacity.source}. A program is "
-            "counted with all that it reserves from start to end; what else is on the device is "
-            "not.",
-            "estimate",
-        )
 
 
 def _errors(facts: SweepFacts) -> Iterator[Finding]:
@@ -125,72 +126,49 @@ def _errors(facts: SweepFacts) -> Iterator[Finding]:
 
 def tables(facts: SweepFacts) -> tuple[Table, ...]:
     """Returns the table of all points, of errors and of times."""
-    plain = [name for name in FIGURES if name not in TIMED and _has(facts, name)]
-    timed = [name for name in TIMED if _has(facts, name)]
-    made = [_table(facts, "Points of the sweep", plain, _note(facts))]
+    figures = {n: [getattr(row.figures, n) for row in facts.rows] for n in FIGURES}
+    names = [name for name, column in figures.items() if any(n is not None for n in column)]
+    more: dict[str, Callable[[SweepRow], str]] = {}
+    if facts.capacity is not None:
+        more["fits"] = lambda row: _FITS[row.fits]
     if facts.failed:
-        rows = tuple((*map(Cell, row.point.values()), Cell(row.error)) for row in facts.failed)
-        made.append(Table("Points that failed", (*facts.failed[0].point, "error"), rows))
-    if timed:
-        made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
-    return tuple(made)
+        # Its kind, before the first colon: the whole has a table with room for it.
+        more["error"] = lambda row: row.error.partition(":")[0]
+    plain = [name for name in names if name != "compile"]
+    ended = [row for row in facts.rows if not row.error] if "compile" in names else []
+    seconds = _table("Seconds", facts, ended, ["compile"], {}, _CLOCK)
+    return (
+        _table("Points of the sweep", facts, facts.rows, plain, more, _note(facts, plain)),
+        _table("Points that failed", facts, facts.failed, (), {"error": lambda row: row.error}),
+        replace(seconds, volatile=True),
+    )
 
 
 def _table(
-    facts: SweepFacts, title: str, names: Sequence[str], note: str, volatile: bool = False
+    title: str,
+    facts: SweepFacts,
+    rows: Sequence[SweepRow],
+    names: Sequence[str],
+    more: Mapping[str, Callable[[SweepRow], str]],
+    note: str = "",
 ) -> Table:
-    columns: list[tuple[str, Callable[[SweepRow], Cell]]]
-    columns = [(axis.name, partial(_label, axis.name)) for axis in facts.axes]
-    numbers = range(len(columns), len(columns) + len(names))
-    columns += [(name, partial(_figure, name)) for name in names]
-    if facts.capacity is not None and not volatile:
-        columns.append(("fits", lambda row: Cell(_FITS[row.fits])))
-    if facts.failed and not volatile:
-        # Its kind, before the first colon: the whole has a table with room for it.
-        columns.append(("error", lambda row: Cell(row.error.partition(":")[0], row.error)))
-    shown = (row for row in facts.rows if not (volatile and row.error))
-    rows = barred(
-        (tuple(make(row) for _, make in columns) for row in shown), *((n,) for n in numbers)
+    axes = [axis.name for axis in facts.axes]
+    columns = [NumberColumn(name, _WRITERS[name], bar=name, none="") for name in names]
+    shown = (
+        (
+            *row.point.values(),
+            *(getattr(row.figures, name) for name in names),
+            *(words(row) for words in more.values()),
+        )
+        for row in rows
     )
-    headings = tuple(name for name, _ in columns)
-    return Table(title, headings, rows, note, volatile, tuple(numbers))
+    return table(title, [*axes, *columns, *more], shown, note)
 
 
-def _label(axis: str, row: SweepRow) -> Cell:
-    return Cell(row.point[axis])
-
-
-def _figure(name: str, row: SweepRow) -> Cell:
-    value = getattr(row.figures, name)
-    return Cell(_text(name, value), value)
-
-
-def _text(name: str, value: float | None) -> str:
-    if value is None:
-        return ""
-    if name in TIMED:
-        return duration(value)
-    if name == "kernels":
-        return f"{value:,}"
-    return amount(value, UNITS.get(name, "B"))
-
-
-def _has(facts: SweepFacts, name: str) -> bool:
-    return any(getattr(row.figures, name) is not None for row in facts.rows)
-
-
-def _note(facts: SweepFacts) -> str:
-    notes = []
-    if _has(facts, "peak"):
-        notes.append("Peak and reserved are bytes of one device, by XLA's buffer assignment.")
-    if _has(facts, "bytes"):
-        notes.append("Bytes are those that kernels read and write if no cache helps.")
-    if _has(facts, "flops"):
-        notes.append("Flops are those of the traced program, of all devices: XLA may remove some.")
+def _note(facts: SweepFacts, names: Sequence[str]) -> str:
+    notes = [note for name, note in _NOTES.items() if name in names]
     if facts.open:
         notes.append(f"Some flops are unknown: {unknown_trips(facts.open)}.")
-    if _has(facts, "kernels"):
-        notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):
         notes.append(f"{count(kept, 'point')} measured before, from the file.")
     if here := sorted({row.here for row in facts.rows if row.here}):
@@ -198,25 +176,5 @@ def _note(facts: SweepFacts) -> str:
     return " ".join(notes)
 
 
-def _clock(facts: SweepFacts) -> str:
-    """Says how the times were measured."""
-    parts = []
-    if _has(facts, "compile"):
-        parts.append("compile: XLA's time, once, writing its dumps too")
-    if _has(facts, "run"):
-        inputs = "random inputs (integers 0)" if facts.random else "the call's inputs"
-        parts.append(f"run: median of {count(facts.runs, 'run')} on {inputs}")
-    several = facts.workers is None or facts.workers > 1
-    if several:
-        parts.append("programs were compiled side by side, which lengthens each")
-    return f"{'; '.join(parts)}."
-
-
-def _point(row: SweepRow, names: Sequence[str] | None = None) -> str:
-    return ", ".join(
-        f"{name}={row.point[name]}" for name in (row.point if names is None else names)
-    )
-
-
-def _number(n: float) -> str:
-    return f"{n:,.0f}" if n == int(n) else f"{n:g}"
+def _point(row: SweepRow, without: str = "") -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.point.items() if name != without)

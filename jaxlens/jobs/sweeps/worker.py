@@ -7,26 +7,23 @@ figure is that of the verb with its name: of `jaxlens.receipt`, and of the kerne
 `jaxlens.cost`.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
-from statistics import median
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError, first_line
-from jaxlens.ir.driver import Run
+from jaxlens.errors import first_line
 from jaxlens.ir.facts import Program
 from jaxlens.ir.jaxpr.canonical import ADDRESS
 from jaxlens.program.figures import Figures
-from jaxlens.stages.child.main import input_arrays, serve
+from jaxlens.stages.child.main import serve
 from jaxlens.stages.compile.output_driver import OutputDriver
-from jaxlens.stages.compile.program_text import TextProgram, of_module
+from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.compile.xla import compile_lowered
-from jaxlens.stages.measure.execute import run
+
+_FIGURES = {"peak": "peak", "reserved": "reserved", "bytes": "moved", "kernels": "kernels"}
 
 
 def measured(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,8 +31,8 @@ def measured(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         request: "module" (StableHLO as bytecode), "name", "platform", "target" (an absent device),
-            "own" (compiler options of the user's jit), "flags" (those of the point), "x64",
-            "measure" (names of figures), "runs" (their number) and "given" (arrays by name).
+            "own" (compiler options of the user's jit), "flags" (those of the point), "x64"
+            and "measure" (names of figures).
 
     Returns:
         "figures" by name, and "error": one line, "" for none.
@@ -56,17 +53,15 @@ def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     sent = of_module(request["module"], place, request["own"])
     done = compile_lowered(sent.lowered, name=name, flags=request["flags"])
     program = Program(name, (), (), place.target if place else here)
-    execute = partial(_executed, sent, done.executable, request)
-    return measure(Capture(program, OutputDriver(done)), request["measure"], execute)
+    return measure(Capture(program, OutputDriver(done)), request["measure"])
 
 
-def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]) -> dict[str, Any]:
+def measure(capture: Capture, names: Collection[str]) -> dict[str, Any]:
     """Returns the figures of a program that need a compile; one that fails leaves those before it.
 
     Args:
         capture: The program.
         names: Names of the figures.
-        execute: Runs it.
 
     Returns:
         As `measured`.
@@ -76,16 +71,7 @@ def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]
         if "compile" in names:
             _ = capture.memory  # compiled now
             known["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
-        if "peak" in names:
-            known |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
-        if "bytes" in names:
-            known["bytes"] = figures.get("moved")
-        if "kernels" in names:
-            known["kernels"] = figures.get("kernels")
-        if "run" in names:
-            if capture.program.target.absent:
-                raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
-            known["run"] = median(execute().seconds)
+        known |= {name: figures.get(of) for name, of in _FIGURES.items() if name in names}
     except Exception as why:
         return {"figures": known, "error": one_line(why)}
     return {"figures": known, "error": ""}
@@ -94,12 +80,6 @@ def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]
 def one_line(error: Exception) -> str:
     """Returns an exception as one line: its type and the first line of its message."""
     return ADDRESS.sub("", f"{type(error).__name__}: {first_line(error, 200)}")
-
-
-def _executed(sent: TextProgram, executable: Any, request: Mapping[str, Any]) -> Run:
-    """Runs the program on the given arrays; on random floats and zeros where there are none."""
-    inputs, _ = input_arrays(sent.arguments, request["given"])
-    return run(executable, tuple(map(jnp.asarray, inputs)), request["runs"])
 
 
 if __name__ == "__main__":

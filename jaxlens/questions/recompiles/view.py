@@ -40,8 +40,5 @@ def _key_fold(call: CallEvent) -> Fold:
 def key_document(call: CallKey) -> Document:
     """Returns the document of a call's key: hit or miss, what is new, and the key part by part."""
     inputs = [f"{part.name} {part.text}" for part in call.parts if part.kind == "input"]
-    blocks = report_blocks(key_report(call))
-    if call.rest:
-        rest = (TableBlock(key_table(call.rest)),)
-        blocks.append(Fold("Options and settings that are as always", rest))
-    return Document("key", f"{call.function}({', '.join(inputs)})", tuple(blocks))
+    shown = tuple(report_blocks(key_report(call)))
+    return Document("key", f"{call.function}({', '.join(inputs)})", shown)

@@ -206,22 +206,6 @@ def is_optimized(path: Path) -> bool:
     return whole and max(options, default=0) >= max(hlo)
 
 
-def read_before(path: Path) -> str:
-    """Returns the HLO before optimisation of the first module; "" until XLA has written all of it.
-
-    The entry computation is the last one, and only a line that ends a computation has no indent.
-    """
-    stem = next(iter(stems(path)), "")
-    if not stem:
-        return ""
-    try:
-        text = _text(path / f"{stem}.before_optimizations.txt")
-    except OSError:
-        return ""
-    entry = text.find("\nENTRY ")
-    return text if entry >= 0 and text.find("\n}", entry) >= 0 else ""
-
-
 def doing(path: Path) -> str:
     """Describes the last files that XLA wrote: a pass, or the number of compiled functions."""
     names = os.listdir(path) if path.is_dir() else []

@@ -38,7 +38,6 @@ from jaxlens.stages.compile.dump_files import (
     full,
     is_optimized,
     read,
-    read_before,
     read_hlo,
     remove,
     stems,
@@ -90,15 +89,6 @@ class CompileOutput:
             lambda: text,
             lambda: hlo.read(text, stage="optimized", origins=self.origins),
         )
-
-    @property
-    def lowered_text(self) -> str:
-        """The dumped HLO before optimisation if it equals the uncompiled module's text, else "".
-
-        Equal but for the first line, which has options of the compile. From jaxlib 0.11 on, dumps
-        print tuple elements and shardings differently.
-        """
-        return self.dump.before if self.platform == "cpu" and _prints_alike(self.name) else ""
 
     @cached_property
     def passes(self) -> tuple[PassStage, ...]:
@@ -161,9 +151,8 @@ class CompileOutput:
 class RunningCompile:
     """A compile that goes on in a thread of its own.
 
-    XLA writes HLO before optimisation at once, optimised HLO after a fifth of the time of a compile
-    for a CPU, and generates machine code in the rest. `lowered_text` and `hlo` return what is
-    written, so that it can be read meanwhile.
+    XLA writes optimised HLO after a fifth of the time of a compile for a CPU, and generates machine
+    code in the rest. `hlo` returns what is written, so that it can be read meanwhile.
     """
 
     def __init__(
@@ -194,7 +183,6 @@ class RunningCompile:
         """
         self._name, self._origins, self._passes = name, origins, passes
         self._path: Path | None = None
-        self._before = ""
         self._hlo: CompileOutput | None = None
 
         # Acquired while the dumps are read: they are removed when the compile has ended.
@@ -251,18 +239,6 @@ class RunningCompile:
         path = self._path
         return path is not None and bool(stems(path))
 
-    def lowered_text(self) -> str:
-        """Returns `CompileOutput.lowered_text` once XLA has written it; "" if it ended before."""
-        if _prints_alike(self._name):
-            self._work.wait_for(self._is_begun)
-        return self._before
-
-    def _is_begun(self) -> bool:
-        with self._reading:
-            if not self._before and self._path is not None:
-                self._before = read_before(self._path)
-        return bool(self._before)
-
     def hlo(self) -> CompileOutput | None:
         """Returns the HLO of a CPU's compile once it is written, without executable and code.
 
@@ -301,11 +277,6 @@ class RunningCompile:
         """Stops waiting: XLA ends in the background, and its files are removed."""
         self._end(False)
         self._work.abandon()
-
-
-def _prints_alike(name: str) -> bool:
-    """Whether XLA's dump before optimisation equals the text of the uncompiled module."""
-    return jax.version.__version_info__ < (0, 11) and len(name.encode()) < _NAME // 2
 
 
 def compile_lowered(

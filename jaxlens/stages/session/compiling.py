@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 import jax
 
 from jaxlens import compat
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
@@ -173,16 +172,6 @@ class Compiling:
             self.begin(passes)
             early = begun.hlo() if begun is not None and self._running is begun else None
             return early or self.compiled(passes)
-
-    def converted(self) -> str:
-        """Returns HLO before optimisation if a compile has begun and dumps it, else ""."""
-        with self._staging.lock:
-            early = self._running.lowered_text() if self._running is not None else ""
-            if early or not self.begun:
-                return early
-            with suppress(UnavailableError):  # it fails again where its result is used
-                return self.hlo().lowered_text
-            return ""
 
     @property
     def begun(self) -> bool:

@@ -1,6 +1,5 @@
 """Builds the `Stage` of the jaxpr, of StableHLO and of HLO before optimisation."""
 
-from collections.abc import Callable
 from typing import Any
 
 from jaxlens.ir.facts import Stage
@@ -33,19 +32,17 @@ def stablehlo_stage(staging: TracedCall) -> Stage:
     )
 
 
-def hlo_stage(staging: TracedCall, origins: Origins, converted: Callable[[], str]) -> Stage:
+def hlo_stage(staging: TracedCall, origins: Origins) -> Stage:
     """Returns the stage of HLO before optimisation.
 
     Args:
         staging: The lowered call.
         origins: Returns the stack frames of a StableHLO op.
-        converted: Returns the HLO text that a compile has already dumped, or "". Converting
-            StableHLO again takes as long as a pass.
     """
     _ = staging.lowered  # its errors are raised here
     stage = Stage(
         BY_NAME["hlo"],
         lambda: lower.hlo_text(staging.lowered),
-        lambda: hlo.read(converted() or stage.raw, stage="hlo", origins=origins),
+        lambda: hlo.read(stage.raw, stage="hlo", origins=origins),
     )
     return stage

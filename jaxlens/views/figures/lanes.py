@@ -1,4 +1,4 @@
-"""Draws lanes of bars over time: what Python and devices did, what processes compiled.
+"""Draws lanes of bars over time: what Python and devices did.
 
 The SVG is a chart that a page zooms along time.
 """
@@ -32,7 +32,6 @@ class LaneBar:
         owner: What gives it its colour; one without a colour is drawn quietly.
         label: What is written on it where there is room.
         tip: What a page shows for it.
-        opens: Address of a page that a click on it opens; "" for none.
     """
 
     start: float
@@ -40,7 +39,6 @@ class LaneBar:
     owner: str
     label: str
     tip: str
-    opens: str = ""
 
 
 def lanes_svg(
@@ -72,10 +70,7 @@ def lanes_svg(
             kind = chart.hue(hues[bar.owner]) if has_hue else "quiet"
             x, w = _LEFT + max(bar.start, 0.0) * scale, max(bar.seconds * scale, _THIN)
             owner = bar.owner if has_hue else ""
-            row = chart.rect(
-                x, y, w, _BAR, kind, tip=bar.tip, line=owner, digits=3, opens=bar.opens
-            )
-            drawn.append(row)
+            drawn.append(chart.rect(x, y, w, _BAR, kind, tip=bar.tip, line=owner, digits=3))
             label = shorten(bar.label, 24)
             if columns(label) * _CHARACTER + 8 <= w:
                 labels.append(chart.words(x + 4, y + 14, label))

@@ -116,12 +116,11 @@ def test_large_constants_are_left_out_and_the_program_still_opens(tmp_path):
     assert "f32[1000,30]" in run.capture.hlo.text
 
 
-def test_equal_programs_are_one_file(tmp_path, capsys):
-    for name, said in (("a", False), ("a", True), ("b", False)):
+def test_equal_programs_are_one_file(tmp_path):
+    for name in ("a", "a", "b"):
         with jaxlens.record(tmp_path / name):
             jax.clear_caches()
             new_step()({"w": ones(4, 5)}, ones(8, 4))
-        assert ("already has 1 compile, to which" in capsys.readouterr().err) is said
     assert len(list((tmp_path / "a").glob("process-*"))) == 2
     assert len(list((tmp_path / "a" / "programs").iterdir())) == 1
     diff = jaxlens.runs(tmp_path / "a").diff(tmp_path / "b")
@@ -130,25 +129,25 @@ def test_equal_programs_are_one_file(tmp_path, capsys):
 
 def test_the_limits(tmp_path):
     step = new_step()
-    with jaxlens.record(tmp_path / "none", programs=0):
+    with jaxlens.record(tmp_path / "none", megabytes=0):
         step({"w": ones(4, 5)}, ones(8, 4))
     run = jaxlens.runs(tmp_path / "none")[0]
-    with pytest.raises(UnavailableError, match="0 programs are in the record, its limit"):
+    with pytest.raises(UnavailableError, match="0 MB of programs are in the record, its limit"):
         _ = run.capture
-    with pytest.raises(OptionError, match="limits are 0 or more"):
+    with pytest.raises(OptionError, match="the limit is 0 or more"):
         jaxlens.record(tmp_path, megabytes=-1)
     (tmp_path / "file").write_text("")
     with pytest.raises(OptionError, match="a record is a folder"):
         jaxlens.record(tmp_path / "file")
 
 
-def test_programs_beyond_the_limit_are_counted(tmp_path, capsys):
+def test_programs_beyond_the_limit_are_said(tmp_path, capsys):
     f = jax.jit(lambda x: x * 5)
-    with jaxlens.record(tmp_path / "a", programs=1):
+    with jaxlens.record(tmp_path / "a", megabytes=1e-6):
         for n in (1, 2, 3):
             f(ones(n))
             time.sleep(0.2)  # the first is written
-    text = "a program is left out: 1 programs are in the record, its limit (raise --programs) (2 "
+    text = "a program is left out: 1e-06 MB of programs are in the record, its limit (raise --mega"
     assert text in capsys.readouterr().err
     assert text in " ".join(str(jaxlens.runs(tmp_path / "a")).split())
 
@@ -168,7 +167,7 @@ def test_static_arguments_differ_in_what_their_text_leaves_out(tmp_path):
     parts = [{p.name: p.text for p in run.compile.call.parts} for run in jaxlens.runs(tmp_path)]
     assert [p["config.rate"] for p in parts] == ["0.1", "0.2", "0.1"]
     layers = [p["config.layers"] for p in parts]
-    assert layers[0] == layers[1] != layers[2]
+    assert layers[0] == layers[1] != layers[2] == str((8,) * 49 + (9,))
 
 
 def test_functions_of_pmap(tmp_path):
@@ -324,9 +323,8 @@ def test_the_text_is_stable_and_the_page_whole(tmp_path):
     runs = jaxlens.runs(tmp_path)
     text = str(runs)
     assert "1 compile in 1 process" in text
-    assert "process 0  step  never called before" in text
     assert str(os.getpid()) not in text
-    assert "process 0" in runs.html()
+    assert "never called before" in runs.html()
     assert repr(runs[0]) == "<compile 1 of step in process 0: never called before>"
 
 

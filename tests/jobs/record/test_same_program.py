@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxlens.ir.compile_log import KeyPart
-from jaxlens.ir.graph import Node, Region, Span
+from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.jobs.record.facts import facts
 from jaxlens.jobs.record.report import report
@@ -92,25 +92,12 @@ def test_what_one_record_does_not_have_is_no_difference(other):
     )
 
 
-def test_arguments_in_the_order_of_a_set():
-    def of(*texts):
-        parts = tuple(KeyPart(f"params[{n}]", "input", text) for n, text in enumerate(texts))
-        return replace(compiled(1), call=replace(compiled(1, program=texts[0]).call, parts=parts))
-
-    mark = "in process 1 (the same in another order, as the elements of a set can be)."
-    two = [process(i, of(*texts)) for i, texts in enumerate((("a", "f32[1]"), ("f32[1]", "a")))]
-    assert sentence(*two).endswith(mark)
-    two[1] = process(1, of("f32[1]", "b"))
-    assert "order, as" not in sentence(*two)
-
-
 def test_a_process_that_did_not_get_to_a_program():
     left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
     assert sentence(left, right) == (
         "It is not the same program on every host: process 1 did not get to the second program "
-        "that they compile together, eval, as process 0 did; the last one of process 1 is step."
+        "that they compile together, eval, as process 0 did."
     )
-    assert facts(job(left, process(1)), lambda *_: None).mismatch.last is None
 
 
 def test_programs_of_one_process_are_its_own():
@@ -155,23 +142,15 @@ def test_the_earliest_difference_of_many_processes():
     first = process(0, compiled(1, **same), compiled(2, **same))
     found = facts(job(first, late, early, alike), lambda *_: None)
     assert found.mismatch.position == 1
-    assert found.mismatch.right is early
     assert found.mismatch.groups == (("0", "1"), ("2", "3"))
 
 
-def test_a_program_more_is_said():
+def test_a_program_more_is_named_with_what_the_other_compiled_there():
     both = [compiled(3, "eval", program="e")]
     more = compiled(2, "metric", program="m")
-    said = "process 1 compiled one program more than process 0, metric, after step."
-    assert sentence(process(0, compiled(1), *both), process(1, compiled(1), more, *both)) == (
-        f"It is not the same program on every host: {said}"
+    assert sentence(process(0, compiled(1), *both), process(1, compiled(1), more, *both)).endswith(
+        ": process 0 compiled eval, process 1 metric."
     )
-    # The one after it has another type of argument: it is the same function.
-    later = compiled(3, "eval", x="f32[9]", program="e9")
-    assert said in sentence(process(0, compiled(1), *both), process(1, compiled(1), more, later))
-    again = compiled(2, x="f32[16,4]", program="f2")
-    left, right = process(0, compiled(1), again, *both), process(1, compiled(1), *both)
-    assert sentence(left, right).endswith("than process 1, step, after step.")
 
 
 def test_two_programs_in_another_order():
@@ -184,7 +163,7 @@ def test_two_programs_in_another_order():
 def test_processes_are_named_by_what_they_compiled():
     own = [compiled(1, program=name, processes=(0, 1, 2, 3)) for name in "abbb"]
     four = [process(i, compile, count=4) for i, compile in enumerate(own)]
-    assert "differs between process 0 and processes 1, 2 and 3 (alike): " in sentence(*four)
+    assert "differs between process 0 and processes 1, 2 and 3: " in sentence(*four)
 
 
 def test_devices_in_another_order_are_another_program():
@@ -192,7 +171,7 @@ def test_devices_in_another_order_are_another_program():
         process(i, compiled(1, devices=ids)) for i, ids in enumerate([(0, 1, 2, 3), (2, 3, 0, 1)])
     )
     assert sentence(left, right).endswith(
-        ": its devices are in order 0 1 2 3 in process 0, 2 3 0 1 in process 1."
+        ": its devices are in another order: number 0 is 0 in process 0, 2 in process 1."
     )
 
 
@@ -244,11 +223,10 @@ def test_constants_of_other_shapes():
 
 def jaxpr(line, *lines):
     """A stage with one equation a line, made at `line` of the user's file."""
-    nodes = tuple(Node(f"e{n}", "op", spans=(Span("red.py", line),)) for n in range(len(lines)))
-    body = Region("main", (), nodes, (), "jaxpr")
+    nodes = [Node(f"e{n}", "op", spans=(Span("red.py", line),)) for n in range(len(lines))]
     text = "\n".join(["b0()", *lines, "return v1"])
     info = SimpleNamespace(title="jaxpr", name="jaxpr")
-    return SimpleNamespace(text=text, info=info, module=SimpleNamespace(regions={"main": body}))
+    return SimpleNamespace(text=text, info=info, module=SimpleNamespace(nodes=lambda: nodes))
 
 
 def test_each_side_has_its_own_line():

@@ -1,5 +1,6 @@
 """The file of a sweep: unfinished lines, two writers, and full disks."""
 
+import io
 import threading
 
 import pytest
@@ -33,9 +34,9 @@ def test_a_point_lacks_what_was_not_measured(tmp_path):
     found = Journal(path)
     found.keep("a", {}, FIGURES)
     found = Journal(path)
-    assert found.figures("a", ["run"]) is None
-    found.keep("a", {}, {"run": 0.5})
-    assert Journal(path).figures("a", ["run", "peak"]) == {"peak": 8, "run": 0.5}
+    assert found.figures("a", ["compile"]) is None
+    found.keep("a", {}, {"compile": 0.5})
+    assert Journal(path).figures("a", ["compile", "peak"]) == {"peak": 8, "compile": 0.5}
 
 
 def test_two_writers_keep_every_line(tmp_path):
@@ -59,11 +60,15 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line(tmp_path, monkeypatch):
     path = tmp_path / "points"
     found = Journal(path)
     found.keep("a", {}, FIGURES)
-    write = journal.os.write
-    monkeypatch.setattr(journal.os, "write", lambda file, data: write(file, data[:20]))
+
+    class Full(io.FileIO):
+        def write(self, data):
+            return super().write(data[:20])
+
+    monkeypatch.setattr(journal, "open", lambda path, *_, **__: Full(path, "a"), raising=False)
     found.keep("b", {}, FIGURES)
     assert found.trouble == "the disk is full"
-    monkeypatch.setattr(journal.os, "write", write)
+    monkeypatch.undo()
     found.keep("c", {}, FIGURES)
     known = Journal(path)
     assert [bool(known.figures(key, ["peak"])) for key in "abc"] == [True, False, True]

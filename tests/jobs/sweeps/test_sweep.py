@@ -17,13 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh
 
 import jaxlens
 from jaxlens.errors import OptionError, PackageError
 from jaxlens.jobs.sweeps import children, journal
 from jaxlens.jobs.sweeps import sweep as sweeping
-from jaxlens.jobs.sweeps.grid import axes, sweep_axis
+from jaxlens.jobs.sweeps.grid import axes
 from jaxlens.jobs.sweeps.worker import measured
 
 pytestmark = pytest.mark.backend
@@ -78,7 +77,6 @@ def test_figures_are_those_by_hand(here):
         )
         assert figures.kernels == 1
         assert figures.compile > 0
-        assert figures.run is None
     assert "Seconds: left out" in str(answer)
     assert texts(answer) == [
         "From x.shape[0] = 256 to 4,096 (16 times), "
@@ -111,15 +109,9 @@ def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
     assert kernels[0] < kernels[1]  # nothing is fused
 
 
-def test_flags_are_written_as_in_xla_flags(here):
-    flags = ["--xla_cpu_enable_fast_math=true", "xla_cpu_enable_fast_math=false"]
-    answer = jaxlens.sweep(loss, W, shape(8, 64), over={"flags": flags}, executor=here)
-    assert [row.error for row in answer.rows] == ["", ""]
-
-
 def test_a_point_that_fails_is_a_row_with_one_line(here):
     xs = [shape(8, 64), shape(8, 3)]
-    over = {"x": xs, "flags": [{}, "xla_no_such=1"]}
+    over = {"x": xs, "flags": [{}, {"xla_no_such": 1}]}
     answer = jaxlens.sweep(loss, W, over=over, executor=here)
     fine, flag, mismatch, _ = answer.rows
     assert fine.error == ""
@@ -281,13 +273,12 @@ def layers_of(dtype):
         (
             [{n: shape(size + n) for n in range(6)} for size in (8, 16)],
             (
-                "f32[8], f32[9], f32[10], f32[11], 2 more",
-                "f32[16], f32[17], f32[18], f32[19], 2 more",
+                "f32[8], f32[9], f32[10], f32[11], ...",
+                "f32[16], f32[17], f32[18], f32[19], ...",
             ),
             (),
         ),
         ([[shape(8)] * 4, [shape(8)] * 6], ("f32[8] x 4", "f32[8] x 6"), ()),
-        ([[shape(8)] * 4] * 2, ("f32[8] x 4 #1", "f32[8] x 4 #2"), ()),
         ([shape(8), shape(16, dtype="bfloat16")], ("f32[8]", "bf16[16]"), ()),
         (["a" * 90 + end for end in "xy"], (repr("a" * 90 + "x"), repr("a" * 90 + "y")), ()),
         (
@@ -295,16 +286,10 @@ def layers_of(dtype):
             ("a=1, b=2, c=3, d=4", "a=2, b=3, c=4, d=5"),
             (),
         ),
-        (
-            [AbstractMesh((4,), ("d",)), AbstractMesh((2, 2), ("d", "m"))],
-            ("Mesh(d=4)", "Mesh(d=2, m=2)"),
-            (),
-        ),
     ],
 )
 def test_labels_are_what_differs(values, labels, numbers):
-    (given,) = axes({"x": values})
-    axis = sweep_axis(given)
+    (axis,) = axes({"x": values})
     assert (axis.labels, axis.numbers) == (labels, numbers)
 
 
@@ -316,7 +301,7 @@ def test_labels_are_what_differs(values, labels, numbers):
         ({"x": "f32[8]"}, "expected a list of values for 'x', got str"),
         ({"y": [1]}, "increment has no argument 'y'; choose from x, target"),
         ({"x, y": [1]}, "each of its values is a tuple of 2, got 1"),
-        ({"flags": ["fast"], "target": [None]}, "missing a required argument: 'x'"),
+        ({"flags": [{}], "target": [None]}, "missing a required argument: 'x'"),
     ],
 )
 def test_a_wrong_grid_is_one_line(over, says):
@@ -333,7 +318,6 @@ def test_a_wrong_option_is_one_line():
         ({"executor": "dask"}, "takes a concurrent.futures.Executor"),
         ({"executor": ProcessPoolExecutor(1, multiprocessing.get_context("fork"))}, "get_context"),
         ({"limit": "h1000"}, "no published limits of 'h1000'"),
-        ({"measure": "run", "runs": 0}, "at least 1 run"),
     ):
         with pytest.raises(OptionError, match=says):
             jaxlens.sweep(increment, over={"x": XS}, **wrong)
@@ -371,17 +355,6 @@ def test_a_number_that_is_traced_is_no_axis_of_programs(here):
     unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
     assert "TracerIntegerConversionError" in unrolled.rows[0].error
     assert texts(unrolled)[0].startswith("n is traced")
-
-
-def test_it_runs_on_the_arrays_of_the_call_and_else_on_random_ones(here):
-    x = np.arange(8, dtype=np.float32)
-    over = {"x": [x, x[:4]]}
-    given = jaxlens.sweep(increment, over=over, measure=["run"], runs=3, executor=here)
-    assert [row.point["x"] for row in given.rows] == ["f32[8]", "f32[4]"]
-    assert all(row.figures.run > 0 for row in given.rows)
-    assert "median of 3 runs on the call's inputs" in str(given)  # times were asked for
-    drawn = jaxlens.sweep(increment, over={"x": XS[:1]}, measure=["run"], executor=here)
-    assert "on random inputs" in str(drawn)
 
 
 def test_what_cannot_travel_is_compiled_here(here):
@@ -457,11 +430,7 @@ def test_dask_serves():
 def test_an_interrupt_cancels_and_ends_the_children(monkeypatch, tmp_path):
     code = "import time; time.sleep(60)"
     monkeypatch.setattr(children, "_COMMAND", (sys.executable, "-c", code))
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sweeping._Points, "_wait", interrupted)
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         jaxlens.sweep(increment, over={"x": XS}, executor=2, resume=tmp_path / "a")
@@ -528,10 +497,10 @@ def test_an_edited_function_is_measured_again(tmp_path, here):
 
 
 def test_a_full_disk_ends_no_sweep(tmp_path, here, monkeypatch):
-    def full(file, data):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(journal.os, "write", full)
+    monkeypatch.setattr(journal, "open", full, raising=False)
     answer = jaxlens.sweep(increment, over={"x": XS[:1]}, resume=tmp_path / "a", executor=here)
     assert answer.rows[0].figures.peak == 8 * 256
     assert texts(answer)[-1] == "Points are not kept in the file: No space left on device."

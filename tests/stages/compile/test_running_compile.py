@@ -15,7 +15,7 @@ from jaxlens.links.links import Links
 from jaxlens.program import counted as cost_facts
 from jaxlens.program import kernel_cost
 from jaxlens.stages.compile import dump_files, xla
-from jaxlens.stages.compile.dump_files import is_optimized, read_before
+from jaxlens.stages.compile.dump_files import is_optimized
 from jaxlens.stages.session import compiling
 from tests.support.jax_events import Compiles
 
@@ -66,30 +66,6 @@ def test_hlo_is_there_before_the_compile_ends_and_stays_the_same(lowered):
     assert done.dump.pass_texts is early.dump.pass_texts  # read once
     assert done.executable is not None
     assert done.dump.llvm_after
-
-
-@pytest.mark.skipif(
-    jax.version.__version_info__ >= (0, 11), reason="dumps print tuples differently there"
-)
-def test_hlo_before_optimisation_is_the_first_to_be_there(lowered):
-    running = xla.RunningCompile(lowered, name="step")
-    early = running.lowered_text()
-    assert early.startswith("HloModule")
-    lowered.go.set()
-    assert running.result().lowered_text == early
-
-
-def test_hlo_before_optimisation_is_not_taken_while_xla_writes_it(tmp_path):
-    assert read_before(tmp_path) == ""
-    path = tmp_path / "module_0001.jit_step.before_optimizations.txt"
-    whole = (
-        "HloModule jit_step\n\nadd {\n  x = f32[] parameter(0)\n}\n\nENTRY main {\n  y = f32[]\n}\n"
-    )
-    for end in range(len(whole) - 1):
-        path.write_text(whole[:end])
-        assert read_before(tmp_path) == ""
-    path.write_text(whole)
-    assert read_before(tmp_path) == whole
 
 
 def test_hlo_is_not_taken_while_xla_writes_it(tmp_path):

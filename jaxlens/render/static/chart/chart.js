@@ -146,18 +146,11 @@ class Chart {
     this.at?.classList.remove("at");
     this.at = shape;
     shape.classList.add("at");
-    if (this.words) this.words.textContent = wordsOf(shape) + (this.link ? "; Enter opens it" : "");
+    if (this.words) this.words.textContent = wordsOf(shape);
     this.send("jl-point", this.node);
   }
 
-  /** The link beside the chart to the page of the shape that is pointed at. */
-  get link() {
-    const address = this.at?.getAttribute("data-opens");
-    return address && [...document.links].find((link) => link.getAttribute("data-opens") === address);
-  }
-
   pin() {
-    if (this.link) return this.link.click();
     const { id, line, pinned } = this.lit;
     const node = /** @type {any} */ (this.node);
     const same = pinned && node && (node.id ? id === node.id : line === node.line);
