@@ -24,7 +24,8 @@ from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
 from jaxlens.program.figures import FIGURES, Figures, figure_text, read_bounds
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
-from jaxlens.questions.memory import report as memory
+from jaxlens.questions.memory.facts import facts as memory_facts
+from jaxlens.questions.memory.report import report as memory_report
 from jaxlens.render.document import Code, Document
 from jaxlens.report import Finding, amount, share
 from jaxlens.views.view import View
@@ -230,7 +231,7 @@ class Receipt(View[Figures]):
         """Returns which lines own the memory or flops; [] for other figures."""
         findings: tuple[Finding, ...] = ()
         if name in ("temporaries", "peak", "reserved"):
-            findings = memory.report(memory.facts(self.capture)).findings
+            findings = memory_report(memory_facts(self.capture)).findings
         elif name == "flops":
             flops = self.facts.counted
             lines = sorted(flops.by_line.items(), key=lambda item: -item[1])

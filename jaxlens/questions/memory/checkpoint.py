@@ -1,7 +1,6 @@
 """Compares ways to apply `jax.checkpoint`: each is traced and compiled, none is executed."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from jaxlens.captures import Capture
@@ -13,39 +12,13 @@ from jaxlens.program.equations import written_out
 from jaxlens.program.published_limits import refusal
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Seen, Subject
-from jaxlens.questions.memory.peak import MemoryUse, memory_use
-from jaxlens.questions.memory.residuals import saved
+from jaxlens.questions.memory.facts import MemoryFacts, Tried, facts
+from jaxlens.questions.memory.residuals import residuals_of
 from jaxlens.report import Finding, NumberColumn, Table, amount, table
 
 CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """The program with one way to take less memory, of `jax.checkpoint` or another.
-
-    Attributes:
-        name: What is checkpointed, or done, in words.
-        code: The same in Python.
-        peak: Bytes at the peak; None if the trial failed, was not compiled, or XLA gives no live
-            ranges.
-        saved: Bytes of residuals, which are kept for the backward pass.
-        flops: Arithmetic operations, multiplied by trip counts.
-        takes: Bytes that it reserves from start to end.
-        why: Why the trial failed; "" where it did not.
-        loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
-    """
-
-    name: str
-    code: str = ""
-    peak: int | None = None
-    saved: int | None = None
-    flops: int | None = None
-    why: str = ""
-    loosened: bool = False
-    takes: int | None = None
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
@@ -58,7 +31,7 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     from jaxlens.questions.memory.measure.checkpoint import attempts
 
     ways = attempts(live)
-    if not saved(capture).backward:
+    if not residuals_of(capture).is_differentiated:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = [node for node in capture.jaxpr.module.nodes() if node.opcode == "scan"]
     lines = {str(node.owner): None for node in scans if node.owner and _BACKWARD not in node.scope}
@@ -84,18 +57,13 @@ def _in_words_of(jit: str, code: str) -> str:
     return code
 
 
-def _lowers(trial: Tried, now: int) -> bool:
-    return trial.peak is not None and trial.peak < _LOWER * now
-
-
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     try:
         variant = make()
         if not any(node.opcode in REMAT for node in variant.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
-        use = memory_use(variant)
         loosened = _has_barrier(variant.hlo.module) and not _has_barrier(variant.optimized.module)
-        return _figures(name, code, use, variant, loosened)
+        return _figures(name, code, facts(variant), variant, loosened)
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
     except Exception as error:  # XLA's, which no public name holds
@@ -105,7 +73,9 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         return Tried(name, code, why=refused.text, takes=refused.least)
 
 
-def _figures(name: str, code: str, use: MemoryUse, program: Seen, loosened: bool = False) -> Tried:
+def _figures(
+    name: str, code: str, use: MemoryFacts, program: Seen, loosened: bool = False
+) -> Tried:
     flops = count_module(program.jaxpr.module).counted
     return Tried(name, code, use.peak, use.saved.bytes, flops, "", loosened, use.reserved)
 
@@ -114,28 +84,27 @@ def _has_barrier(module: Module) -> bool:
     return any(node.opcode == "opt-barrier" for node in module.nodes())
 
 
-def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iterator[Finding]:
-    """Yields the findings on `jax.checkpoint`.
-
-    Args:
-        tried: The trials.
-        now: Bytes at the peak of the program as it is.
-        subject: The program as it is.
-    """
-    worked = [trial for trial in tried if trial.peak is not None]
-    best = min(worked, key=lambda trial: trial.peak or 0, default=None)
-    if best and now and _lowers(best, now):
+def sentences(use: MemoryFacts) -> Iterator[Finding]:
+    """Yields the findings on `jax.checkpoint`, by what is reserved where no peak is known."""
+    subject, now, word = use.subject(), use.peak or use.reserved or 0, "the peak is"
+    sizes = [(trial.peak or 0, trial) for trial in use.tried if trial.peak is not None]
+    if not sizes:
+        now, word = use.reserved or 0, "what is reserved is"
+        sizes = [(trial.takes or 0, trial) for trial in use.tried if not trial.why and trial.takes]
+    least, best = min(sizes, key=lambda pair: pair[0], default=(now, None))
+    if best is not None and least < _LOWER * now:
         flops = _change(best.flops, count_module(subject.jaxpr.module).counted)
         yield Finding(
-            f"With jax.checkpoint round {best.name} the peak is {amount(best.peak)}, "
-            f"{_change(best.peak, now)}, and flops {flops}: {best.code}.",
+            f"With jax.checkpoint round {best.name} {word} {amount(least)}, "
+            f"{_change(least, now)}, and flops {flops}: {best.code}.",
         )
-    elif best and now:
-        yield Finding("No way of jax.checkpoint that was tried lowers the peak by more than 2%.")
+    elif best is not None:
+        what = word.removesuffix(" is")
+        yield Finding(f"No way of jax.checkpoint that was tried lowers {what} by more than 2%.")
         yield from _of_loops(subject)
-    if now and any(trial.loosened and not _lowers(trial, now) for trial in worked):
+    if any(trial.loosened and size >= _LOWER * now for size, trial in sizes):
         yield Finding(loosened(subject.program.target.platform), "xla")
-    for trial in tried:
+    for trial in use.tried:
         if trial.why:
             text = f"jax.checkpoint round {trial.name} could not be tried: {trial.why}."
             yield Finding(text, "unknown")
@@ -166,10 +135,10 @@ def loosened(platform: str) -> str:
     )
 
 
-def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
+def checkpoint_table(use: MemoryFacts) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
-    now = [_figures("nothing (as it is)", "", use, subject)] if tried else []
-    worked = [trial for trial in (*now, *tried) if not trial.why]
+    now = [_figures("nothing (as it is)", "", use, use.subject())] if use.tried else []
+    worked = [trial for trial in (*now, *use.tried) if not trial.why]
     rows = ((trial.name, trial.peak, trial.saved, trial.flops, trial.code) for trial in worked)
     peak, kept = (NumberColumn(name, amount, name) for name in ("peak", "saved"))
     flops = NumberColumn("flops", partial(amount, unit="flop"), "flops")
