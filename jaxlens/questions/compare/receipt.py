@@ -14,7 +14,6 @@ machine's cores and its CPU too.
 """
 
 import hashlib
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -66,23 +65,6 @@ class Receipt(View[Figures]):
     """
 
     capture: Capture
-    equations: int
-    primitives: Mapping[str, int]
-    flops: int
-    transcendentals: int
-    bytes: int
-    instructions: int
-    fusions: int
-    kernels: int
-    library_calls: int
-    executions: int
-    temporaries: int
-    peak: int
-    on_chip: int
-    reserved: int
-    xla_flops: int
-    xla_bytes: int
-    moved: int
 
     def __init__(self, capture: Capture) -> None:
         super().__init__(capture, self._document)
