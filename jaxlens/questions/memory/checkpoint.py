@@ -1,5 +1,6 @@
 """Compares ways to apply `jax.checkpoint`: each is traced and compiled, none is executed."""
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -18,6 +19,7 @@ from jaxlens.report import Finding, NumberColumn, Table, amount, table
 
 CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
+_TAKES_FUNCTIONS = re.compile(r"(?<!scan\()jax\.(grad|checkpoint)\(")
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
 
 
@@ -36,25 +38,17 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     scans = [node for node in capture.jaxpr.module.nodes() if node.opcode == "scan"]
     lines = {str(node.owner): None for node in scans if node.owner and _BACKWARD not in node.scope}
     where = f" ({listed([*lines])})" if lines else ""
+    # Models of Equinox hold functions, which `jax.checkpoint` refuses.
+    filtered = capture.program.jit == "eqx.filter_jit"
     return tuple(
-        _trial(name + where * ("scan" in name), _in_words_of(capture.program.jit, code), make)
+        _trial(
+            name + where * ("scan" in name),
+            _TAKES_FUNCTIONS.sub(r"eqx.filter_\1(", code) if filtered else code,
+            make,
+        )
         for name, code, make in ways
         if scans or "scan" not in name
     )
-
-
-def _in_words_of(jit: str, code: str) -> str:
-    """Returns the code for a library whose models hold functions, which `jax.checkpoint` refuses.
-
-    Args:
-        jit: The jit, as `Program.jit` names it.
-        code: The code for arguments that are arrays.
-    """
-    if jit != "eqx.filter_jit" or "scan" in code:
-        return code
-    for name in ("grad", "checkpoint"):
-        code = code.replace(f"jax.{name}(", f"eqx.filter_{name}(")
-    return code
 
 
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
@@ -86,23 +80,23 @@ def _has_barrier(module: Module) -> bool:
 
 def sentences(use: MemoryFacts) -> Iterator[Finding]:
     """Yields the findings on `jax.checkpoint`, by what is reserved where no peak is known."""
-    subject, now, word = use.subject(), use.peak or use.reserved or 0, "the peak is"
-    sizes = [(trial.peak or 0, trial) for trial in use.tried if trial.peak is not None]
-    if not sizes:
-        now, word = use.reserved or 0, "what is reserved is"
-        sizes = [(trial.takes or 0, trial) for trial in use.tried if not trial.why and trial.takes]
-    least, best = min(sizes, key=lambda pair: pair[0], default=(now, None))
-    if best is not None and least < _LOWER * now:
+    subject, has_peak = use.subject(), use.peak is not None
+    what, now = ("the peak", use.peak) if has_peak else ("what is reserved", use.reserved)
+    tried = ((trial.peak if has_peak else trial.takes, trial) for trial in use.tried)
+    sizes = [(size, trial) for size, trial in tried if size is not None and not trial.why]
+    least, best = min(sizes, key=lambda pair: pair[0], default=(0, None))
+    if not now or best is None:
+        pass
+    elif least < _LOWER * now:
         flops = _change(best.flops, count_module(subject.jaxpr.module).counted)
         yield Finding(
-            f"With jax.checkpoint round {best.name} {word} {amount(least)}, "
+            f"With jax.checkpoint round {best.name} {what} is {amount(least)}, "
             f"{_change(least, now)}, and flops {flops}: {best.code}.",
         )
-    elif best is not None:
-        what = word.removesuffix(" is")
+    else:
         yield Finding(f"No way of jax.checkpoint that was tried lowers {what} by more than 2%.")
         yield from _of_loops(subject)
-    if any(trial.loosened and size >= _LOWER * now for size, trial in sizes):
+    if any(trial.loosened and size >= _LOWER * (now or 0) for size, trial in sizes):
         yield Finding(loosened(subject.program.target.platform), "xla")
     for trial in use.tried:
         if trial.why:

@@ -100,9 +100,7 @@ def _donation(leaf: Input, result: str, why: str = "") -> Donation:
 
 
 def _is_as_large(leaf: Input, result: Input) -> bool:
-    """Whether a result has the type of an input, or as many elements and bytes."""
-    if _is_like(leaf, result):
-        return True
+    """Whether a result has as many elements and bytes as an input."""
     sized = leaf.type.bytes is not None and leaf.type.bytes == result.type.bytes
     return sized and math.prod(leaf.type.shape) == math.prod(result.type.shape)
 

@@ -13,7 +13,7 @@ from jaxlens.ir.facts import Target
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.checkpoint import loosened, trials
-from jaxlens.questions.memory.donation import donatable, donations, option, roots_of
+from jaxlens.questions.memory.donation import donatable, option, roots_of
 from jaxlens.questions.memory.facts import MemoryFacts, Tried
 from jaxlens.questions.memory.facts import facts as memory_facts
 from jaxlens.report import Cell, Finding, NumberColumn, Report, amount, share, table
@@ -87,41 +87,40 @@ def facts(capture: Capture, fits: str) -> FitFacts:
         OptionError: The limit cannot be read.
         UnavailableError: The backend gives no sizes.
     """
-    limit = capacity(fits)
-    use, takes, refused = _sized(capture)
-    fit = FitFacts(limit, takes, use, capture.program.target, (), refused)
+    fit = _compared(capture, capacity(fits))
     if fit.fits:
         return fit
-    actions = [*_donating(capture, takes, use is not None), *_checkpointing(capture)]
+    actions = [*_donating(capture, fit), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
     return replace(fit, actions=tuple(actions))
 
 
-def _sized(capture: Capture) -> tuple[MemoryFacts | None, int | None, str]:
-    """Returns the memory of a program, what it takes, and why XLA does not compile it.
+def _compared(capture: Capture, limit: Capacity) -> FitFacts:
+    """Compares a program with a limit.
 
     Raises:
         UnavailableError: The backend gives no sizes.
     """
+    target = capture.program.target
     try:
         use = memory_facts(capture)
     except Exception as error:  # XLA's, which no public name holds
         refused = refusal(error)
         if refused is None:
             raise
-        return None, refused.least, refused.text
+        return FitFacts(limit, refused.least, None, target, refused=refused.text)
     takes = use.peak if use.reserved is None else use.reserved
     if takes is None:
         raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
-    return use, takes, ""
+    return FitFacts(limit, takes, use, target)
 
 
-def _donating(capture: Capture, takes: int | None, is_compiled: bool) -> Iterator[Tried]:
+def _donating(capture: Capture, fit: FitFacts) -> Iterator[Tried]:
     """Yields the donation of all inputs whose memory a result could use, by their bytes."""
-    jit, sharded = capture.program.jit, capture.program.target.devices > 1
-    if not jit or not takes or (sharded and not is_compiled):
+    jit, takes = capture.program.jit, fit.takes
+    if not jit or not takes or (fit.use is None and fit.target.devices > 1):
         return  # how an input is divided is in the compiled program alone
-    found = donations(capture) if is_compiled else donatable(capture)
+    found = fit.use.donations if fit.use else donatable(capture)
     if possible := [one for one in found if not one.donated]:
         roots = roots_of(possible)
         name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"

@@ -67,10 +67,9 @@ def report(facts: MemoryFacts) -> Report:
         checkpoint_table(facts),
         donation.donation_table(donations),
     )
-    values: Counter[str] = Counter()
+    tint: Counter[str] = Counter()
     for value in facts.at_peak:
-        values[value.instruction] += value.bytes
-    tint = {instruction: float(size) for instruction, size in values.items()}
+        tint[value.instruction] += value.bytes
     overlay = (Overlay("memory at the peak (B)", "optimized", tint),) if tint else ()
     return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
 
@@ -88,44 +87,31 @@ def _peak(use: MemoryFacts, captured: Sequence[Constant], quote: Quoter) -> Find
     ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
     main = space_name(0, use.subject().program.target.platform)
     where = f" of {main}" if use.spaces else ""
-    text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, captured, quote)}."
-    owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
-    return Finding(text, "counted", ids, weight=explains(owned, use.peak))
+    clause, size = _largest(use, captured, quote)
+    text = f"The peak is {amount(use.peak)}{where}{when}; {clause}."
+    return Finding(text, "counted", ids, weight=explains(size, use.peak))
 
 
-def _largest(use: MemoryFacts) -> tuple[str, int]:
-    """Returns the line that owns most bytes at the peak, with these; "" for none."""
-    return next(((line, size) for line, size in use.by_line.items() if line), ("", 0))
-
-
-def _values(use: MemoryFacts, line: str) -> str:
-    """Returns the types of a line's values at the peak, and whether most are residuals."""
-    values = [value for value in use.at_peak if value.line == line and value.kind != "argument"]
-    residuals = sum(value.bytes for value in values if value.saved)
-    return types(values) + (
-        ", saved for the backward pass" if residuals > use.by_line[line] / 2 else ""
-    )
-
-
-def _owner(use: MemoryFacts, captured: Sequence[Constant], quote: Quoter) -> str:
-    """Returns the clause on the largest owner: a line, the arguments or the constants."""
+def _largest(use: MemoryFacts, captured: Sequence[Constant], quote: Quoter) -> tuple[str, int]:
+    """Returns the clause on what is most at the peak, a line, arguments or constants; its bytes."""
     arguments, constants = use.kind("argument"), use.kind("constant")
-    line, size = _largest(use)
-    span = next((v.span for v in use.at_peak if v.line == line and v.span), None)
+    line, size = next(((line, size) for line, size in use.by_line.items() if line), ("", 0))
+    values = [value for value in use.at_peak if value.line == line and value.kind != "argument"]
+    span = next((value.span for value in values if value.span), None)
     code = bracketed(span, quote(span))
     also = f", and {line} owns {amount(size)}{code}" if line else ""
     if constants > max(arguments, size):
         part, most = share(constants, use.peak), captured[0] if captured else None
         held = f" (closed over: {most.name}, {amount(most.bytes)})" if most else ""
-        return f"{part} of it are constants{held}{also}"
+        return f"{part} of it are constants{held}{also}", constants
     if arguments >= size:
-        largest = next((value for value in use.at_peak if value.kind == "argument"), None)
-        if largest is None:
-            return "no line is known to own any of it"
-        part = share(arguments, use.peak)
-        return f"{part} of it are arguments (most of all {largest.name}){also}"
+        names = (value.name for value in use.at_peak if value.kind == "argument")
+        part = f"{share(arguments, use.peak)} of it are arguments (most of all {next(names, '')})"
+        return (f"{part}{also}" if arguments else "no line is known to own any of it"), arguments
+    residuals = sum(value.bytes for value in values if value.saved)
+    kept = ", saved for the backward pass" if residuals > size / 2 else ""
     part = share(size, use.peak)
-    return f"{line}{code} owns {amount(size)} of it, {part}: {_values(use, line)}"
+    return f"{line}{code} owns {amount(size)} of it, {part}: {types(values)}{kept}", size
 
 
 def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
@@ -163,8 +149,8 @@ def _whole(use: MemoryFacts) -> Finding:
 
 def size_table(use: MemoryFacts) -> Table:
     """Returns a table of XLA's sizes, with a row per kind, and of the device's other memories."""
-    names = _MEANING if use.code is not None else [*_MEANING][:-1]
-    rows = [(name, getattr(use, name), _MEANING[name]) for name in names]
+    rows = [(name, getattr(use, name), meaning) for name, meaning in _MEANING.items()]
+    rows = [row for row in rows if row[0] != "code" or row[1] is not None]
     rows += [(s.name, s.peak, f"most in use there, when {s.instruction} runs") for s in use.spaces]
     note = "XLA's buffer assignment, per device."
     if use.note:

@@ -7,12 +7,12 @@ the last use, at its offset. Positions of the schedule where nothing is computed
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from jaxlens.errors import LensError
 from jaxlens.ir.hlo.live_ranges import in_use
-from jaxlens.program.lines import Spot, spot
+from jaxlens.program.lines import lines, spot
 from jaxlens.questions.memory.facts import HeldValue, MemoryFacts, Timeline
 from jaxlens.questions.memory.report import report
 from jaxlens.render import chart
@@ -52,21 +52,17 @@ def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
 
 def _tinted(facts: MemoryFacts) -> tuple[Block, ...]:
     """Returns the user's lines, tinted by the bytes that they own at the peak."""
-    subject, stage = facts.subject(), "jaxpr"
+    subject = facts.subject()
     try:
         module = subject.jaxpr.module
     except LensError:  # a program opened from a later stage
-        stage, module = "optimized", subject.optimized.module
-    first: dict[Spot, str] = {}  # the first equation of a line gets all the line's bytes
-    for node in module.nodes():
-        if node.owner is not None:
-            first.setdefault(spot(node.owner), node.id)
-    values: Counter[str] = Counter()
-    for owned in facts.at_peak:
-        if owned.span is not None and spot(owned.span) in first:
-            values[first[spot(owned.span)]] += owned.bytes
-    tint = {id: float(size) for id, size in values.items()}
-    overlay = Overlay("bytes at the peak that lines own", stage, tint)
+        module = subject.optimized.module
+    made = lines(module).own
+    tint: Counter[str] = Counter()
+    for value in facts.at_peak:
+        if value.span is not None and (ids := made.get(spot(value.span))):
+            tint[ids[0]] += value.bytes  # the first equation of a line gets all the line's bytes
+    overlay = Overlay("bytes at the peak that lines own", module.stage, tint)
     return source_pane.blocks(module, subject.sources, {}, overlay, "B")
 
 
@@ -116,9 +112,8 @@ def _bars(timeline: Timeline) -> list[_Bar]:
     if len(arguments) > _ARGUMENTS:  # joined: the borders of many would hide them
         bars = [bar for bar in bars if bar.held.kind != "argument"]
         inputs = {value.allocation for value in values if value.holder == "parameter"}
-        size, type = sum(sizes[number] for number in inputs), f"{len(inputs):,} arrays"
-        first_one = arguments[0].held
-        joined = replace(first_one, name="arguments", type=type, bytes=size, instruction="")
+        size = sum(sizes[number] for number in inputs)
+        joined = HeldValue("arguments", f"{len(inputs):,} arrays", size, "argument")
         bars.append(_Bar(joined, 0, len(moments) - 1, 0, size))
     return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
 
