@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.cost.roofline import CostFacts
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
-    from jaxlens.questions.memory.report import MemoryFacts
+    from jaxlens.questions.memory.facts import MemoryFacts
     from jaxlens.questions.memory.verbs import fits
     from jaxlens.questions.nan.first_nan import FirstNan
     from jaxlens.questions.numerics.facts import Numerics

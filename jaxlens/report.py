@@ -207,12 +207,14 @@ class NumberColumn:
         write: Returns a number as text, such as `amount`; None writes a count.
         bar: The scale of the bars behind the numbers, which columns of one name share; "" for none.
         none: What stands where a number is missing.
+        rare: Whether the column is left out where all its numbers are missing.
     """
 
     heading: str
     write: Callable[[float], str] | None = None
     bar: str = ""
     none: str = "unknown"
+    rare: bool = False
 
     def cell(self, value: object) -> Cell:
         """Returns the cell of a number."""
@@ -248,9 +250,11 @@ def table(
     """
     unread = iter(rows)
     writers = [NumberColumn(c, str, none="") if isinstance(c, str) else c for c in columns]
+    known = [tuple(row) for row in islice(unread, most)]
+    kept = [n for n, w in enumerate(writers) if not w.rare or any(r[n] is not None for r in known)]
+    columns, writers = [columns[n] for n in kept], [writers[n] for n in kept]
     shown = tuple(
-        tuple(writer.cell(value) for writer, value in zip(writers, row, strict=True))
-        for row in islice(unread, most)
+        tuple(writer.cell(row[n]) for n, writer in zip(kept, writers, strict=True)) for row in known
     )
     if left := sum(1 for _ in unread):
         note = f"{note} {left:,} more{rest}.".lstrip()

@@ -69,7 +69,7 @@ class ProgramFacts:
 class Forwarding:
     """Base class of facts that hold a record of figures, whose attributes can be read from both.
 
-    `jaxlens.memory(f).peak` is `jaxlens.memory(f).use.peak`. A subclass gives the class of the
+    `jaxlens.memory(f).code` is `jaxlens.memory(f).sizes.code`. A subclass gives the class of the
     record in `_forwarded`, and the record of one program in `_record`.
     """
 

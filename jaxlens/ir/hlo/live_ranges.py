@@ -56,7 +56,6 @@ class Live:
         position: The first position of the peak.
         instruction: The instruction that runs there.
         at_peak: The values in use there, largest first; of values at one place the largest.
-        unplaced: Number of values without a live range, which are not counted.
         end: The last position.
     """
 
@@ -66,7 +65,6 @@ class Live:
     position: int
     instruction: str
     at_peak: tuple[LiveValue, ...]
-    unplaced: int
     end: int
 
 
@@ -87,7 +85,7 @@ def live(buffers: Buffers, space: int = 0) -> Live | None:
     if not buffers.ranges:
         return None
     end = max(len(buffers.order) - 1, max(r.end for r in buffers.ranges))
-    values, unplaced = _live_values(buffers, end, space)
+    values = _live_values(buffers, end, space)
     always = sum(value.buffer.size for value in values if value.kind in ("parameter", "constant"))
     moving = [value for value in values if value.kind not in ("parameter", "constant")]
     most, position = max(in_use(moving), key=lambda use: (use[0], -use[1]), default=(0, 0))
@@ -98,7 +96,7 @@ def live(buffers: Buffers, space: int = 0) -> Live | None:
     shown = sorted(at.values(), key=lambda value: (-value.buffer.size, value.buffer.number))
     name = buffers.order[position] if position < len(buffers.order) else ""
     reserved = sum(a.size for a in buffers.allocations if _counts(a, space))
-    return Live(tuple(values), always + most, reserved, position, name, tuple(shown), unplaced, end)
+    return Live(tuple(values), always + most, reserved, position, name, tuple(shown), end)
 
 
 def _counts(allocation: Allocation, space: int) -> bool:
@@ -108,12 +106,11 @@ def _counts(allocation: Allocation, space: int) -> bool:
     return allocation.kind != "thread-local" and space in used
 
 
-def _live_values(buffers: Buffers, end: int, space: int) -> tuple[list[LiveValue], int]:
+def _live_values(buffers: Buffers, end: int, space: int) -> list[LiveValue]:
     ranges = {(r.instruction, r.index): r for r in buffers.ranges}
     last = len(buffers.order) - 1  # results live on to it, or behind it
     kind: Kind
     values: list[LiveValue] = []
-    unplaced = 0
     for allocation in buffers.allocations:
         if not _counts(allocation, space):
             continue
@@ -127,12 +124,11 @@ def _live_values(buffers: Buffers, end: int, space: int) -> tuple[list[LiveValue
             live_range = ranges.get((buffer.instruction, buffer.index))
             if buffer.space != space:
                 continue
-            unplaced += live_range is None
             if live_range is not None and live_range.start <= live_range.end:
                 holder, start, stop = allocation.kind, live_range.start, live_range.end
                 kind = "temporary" if stop < last else holder
                 values.append(LiveValue(buffer, kind, holder, allocation.index, start, stop))
-    return values, unplaced
+    return values
 
 
 def in_use(values: Iterable[LiveValue]) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ which are paired first; a fusion is paired with the one that shares most of its 
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -85,7 +85,6 @@ class Pairs:
         changed: Ids after by ids before, of nodes with other types or attributes.
         gone: Ids before without a pair.
         new: Ids after without a pair.
-        inputs: Names of the inputs, before and after, of two jaxprs.
     """
 
     before: Module
@@ -94,7 +93,6 @@ class Pairs:
     changed: Mapping[str, str]
     gone: tuple[str, ...]
     new: tuple[str, ...]
-    inputs: tuple[Sequence[str], Sequence[str]] = ((), ())
 
     @cached_property
     def images(self) -> Mapping[str, str]:
@@ -124,7 +122,7 @@ def equations(
     table = Numbers()
     left = _jaxpr(before, table, lines[0], inputs[0])
     right = _jaxpr(after, table, lines[1], inputs[1])
-    return replace(_pair(before, after, left, right), inputs=inputs)
+    return _pair(before, after, left, right)
 
 
 def instructions(

@@ -1,10 +1,20 @@
 """The arrays that live on the devices of a process, by the names that hold them."""
 
-from collections.abc import Mapping
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 TRACEBACK = "traceback of"
 """In the name of an array that a traceback keeps: "x in f (traceback of KeyError)"."""
+_ROOT = re.compile(r"(?:.* in )?(\w+)")
+
+
+def root(name: str) -> str:
+    """Returns the variable of a name: `params` of `params['w']`, `f` of `table in f`."""
+    match = _ROOT.match(name)
+    return match[1] if match else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +61,43 @@ class GoneArray:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldArrays:
+    """What one variable holds.
+
+    Attributes:
+        name: The variable: "params".
+        arrays: Number of arrays.
+        bytes: Bytes on all devices.
+        new_arrays: Number of those that were not there at the last look.
+        new_bytes: Bytes of those.
+        gone_arrays: Number of those of the last look that live no more.
+        gone_bytes: Bytes of those.
+        made: The lines that made the new ones, the most frequent first.
+    """
+
+    name: str
+    arrays: int
+    bytes: int
+    new_arrays: int
+    new_bytes: int
+    gone_arrays: int
+    gone_bytes: int
+    made: tuple[str, ...]
+
+    @property
+    def before(self) -> int:
+        """Number of arrays at the last look."""
+        return self.arrays - self.new_arrays + self.gone_arrays
+
+    @property
+    def grew(self) -> int:
+        """By how many bytes it grew since the last look."""
+        return self.new_bytes - self.gone_bytes
+
+
+@dataclass(frozen=True)
 class LiveArrays:
-    """One look at a process.
+    """One look at a process; sizes are counted from shapes and dtypes.
 
     Attributes:
         arrays: The live arrays.
@@ -69,3 +114,62 @@ class LiveArrays:
     first: bool = True
     gone: tuple[GoneArray, ...] = ()
     allocated: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def named(self) -> tuple[LiveArray, ...]:
+        """Arrays that a variable leads to, the largest first."""
+        named = (array for array in self.arrays if array.names)
+        return tuple(sorted(named, key=lambda array: (-array.bytes, array.name)))
+
+    @property
+    def unnamed(self) -> tuple[LiveArray, ...]:
+        """The others: JAX's own constants, values of libraries and running functions."""
+        return tuple(array for array in self.arrays if not array.names)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all live arrays, on all devices."""
+        return sum(array.bytes for array in self.arrays)
+
+    @property
+    def by_device(self) -> Mapping[str, int]:
+        """Bytes of all live arrays, by device."""
+        return by_device(self.arrays)
+
+    @property
+    def new(self) -> tuple[LiveArray, ...]:
+        """Arrays that were not there at the last look."""
+        return () if self.first else tuple(array for array in self.arrays if array.new)
+
+    @cached_property
+    def by_variable(self) -> tuple[HeldArrays, ...]:
+        """What each variable holds, the most bytes first."""
+        held: defaultdict[str, list[LiveArray]] = defaultdict(list)
+        for array in self.named:
+            held[root(array.name)].append(array)
+        gone: defaultdict[str, list[GoneArray]] = defaultdict(list)
+        for lost in self.gone:
+            gone[root(lost.name)].append(lost)
+        variables = (self._held(name, arrays, gone[name]) for name, arrays in held.items())
+        return tuple(sorted(variables, key=lambda variable: (-variable.bytes, variable.name)))
+
+    def _held(self, name: str, held: list[LiveArray], gone: list[GoneArray]) -> HeldArrays:
+        new = [array for array in held if array.new and not self.first]
+        return HeldArrays(
+            name,
+            len(held),
+            sum(array.bytes for array in held),
+            len(new),
+            sum(array.bytes for array in new),
+            len(gone),
+            sum(array.bytes for array in gone),
+            tuple(line for line, _ in Counter(a.made for a in new if a.made).most_common()),
+        )
+
+
+def by_device(arrays: Iterable[LiveArray]) -> dict[str, int]:
+    """Returns the bytes of arrays by device."""
+    sums: Counter[str] = Counter()
+    for array in arrays:
+        sums.update(array.by_device)
+    return dict(sorted(sums.items()))

@@ -2,10 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
-from jaxlens.questions.arrays.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
+from jaxlens.questions.arrays.live_arrays import (
+    TRACEBACK,
+    HeldArrays,
+    LiveArray,
+    LiveArrays,
+    by_device,
+    root,
+)
 from jaxlens.render.document import Document
 from jaxlens.report import Finding, NumberColumn, Report, Table, amount, count, table
 from jaxlens.views.report_blocks import report_blocks
@@ -14,133 +20,9 @@ _ROWS = 30
 _BYTES = NumberColumn("bytes", amount, "bytes")
 _NAMED = 4  # names in a sentence
 _INDEX = re.compile(r"\[\d+\]")
-_ROOT = re.compile(r"(?:.* in )?(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class HeldArrays:
-    """What one variable holds.
-
-    Attributes:
-        name: The variable: "params".
-        arrays: Number of arrays.
-        bytes: Bytes on all devices.
-        new_arrays: Number of those that were not there at the last look.
-        new_bytes: Bytes of those.
-        gone_arrays: Number of those of the last look that live no more.
-        gone_bytes: Bytes of those.
-        made: The lines that made the new ones, the most frequent first.
-    """
-
-    name: str
-    arrays: int
-    bytes: int
-    new_arrays: int
-    new_bytes: int
-    gone_arrays: int = 0
-    gone_bytes: int = 0
-    made: tuple[str, ...] = ()
-
-    @property
-    def before(self) -> int:
-        """Number of arrays at the last look."""
-        return self.arrays - self.new_arrays + self.gone_arrays
-
-    @property
-    def grew(self) -> int:
-        """By how many bytes it grew since the last look."""
-        return self.new_bytes - self.gone_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class LiveArrayFacts:
-    """The facts of one look; sizes are counted from shapes and dtypes.
-
-    Attributes:
-        look: The arrays.
-        named: Arrays that a variable leads to, the largest first.
-        unnamed: The others: JAX's own constants, values of libraries and running functions.
-        by_variable: What each variable holds, the most bytes first.
-    """
-
-    look: LiveArrays
-    named: tuple[LiveArray, ...]
-    unnamed: tuple[LiveArray, ...]
-    by_variable: tuple[HeldArrays, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all live arrays, on all devices."""
-        return sum(array.bytes for array in self.look.arrays)
-
-    @property
-    def by_device(self) -> Mapping[str, int]:
-        """Bytes of all live arrays, by device."""
-        return _by_device(self.look.arrays)
-
-    @property
-    def new(self) -> tuple[LiveArray, ...]:
-        """Arrays that were not there at the last look."""
-        return () if self.look.first else tuple(a for a in self.look.arrays if a.new)
-
-    @property
-    def gone(self) -> tuple[GoneArray, ...]:
-        """Arrays of the last look that live no more."""
-        return self.look.gone
-
-    @property
-    def deleted(self) -> tuple[str, ...]:
-        """Names whose array was deleted or donated."""
-        return self.look.deleted
-
-
-def facts(look: LiveArrays) -> LiveArrayFacts:
-    """Returns the facts of one look."""
-    ordered = sorted(look.arrays, key=lambda array: (-array.bytes, array.name))
-    named = tuple(array for array in ordered if array.names)
-    held: dict[str, list[LiveArray]] = {}
-    for array in named:
-        held.setdefault(_root(array.name), []).append(array)
-    gone: dict[str, list[GoneArray]] = {}
-    for lost in look.gone:
-        gone.setdefault(_root(lost.name), []).append(lost)
-    variables = [_held(n, arrays, gone.get(n, []), look.first) for n, arrays in held.items()]
-    return LiveArrayFacts(
-        look,
-        named,
-        tuple(array for array in ordered if not array.names),
-        tuple(sorted(variables, key=lambda v: (-v.bytes, v.name))),
-    )
-
-
-def _held(name: str, arrays: list[LiveArray], gone: list[GoneArray], first: bool) -> HeldArrays:
-    new = [] if first else [array for array in arrays if array.new]
-    return HeldArrays(
-        name,
-        len(arrays),
-        sum(a.bytes for a in arrays),
-        len(new),
-        sum(a.bytes for a in new),
-        len(gone),
-        sum(a.bytes for a in gone),
-        tuple(place for place, _ in Counter(a.made for a in new if a.made).most_common()),
-    )
-
-
-def _root(name: str) -> str:
-    """Returns the variable of a name: `params` of `params['w']`, `f` of `table in f`."""
-    match = _ROOT.match(name)
-    return match[1] if match else name
-
-
-def _by_device(arrays: Iterable[LiveArray]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for array in arrays:
-        sums.update(array.by_device)
-    return dict(sorted(sums.items()))
-
-
-def report(facts: LiveArrayFacts) -> Report:
+def report(facts: LiveArrays) -> Report:
     """Returns sentences, the table of named arrays, and the sums by device.
 
     What has no name depends on what ran before and on JAX's version: it is in a table that the
@@ -152,14 +34,14 @@ def report(facts: LiveArrayFacts) -> Report:
     )
 
 
-def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
-    if not facts.look.first:
+def _findings(facts: LiveArrays) -> Iterator[Finding]:
+    if not facts.first:
         yield Finding(_since(facts))
     if not facts.named:
         yield Finding("No variable holds an array on a device.")
     else:
         size = amount(sum(array.bytes for array in facts.named))
-        devices = _by_device(facts.named)
+        devices = by_device(facts.named)
         where = f"on {next(iter(devices))}" if len(devices) == 1 else f"on {len(devices)} devices"
         most = [
             f"{v.name} {amount(v.bytes)}" + (f" in {v.arrays:,} arrays" if v.arrays > 1 else "")
@@ -176,7 +58,7 @@ def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
         names += f" and {count(len(facts.deleted) - _NAMED, 'more name')}" * (
             len(facts.deleted) > _NAMED
         )
-        freed = f" ({amount(facts.look.freed)} were freed)" if facts.look.freed else ""
+        freed = f" ({amount(facts.freed)} were freed)" if facts.freed else ""
         yield Finding(f"Deleted or donated, so they hold no memory: {names}{freed}.")
     kept = [a for a in facts.named if f"({TRACEBACK} " in a.name]
     if kept:
@@ -195,12 +77,12 @@ def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
         )
 
 
-def _since(facts: LiveArrayFacts) -> str:
+def _since(facts: LiveArrays) -> str:
     """Returns what changed, what grew before what was replaced."""
     grown = [v for v in facts.by_variable if v.new_arrays]
     grown.sort(key=lambda v: (v.grew <= 0, _cached(v), v.before == 0, -v.new_bytes, v.name))
     replaced = {v.name for v in grown if v.grew <= 0}
-    gone = [a for a in facts.gone if a.name and _root(a.name) not in replaced]
+    gone = [a for a in facts.gone if a.name and root(a.name) not in replaced]
     parts: list[str] = []
     if grown:
         parts += map(_growth, grown[:_NAMED])
@@ -208,7 +90,7 @@ def _since(facts: LiveArrayFacts) -> str:
         parts += [f"new in {count(len(more), 'more variable')}"] if more else []
     if gone:
         size = amount(sum(array.bytes for array in gone))
-        names = list(dict.fromkeys(_root(array.name) for array in gone))
+        names = list(dict.fromkeys(root(array.name) for array in gone))
         rest = ", ..." if len(names) > _NAMED else ""
         parts.append(
             f"gone: {count(len(gone), 'array')}, {size} ({', '.join(names[:_NAMED])}{rest})"
@@ -236,7 +118,7 @@ def _size(held: HeldArrays) -> str:
     return f"{count(held.new_arrays, 'array')}, {amount(held.new_bytes)}"
 
 
-def _arrays(facts: LiveArrayFacts) -> Table:
+def _arrays(facts: LiveArrays) -> Table:
     """Returns the named arrays; those of one type in one list are one row."""
     rows: dict[tuple[str, ...], list[LiveArray]] = {}
     for array in facts.named:
@@ -251,7 +133,7 @@ def _arrays(facts: LiveArrayFacts) -> Table:
             type,
             len(arrays),
             sum(array.bytes for array in arrays),
-            0 if facts.look.first else sum(array.new for array in arrays),
+            0 if facts.first else sum(array.new for array in arrays),
             sharding or devices,
             _made(arrays),
         )
@@ -274,30 +156,30 @@ def _all_names(array: LiveArray) -> str:
     return ", ".join(array.names[:_NAMED]) + f" and {more} more" * (more > 0)
 
 
-def _nameless(facts: LiveArrayFacts) -> Iterator[Table]:
+def _nameless(facts: LiveArrays) -> Iterator[Table]:
     """Yields the table of arrays without a name, by what keeps them alive."""
     rows: dict[tuple[str, str, str], list[LiveArray]] = {}
     for array in facts.unnamed:
         rows.setdefault((array.holder or "unknown", array.type, array.made), []).append(array)
-    ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
     found = [
         (holder, type, len(arrays), sum(array.bytes for array in arrays), made or "unknown")
-        for (holder, type, made), arrays in ordered
+        for (holder, type, made), arrays in rows.items()
     ]
     if found:
+        found.sort(key=lambda row: -row[3])
         columns = ("kept alive by", "type", NumberColumn("arrays"), _BYTES, "made at")
         note = "The nearest object on the way of Python's garbage collector that says what it is."
         title = "Arrays without a name"
         yield table(title, columns, found, note, most=_ROWS, volatile=True)
 
 
-def _devices(facts: LiveArrayFacts) -> Table:
+def _devices(facts: LiveArrays) -> Table:
     rows = []
     for device, size in facts.by_device.items():
         unnamed = [array for array in facts.unnamed if device in array.by_device]
-        arrays = sum(device in array.by_device for array in facts.look.arrays)
+        arrays = sum(device in array.by_device for array in facts.arrays)
         nameless = sum(array.by_device[device] for array in unnamed)
-        used = facts.look.allocated.get(device)
+        used = facts.allocated.get(device)
         rows.append((device, arrays, size, len(unnamed), nameless, used))
     nameless_bytes = NumberColumn("bytes of these", amount, "bytes")
     counts = NumberColumn("arrays"), NumberColumn("without a name")
@@ -310,7 +192,7 @@ def _devices(facts: LiveArrayFacts) -> Table:
     return table("All live arrays, by device", columns, rows, note, volatile=True)
 
 
-def document(facts: LiveArrayFacts) -> Document:
+def document(facts: LiveArrays) -> Document:
     """Returns the document of one look."""
     size = amount(sum(array.bytes for array in facts.named))
     taken = f"live arrays: {count(len(facts.named), 'array')} with a name, {size}"

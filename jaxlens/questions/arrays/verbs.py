@@ -4,13 +4,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from jaxlens.questions.arrays.report import LiveArrayFacts, document, facts, report
+from jaxlens.questions.arrays.live_arrays import LiveArrays
+from jaxlens.questions.arrays.report import document, report
 from jaxlens.views.view import View
 
 __all__ = ["arrays"]
 
 
-def arrays(names: Mapping[str, Any] | None = None) -> View[LiveArrayFacts]:
+def arrays(names: Mapping[str, Any] | None = None) -> View[LiveArrays]:
     """What lives on each device, and what grew? Looks at the live arrays of this process.
 
         jaxlens.arrays()            # the names are those of the caller: of the notebook
@@ -33,5 +34,4 @@ def arrays(names: Mapping[str, Any] | None = None) -> View[LiveArrayFacts]:
         names = {**caller.f_globals, **caller.f_locals}
     from jaxlens.questions.arrays.measure.live_arrays import look
 
-    known = facts(look(names))
-    return View.of(known, document, report)
+    return View.of(look(names), document, report)

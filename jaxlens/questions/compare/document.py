@@ -9,7 +9,7 @@ from jaxlens.questions.compare import view as compare_view
 from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.facts import facts as compare_facts
-from jaxlens.questions.compare.tables import Runs, runs
+from jaxlens.questions.compare.tables import runs
 from jaxlens.render.document import Document, TableBlock
 from jaxlens.views.header import header_line, where
 from jaxlens.views.jitted_calls import as_written
@@ -36,7 +36,7 @@ def compare(
     names: Names | None = None,
     facts: Comparison | None = None,
     *,
-    run: Runs | None = None,
+    run: Any = None,
     full: bool = False,
 ) -> Document:
     """Returns the document of a comparison of two programs.
@@ -46,7 +46,7 @@ def compare(
         after: The other.
         names: Their names in headings; by default taken from what differs between them.
         facts: The facts of the comparison, if they are already computed.
-        run: Measured times of both, if they were run.
+        run: Measured times of both (`stages/child/recompile.py`), if they were run.
         full: Whether nothing is left out.
     """
     facts = facts or compare_facts(before, after)

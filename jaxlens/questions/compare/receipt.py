@@ -14,7 +14,6 @@ machine's cores and its CPU too.
 """
 
 import hashlib
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +23,8 @@ from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
 from jaxlens.program.figures import FIGURES, Figures, figure_text, read_bounds
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
-from jaxlens.questions.memory import report as memory
+from jaxlens.questions.memory.facts import facts as memory_facts
+from jaxlens.questions.memory.report import report as memory_report
 from jaxlens.render.document import Code, Document
 from jaxlens.report import Finding, amount, share
 from jaxlens.views.view import View
@@ -65,23 +65,6 @@ class Receipt(View[Figures]):
     """
 
     capture: Capture
-    equations: int
-    primitives: Mapping[str, int]
-    flops: int
-    transcendentals: int
-    bytes: int
-    instructions: int
-    fusions: int
-    kernels: int
-    library_calls: int
-    executions: int
-    temporaries: int
-    peak: int
-    on_chip: int
-    reserved: int
-    xla_flops: int
-    xla_bytes: int
-    moved: int
 
     def __init__(self, capture: Capture) -> None:
         super().__init__(capture, self._document)
@@ -230,7 +213,7 @@ class Receipt(View[Figures]):
         """Returns which lines own the memory or flops; [] for other figures."""
         findings: tuple[Finding, ...] = ()
         if name in ("temporaries", "peak", "reserved"):
-            findings = memory.report(memory.facts(self.capture)).findings
+            findings = memory_report(memory_facts(self.capture)).findings
         elif name == "flops":
             flops = self.facts.counted
             lines = sorted(flops.by_line.items(), key=lambda item: -item[1])

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import median
-from typing import Protocol
+from typing import Any
 
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import Pairs
@@ -11,7 +12,7 @@ from jaxlens.program.figures import FIGURES, Metric
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import opcodes
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
-from jaxlens.report import Cell, Table, amount, barred, cells, count, duration
+from jaxlens.report import Cell, NumberColumn, Table, amount, barred, cells, count, duration, table
 
 _ROWS = 60
 
@@ -26,20 +27,16 @@ def tables(comparison: Comparison, names: Names) -> Iterator[Table]:
 
 
 def _figures(comparison: Comparison, names: Names) -> Table:
-    """Returns a table of both sides of each figure."""
+    """Returns a table of both sides of each figure, each with a scale of its own."""
     rows: list[tuple[Cell, ...]] = []
     for name, (was, now) in comparison.figures.items():
         if was is None and now is None:
             continue
         figure = FIGURES[name]
-        row = (
-            Cell(figure.title),
-            _cell(was, figure),
-            _cell(now, figure),
-            _difference(was, now, figure),
-        )
-        # Each figure has a unit of its own, so its bars have their own scale.
-        rows += [row] if was == now else barred([row], (1, 2))
+        write = partial(amount, unit=figure.unit) if figure.unit else None
+        side = NumberColumn(name, write, none="not given")
+        cells = (Cell(figure.title), side.cell(was), side.cell(now), _difference(was, now, figure))
+        rows += [cells] if was == now else barred([cells], (1, 2))
     note = (
         "Equations, flops and bytes of arguments are counted over the jaxpr, flops by the trips of "
         "loops."
@@ -50,12 +47,6 @@ def _figures(comparison: Comparison, names: Names) -> Table:
         if any(comparison.figures.get("library_calls", ())):
             note += " XLA counts no flops for a library call that is a custom call."
     return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
-
-
-def _cell(value: int | None, figure: Metric) -> Cell:
-    if value is None:
-        return Cell("not given")
-    return Cell(amount(value, figure.unit) if figure.unit else f"{value:,}", value)
 
 
 def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
@@ -76,32 +67,29 @@ def _ratio(was: int, now: int) -> str:
 
 def _primitives(comparison: Comparison, names: Names) -> Table:
     """Returns a table of the primitives whose number changed."""
-    rows = [
-        (*cells(kind, was, now), Cell(f"{now - was:+,}", now - was))
-        for kind, (was, now) in comparison.primitives.items()
-        if was != now
-    ]
-    rows.sort(key=lambda row: -abs(float(row[3].value or 0)))
-    columns = ("primitive", *names, "change")
-    shown = barred(rows, (1, 2))
-    return Table("Equations by primitive", columns, shown, right=(1, 2, 3))
+    rows = [(kind, was, now, now - was) for kind, (was, now) in comparison.primitives.items()]
+    changed = sorted((row for row in rows if row[3]), key=lambda row: -abs(row[3]))
+    before, after = (NumberColumn(name, bar="equations") for name in names)
+    columns = ("primitive", before, after, NumberColumn("change", "{:+,}".format))
+    return table("Equations by primitive", columns, changed)
 
 
 def _by_line(comparison: Comparison, names: Names) -> Table:
     """Returns a table of the lines whose equations changed."""
-    rows = tuple(
+    rows = (
         (
-            Cell(line.before or "-"),
+            line.before or "-",
             Cell(line.after or "-", ids=(*line.new, *line.changed)),
-            *cells(len(line.new), len(line.gone), len(line.changed), line.what),
+            len(line.new),
+            len(line.gone),
+            len(line.changed),
+            line.what,
         )
-        for line in comparison.lines[:_ROWS]
+        for line in comparison.lines
     )
-    left = len(comparison.lines) - len(rows)
-    note = f"{count(left, 'more line')} below these." if left > 0 else ""
-    columns = (f"line {names[0]}", f"line {names[1]}", "new", "gone", "changed", "what")
-    shown = barred(rows, (2, 3, 4))
-    return Table("Equations by line", columns, shown, note, right=(2, 3, 4), stage="jaxpr")
+    new, gone, changed = (NumberColumn(n, bar="equations") for n in ("new", "gone", "changed"))
+    columns = (f"line {names[0]}", f"line {names[1]}", new, gone, changed, "what")
+    return table("Equations by line", columns, rows, most=_ROWS, stage="jaxpr")
 
 
 def _fusions(pairs: Pairs, names: Names) -> Table:
@@ -114,13 +102,11 @@ def _fusions(pairs: Pairs, names: Names) -> Table:
     fusions += [(None, new[id]) for id in pairs.new if id in new]
     rows = [_fusion(before, after, pairs) for before, after in fusions]
     rows = [row for row in rows if row[2].text or row[3].text]
-    typed, left = len(fusions) - len(rows), len(rows) - _ROWS
     note = "Fusions whose contents are the same are left out."
-    if typed:
+    if typed := len(fusions) - len(rows):
         note += f" {count(typed, 'fusion')} of the same operations on other values, too."
-    note += f" {count(left, 'more')} below these." if left > 0 else ""
     columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
-    return Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")
+    return table("Fusions", columns, rows, note, most=_ROWS, stage="optimized")
 
 
 def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...]:
@@ -144,28 +130,10 @@ def _beyond(nodes: Sequence[Node], others: Sequence[Node]) -> Iterator[Node]:
             yield node
 
 
-class Runs(Protocol):
-    """Seconds of executions of both programs; `variants/measure/recompile.py` returns them."""
-
-    @property
-    def before(self) -> tuple[float, ...]: ...
-    @property
-    def after(self) -> tuple[float, ...]: ...
-    @property
-    def how(self) -> str: ...
-
-
-def runs(measured: Runs, names: Names = NAMES) -> Table:
+def runs(measured: Any, names: Names = NAMES) -> Table:
     """Returns a table of the seconds of executions of both programs."""
-    rows = tuple(
-        (
-            Cell(name),
-            Cell(f"{len(seconds):,}", len(seconds)),
-            *(Cell(duration(s), s) for s in (median(seconds), min(seconds), max(seconds))),
-        )
-        for name, seconds in zip(names, (measured.before, measured.after), strict=True)
-    )
+    both = zip(names, (measured.before, measured.after), strict=True)
+    rows = ((name, len(s), median(s), min(s), max(s)) for name, s in both)
     how = f"{measured.how[:1].upper()}{measured.how[1:]}."
-    columns = ("", "runs", "median", "least", "most")
-    shown = barred(rows, (2, 3, 4))
-    return Table("Measured", columns, shown, how, volatile=True, right=(1, 2, 3, 4))
+    times = (NumberColumn(name, duration, "s") for name in ("median", "least", "most"))
+    return table("Measured", ("", NumberColumn("runs"), *times), rows, how, volatile=True)

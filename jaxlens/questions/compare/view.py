@@ -8,7 +8,6 @@ from itertools import islice
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import Pairs, is_literal
 from jaxlens.links.match.instruction_fates import after_edit
-from jaxlens.questions.compare import changes
 from jaxlens.questions.compare import report as compare
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
@@ -44,10 +43,6 @@ def blocks(comparison: Comparison, names: Names, full: bool = False) -> list[Blo
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
         if comparison.equations.equal:  # what differs is shown first
             tabs.reverse()
-    if not comparison.equations.equal:
-        help = "The jaxpr after, with what is new (+) and changed (~)."
-        graph = changes.pane(comparison.equations)
-        tabs.append(Tab("Graph", (graph,), help=help, key="graph"))
     return [*report_blocks(compare.report(comparison, names)), Tabs(tuple(tabs))]
 
 

@@ -7,17 +7,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.hlo import buffers
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.links.name_stack import EquationModules, module_path, module_text, nested_path
 from jaxlens.program.counted import EquationSums
 from jaxlens.program.kernel_cost import KernelCost
 from jaxlens.program.lines import shared_frames
 from jaxlens.program.sentences import listed
-from jaxlens.report import Cell, Finding, Table, amount, barred, duration, share
+from jaxlens.report import Finding, NumberColumn, Table, amount, duration, percent, share, table
 
 Path = tuple[str, ...]
 _NONE = "(in no module)"  # such as the loss and the optimiser
@@ -132,10 +132,7 @@ def _of_equations(capture: Capture) -> dict[str, Path]:
 
 def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
     """Returns the instructions whose values are in use at the peak, with their bytes."""
-    try:
-        ranges = live(buffers.read(capture.buffers))
-    except LensError:
-        return ()
+    ranges = live(capture.assignment) if capture.assignment else None
     values = ranges.at_peak if ranges else ()
     kept = (value.buffer for value in values if value.kind != "parameter")
     return [(buffer.instruction, buffer.size) for buffer in kept]
@@ -184,7 +181,7 @@ def shares(modules: Sequence[ModuleCost]) -> Iterator[Finding]:
         inner, whole = [m for m in modules if m.path[:-1] == most.path], most.flops
 
 
-def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
+def module_table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
     """Returns a table of the modules directly within one; of the outermost ones by default."""
     depth = len(within) + 1
     rows = [m for m in modules if len(m.path) == depth and m.path[:-1] == within]
@@ -192,23 +189,19 @@ def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
     whole = sum(m.flops for m in modules if len(m.path) == 1)
     timed = any(m.seconds is not None for m in modules)
     shown = (
-        (
-            Cell(m.path[-1]),
-            Cell(amount(m.forward, "flop"), m.forward),
-            Cell(amount(m.backward, "flop"), m.backward),
-            Cell(share(m.flops, whole), m.flops),
-            Cell(amount(m.bytes), m.bytes),
-            Cell(amount(m.at_peak), m.at_peak),
-            *([Cell(duration(m.seconds or 0), m.seconds)] if timed else ()),
-        )
+        (m.path[-1], m.forward, m.backward, m.flops / (whole or 1), m.bytes, m.at_peak, m.seconds)
         for m in rows
     )
-    names = ("module", "forward", "backward", "of all flops", "bytes moved", "at the peak")
-    columns = (*names, "measured") if timed else names
-    right = tuple(range(1, len(columns)))
-    title = module_text(within) or "By module"
-    cells = barred(shown, (1, 2), (4,), (5,))
+    columns = (
+        "module",
+        NumberColumn("forward", partial(amount, unit="flop"), "flops"),
+        NumberColumn("backward", partial(amount, unit="flop"), "flops"),
+        NumberColumn("of all flops", percent),
+        NumberColumn("bytes moved", amount, "bytes"),
+        NumberColumn("at the peak", amount, "peak"),
+        NumberColumn("measured", duration, none="0 s", rare=True),
+    )
     by_line = any(" (" in m.path[-1] for m in rows if m.path != (_NONE,))
     note = "All calls on one line are one row, such as the layers of a list: jax.named_scope round "
     note = f"{note}each gives it a row." if by_line else ""
-    return Table(title, columns, cells, note, volatile=timed, right=right)
+    return table(module_text(within) or "By module", columns, shown, note, volatile=timed)

@@ -8,7 +8,7 @@ because bytes that come from a cache can move faster.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import median
 
 from jaxlens.captures import Capture
@@ -25,9 +25,25 @@ from jaxlens.questions.cost.modules import ModuleCost, module_costs, shares
 from jaxlens.questions.cost.report import report as cost_report
 from jaxlens.questions.sharding.facts import Sharding, exchanges
 from jaxlens.questions.sharding.report import between
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
+from jaxlens.report import (
+    Cell,
+    Finding,
+    NumberColumn,
+    Overlay,
+    Report,
+    Table,
+    amount,
+    count,
+    duration,
+    percent,
+    share,
+    table,
+)
 
 _ROWS = 20
+_SECONDS = NumberColumn("in a run", duration, "s")
+_SHARE = NumberColumn("share", percent)
+_FLOPS = NumberColumn("flops", partial(amount, unit="flop"), "flops")
 _MUCH = 0.05  # share of the bytes from which one kernel is named
 
 
@@ -216,7 +232,7 @@ def roofline(facts: CostFacts) -> Report:
     tables: list[Table] = []
     if facts.kernels:
         findings += _moves(facts.kernels)
-        tables.append(table(facts.kernels))
+        tables.append(kernel_table(facts.kernels))
         findings += between(facts.exchanges) if facts.exchanges else ()
     if limits is not None:
         findings += _bounds(facts.points, limits)
@@ -235,7 +251,7 @@ def roofline(facts: CostFacts) -> Report:
         tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"
         findings.append(Finding(text, "measured", tail=f"{tail}."))
     if facts.seconds is not None:
-        tables += [_by_line(facts.kernels, facts.seconds), _measured(facts, facts.seconds)]
+        tables += _measured_tables(facts, facts.seconds)
     moved = {k.instruction: float(k.bytes or 0) for k in facts.kernels}
     overlay = (Overlay("bytes moved (B)", "optimized", moved),) if moved else ()
     return Report("Kernels", tuple(findings), tuple(tables), overlay)
@@ -307,7 +323,7 @@ def _bounds(points: Sequence[Point], limits: Limits) -> Iterator[Finding]:
         yield Finding(text, "estimate", (points[0].kernel.instruction,))
 
 
-def table(kernels: Sequence[KernelCost]) -> Table:
+def kernel_table(kernels: Sequence[KernelCost]) -> Table:
     """Returns a table of the flops and bytes of each kernel, by the sum of both shares."""
     flops = sum(kernel.flops for kernel in kernels) or 1
     moved = sum(kernel.bytes or 0 for kernel in kernels) or 1
@@ -318,72 +334,58 @@ def table(kernels: Sequence[KernelCost]) -> Table:
         in_all = sum(kernel.memories.values()) / (memories.total() or 1)
         return kernel.flops / flops + in_all
 
-    ordered = sorted(kernels, key=lambda kernel: (-weight(kernel), kernel.instruction))
     looped = any(kernel.runs != 1 for kernel in kernels)
-    top = max((kernel.flops for kernel in kernels), default=0) or 1
-    sizes = (n or 0 for kernel in kernels for n in (kernel.bytes, *kernel.memories.values()))
-    wide = max(sizes, default=0) or 1
-    rows = tuple(
+    rows = (
         (
             Cell(kernel.name, ids=(kernel.instruction,)),
-            Cell(listed(list(kernel.lines), 2)),
-            *([Cell(_runs(kernel), kernel.runs)] if looped else []),
-            *_flops(kernel, flops, top),
-            Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
-            Cell(share(kernel.bytes or 0, moved), kernel.bytes),
-            *(Cell(amount(n := kernel.memories.get(name, 0)), n, bar=n / wide) for name in others),
-            Cell(_intensity(kernel), kernel.intensity),
+            listed(list(kernel.lines), 2),
+            Cell(f"{kernel.runs:,}{'?' if kernel.open else ''}", kernel.runs) if looped else None,
+            None if kernel.uncounted else kernel.flops,
+            None if kernel.uncounted else kernel.flops / flops,
+            kernel.bytes,
+            (kernel.bytes or 0) / moved,
+            *(kernel.memories.get(name, 0) for name in others),
+            _intensity(kernel),
         )
-        for kernel in ordered[:_ROWS]
+        for kernel in sorted(kernels, key=lambda kernel: (-weight(kernel), kernel.instruction))
     )
-    left = len(ordered) - len(rows)
     note = "A multiply-add is 2 flops, of complex numbers 8; loops by their trips; bytes without "
     note += "any cache."
     note += f" flop/B is of {main}." if others else ""
     if any(kernel.open for kernel in kernels):
         note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."
-    note += f" {left:,} smaller ones: .kernels has all." if left else ""
-    runs = ("runs",) if looped else ()
-    shares = ("flops", "% of flops", main, f"% of {main}", *others)
-    columns = ("kernel", "from lines", *runs, *shares, "flop/B")
-    right = tuple(range(2, len(columns)))
-    return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")
+    columns: list[str | NumberColumn]
+    columns = ["kernel", "from lines", NumberColumn("runs", rare=True), _FLOPS]
+    columns += [NumberColumn("% of flops", percent, none=""), NumberColumn(main, amount, "bytes")]
+    columns += [NumberColumn(f"% of {main}", percent)]
+    columns += [NumberColumn(name, amount, "bytes") for name in others]
+    title, rest = "Flops and bytes by kernel", " smaller ones: .kernels has all"
+    columns += [NumberColumn("flop/B")]
+    return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="optimized")
 
 
-def _flops(kernel: KernelCost, whole: int, top: int) -> tuple[Cell, Cell]:
-    """Returns the cells of a kernel's flops and of their share."""
-    if kernel.uncounted:
-        return Cell("unknown"), Cell("")
-    flops = Cell(amount(kernel.flops, "flop"), kernel.flops, bar=kernel.flops / top)
-    return flops, Cell(share(kernel.flops, whole), kernel.flops)
-
-
-def _runs(kernel: KernelCost) -> str:
-    return f"{kernel.runs:,}{'?' if kernel.open else ''}"
-
-
-def _intensity(kernel: KernelCost) -> str:
+def _intensity(kernel: KernelCost) -> Cell:
     if kernel.bytes == 0:
-        return "-"
-    return "unknown" if kernel.intensity is None else f"{float(f'{kernel.intensity:.3g}'):,g}"
+        return Cell("-")
+    known = kernel.intensity
+    return Cell("unknown" if known is None else f"{float(f'{known:.3g}'):,g}", known)
 
 
 def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
     """Returns a table of the bound of each kernel."""
-    whole = sum(point.seconds for point in points) or 1.0
-    rows = tuple(
+    whole = sum(point.seconds for point in points)
+    rows = (
         (
             Cell(point.kernel.name, ids=(point.kernel.instruction,)),
-            Cell(listed(list(point.kernel.lines), 2)),
-            Cell(_intensity(point.kernel), point.kernel.intensity),
-            Cell(point.bound),
-            Cell(duration(point.seconds), point.seconds, bar=point.seconds / points[0].seconds),
-            Cell(share(point.seconds, whole), point.seconds / whole),
+            listed(list(point.kernel.lines), 2),
+            _intensity(point.kernel),
+            point.bound,
+            point.seconds,
+            point.seconds / whole,
         )
-        for point in points[:_ROWS]
-        if points[0].seconds
+        for point in points
+        if whole
     )
-    left = len(points) - len(rows)
     tops = [f"{amount(rate, 'flop/s')} {dtype}" for dtype, rate in limits.products.items()]
     if limits.vector is not None:
         tops.append(f"{amount(limits.vector, 'flop/s')} outside of products")
@@ -391,60 +393,44 @@ def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
         f"{listed(tops, 9)}, {amount(limits.bandwidth, 'B/s')}: {limits.source}. The seconds are "
         "the best possible by these, an estimate; what stays in a cache can be faster than memory."
     )
-    note += f" {left:,} shorter ones: .points has all." if left else ""
-    columns = ("kernel", "from lines", "flop/B", "bound by", "at best", "share")
-    title = f"Roofline of {limits.name}"
-    return Table(title, columns, rows, note, limits.measured, (2, 4, 5), "optimized")
+    at_best = NumberColumn("at best", duration, "s")
+    columns = ("kernel", "from lines", NumberColumn("flop/B"), "bound by", at_best, _SHARE)
+    shown = table(f"Roofline of {limits.name}", columns, rows, note, most=_ROWS, stage="optimized")
+    return replace(shown, volatile=limits.measured)
 
 
-def _by_line(kernels: Sequence[KernelCost], seconds: Mapping[str, float]) -> Table:
-    """Returns a table of measured seconds by source line."""
-    lines: defaultdict[str, float] = defaultdict(float)
-    for kernel in kernels:
-        lines[kernel.lines[0] if kernel.lines else ""] += seconds.get(kernel.instruction, 0.0)
+def _measured_tables(facts: CostFacts, seconds: Mapping[str, float]) -> Iterator[Table]:
+    """Yields tables of measured seconds by source line and by kernel."""
+    lines: Counter[str] = Counter()
+    for kernel in facts.kernels:
+        took = seconds.get(kernel.instruction, 0.0)
+        lines[kernel.lines[0] if kernel.lines else ""] += took  # type: ignore[assignment]
     whole = sum(lines.values()) or 1.0
-    ranked = sorted(lines.items(), key=lambda item: -item[1])
-    rows = tuple(
-        (
-            Cell(line or "no line"),
-            Cell(duration(took), took, bar=took / ranked[0][1]),
-            Cell(share(took, whole), took / whole),
-        )
-        for line, took in ranked[:_ROWS]
-        if took
-    )
+    by_line = ((line or "no line", s, s / whole) for line, s in lines.most_common() if s)
     note = "A kernel counts for the line of its product, or of its result."
-    return Table("Measured by line", ("line", "in a run", "share"), rows, note, True, (1, 2))
+    columns = ("line", _SECONDS, _SHARE)
+    yield table("Measured by line", columns, by_line, note, most=_ROWS, volatile=True)
 
-
-def _measured(facts: CostFacts, seconds: Mapping[str, float]) -> Table:
-    """Returns a table of measured seconds by kernel."""
     best = {point.kernel.instruction: point.seconds for point in facts.points}
-    ranked = sorted(facts.kernels, key=lambda kernel: -seconds.get(kernel.instruction, 0.0))
-    whole = sum(seconds.get(kernel.instruction, 0.0) for kernel in ranked) or 1.0
-    top = seconds.get(ranked[0].instruction, 0.0) if ranked else 1.0
-    rows = []
-    for kernel in ranked[:_ROWS]:
-        took = seconds.get(kernel.instruction)
-        if took is None:
-            continue
-        at_best = best.get(kernel.instruction)
-        does = kernel.flops / took if took and not kernel.uncounted else None
-        rows.append(
-            (
-                Cell(kernel.name, ids=(kernel.instruction,)),
-                Cell(listed(list(kernel.lines), 2)),
-                Cell(duration(took), took, bar=took / (top or 1.0)),
-                Cell(share(took, whole), took / whole),
-                Cell(amount(does, "flop/s"), does) if does else Cell(""),
-                Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
-                *([Cell(share(at_best, took) if at_best else "")] if best else []),
-            )
+    timed = [(k, s) for k in facts.kernels if (s := seconds.get(k.instruction)) is not None]
+    rows = (
+        (
+            Cell(kernel.name, ids=(kernel.instruction,)),
+            listed(list(kernel.lines), 2),
+            took,
+            took / whole,
+            kernel.flops / took if took and kernel.flops else None,
+            (kernel.bytes or 0) / took if took else None,
+            best[kernel.instruction] / took if best and took else None,
         )
-    unmeasured = sum(1 for kernel in ranked if kernel.instruction not in seconds)
+        for kernel, took in sorted(timed, key=lambda pair: -pair[1])
+    )
     note = "One run, from the profiler, which slows small kernels: the shares say more."
-    note += f" {count(unmeasured, 'kernel')} left no mark in the profile." if unmeasured else ""
-    of_best = ("of the best",) if best else ()
-    columns = ("kernel", "from lines", "in a run", "share", "does", "moves", *of_best)
-    right = tuple(range(2, len(columns)))
-    return Table("Measured by kernel", columns, tuple(rows), note, True, right, "optimized")
+    if unmeasured := len(facts.kernels) - len(timed):
+        note += f" {count(unmeasured, 'kernel')} left no mark in the profile."
+    does = NumberColumn("does", partial(amount, unit="flop/s"), none="")
+    moves = NumberColumn("moves", partial(amount, unit="B/s"), none="")
+    of_best = NumberColumn("of the best", percent, none="", rare=True)
+    shown = ("kernel", "from lines", _SECONDS, _SHARE, does, moves, of_best)
+    title = "Measured by kernel"
+    yield table(title, shown, rows, note, most=_ROWS, volatile=True, stage="optimized")

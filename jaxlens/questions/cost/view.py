@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Limits
 from jaxlens.program.kernel_cost import Point
-from jaxlens.questions.cost.modules import ModuleCost
-from jaxlens.questions.cost.modules import table as module_table
+from jaxlens.questions.cost.modules import ModuleCost, module_table
 from jaxlens.questions.cost.report import report as equations
 from jaxlens.questions.cost.roofline import CostFacts, report, roofline
 from jaxlens.render import chart

@@ -9,15 +9,16 @@ from jaxlens.questions.fusion.facts import Fusions
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Overlay,
     Report,
     Table,
     Trust,
     amount,
-    cells,
     count,
     is_cause,
     share,
+    table,
     tally,
 )
 
@@ -112,48 +113,47 @@ def _refused(facts: Fusions) -> Iterator[Finding]:
 
 def fusions(facts: Fusions) -> Table:
     """Returns a table with a row per fusion: operations, source lines, bytes saved."""
-    shown = facts.fusions[:_ROWS]
-    top = max((fusion.saved * fusion.times for fusion in shown), default=0) or 1
-    looped = any(fusion.times > 1 for fusion in shown)
-    rows = tuple(
+    looped = any(fusion.times > 1 for fusion in facts.fusions[:_ROWS])
+    top = max((fusion.saved * fusion.times for fusion in facts.fusions), default=0) or 1
+    rows = (
         (
             Cell(fusion.id, ids=(fusion.id,)),
-            *cells(fusion.kind, ", ".join(tally(fusion.operations)), ", ".join(fusion.lines)),
-            *(cells(fusion.times) if looped else ()),
+            fusion.kind,
+            ", ".join(tally(fusion.operations)),
+            ", ".join(fusion.lines),
+            fusion.times if looped else None,
             Cell(amount(fusion.saved), fusion.saved, bar=fusion.saved * fusion.times / top),
-            *cells(fusion.repeated),
+            fusion.repeated,
         )
-        for fusion in shown
+        for fusion in facts.fusions
     )
-    times = ("runs",) if looped else ()
-    columns = ("fusion", "kind", "joins", "from lines", *times, "saved", "repeats")
+    numbers = NumberColumn("runs", rare=True), NumberColumn("saved"), NumberColumn("repeats")
     note = (
         "Saved: what its operations would read and write one by one, less what it does as one, "
         "in each run. Repeats: operations that another place has computed already."
     )
     if facts.wrapped:
         note += f" {count(facts.wrapped, 'fusion')} of one operation joined nothing."
-    left = len(facts.fusions) - len(shown)
-    note += f" {left:,} more below these." if left else ""
     note += f" {facts.note}" if facts.note else ""
     note += _of(facts)
-    right = tuple(range(4, len(columns)))
-    return Table("Fusions", columns, rows, note, right=right, stage="optimized")
+    columns = ("fusion", "kind", "joins", "from lines", *numbers)
+    return table("Fusions", columns, rows, note, most=_ROWS, stage="optimized")
 
 
 def boundaries(facts: Fusions) -> Table:
     """Returns a table of the values between kernels, and why they are not fused."""
-    shown = [boundary for boundary in facts.boundaries if boundary.bytes][:_ROWS]
-    top = max((boundary.bytes * boundary.times for boundary in shown), default=0) or 1
-    rows = tuple(
+    top = max((value.bytes * value.times for value in facts.boundaries), default=0) or 1
+    rows = (
         (
-            Cell(boundary.producer, ids=(boundary.producer,)),
-            Cell(listed(boundary.consumers, 3), ids=boundary.consumers),
-            *cells(listed(boundary.lines, 3), boundary.times),
-            Cell(amount(boundary.bytes), boundary.bytes, bar=boundary.bytes * boundary.times / top),
-            Cell(boundary.why or UNSAID),
+            Cell(value.producer, ids=(value.producer,)),
+            Cell(listed(value.consumers, 3), ids=value.consumers),
+            listed(value.lines, 3),
+            value.times,
+            Cell(amount(value.bytes), value.bytes, bar=value.bytes * value.times / top),
+            value.why or UNSAID,
         )
-        for boundary in shown
+        for value in facts.boundaries
+        if value.bytes
     )
     note = (
         "Bytes: once written, and read once by each. A result of the program and a value that "
@@ -161,7 +161,6 @@ def boundaries(facts: Fusions) -> Table:
     )
     note += " Only on GPUs XLA says why." if facts.why_not else ""
     note += _of(facts)
-    left = len(facts.boundaries) - len(shown)
-    note += f" {left:,} smaller ones below these." if left else ""
-    columns = ("written by", "read by", "from lines", "runs", "bytes", "what is known of why")
-    return Table("Not fused", columns, rows, note, right=(3, 4), stage="optimized")
+    sizes = NumberColumn("runs"), NumberColumn("bytes")
+    columns = ("written by", "read by", "from lines", *sizes, "what is known of why")
+    return table("Not fused", columns, rows, note, most=_ROWS, stage="optimized")

@@ -3,12 +3,12 @@
 The search goes back through loops, tuples, copies and fusions. The state of a loop comes from its
 body, or from the loop's operand where the body returns it unchanged. A scan stacks its outputs by
 updating a large array with one row per trip: the origin is the instruction that computes the row.
+An update outside of loops is itself the origin.
 The origin of a row that a scan slices from its input is the origin of the whole input.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node
 
@@ -28,27 +28,22 @@ class Origin:
     Attributes:
         node: The instruction that computes it; for a fusion, the instruction inside it that
             computes this result.
-        fusion: The fusion that `node` is in; "" for none.
+        fusion: The fusion that `node` is in; None for none.
         stacked: Whether a loop stacks such values, one per trip.
     """
 
     node: Node
-    fusion: str = ""
+    fusion: Node | None = None
     stacked: bool = False
 
 
-@dataclass
 class Origins:
     """Looks up the origins of values in one program."""
 
-    module: Module
-    _nodes: dict[str, Node] = field(init=False)
-    _region: dict[str, str] = field(init=False)
-    _caller: dict[str, Node] = field(init=False)
-
-    def __post_init__(self) -> None:
-        regions = self.module.regions.values()
-        self._nodes = {node.id: node for node in self.module.nodes()}
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._nodes = {node.id: node for node in module.nodes()}
+        regions = module.regions.values()
         self._region = {node.id: region.name for region in regions for node in region.nodes}
         self._caller = {name: node for node in self._nodes.values() for name in node.regions}
 
@@ -83,7 +78,7 @@ class Origins:
         if node.owner is None and last is not None:
             node = last  # a value without a line counts for the first line that uses it
         holder = self._caller.get(self._region[node.id])
-        fusion = holder.id if holder is not None and holder.opcode == "fusion" else ""
+        fusion = holder if holder is not None and holder.opcode == "fusion" else None
         return Origin(node, fusion, stacked)
 
     def _before(self, node: Node, part: tuple[int, ...], visited: set[Place]) -> Place | None:
@@ -102,7 +97,7 @@ class Origins:
                 return None if root is None else (root, part)
             case "parameter":
                 return self._argument(node, part, visited)
-            case "dynamic-update-slice" if len(node.operands) > 1:
+            case "dynamic-update-slice" if self._is_in_loop(node):
                 return node.operands[1], ()
             case "dynamic-slice" if _ROW.search(node.scope):
                 return node.operands[0], ()
@@ -122,12 +117,12 @@ class Origins:
             return caller.operands[number], part
         return None
 
-    def _root(self, name: str) -> str | None:
-        region = self.module.regions.get(name)
-        return region.results[0] if region is not None and region.results else None
+    def _is_in_loop(self, node: Node) -> bool:
+        caller = self._caller.get(self._region[node.id])
+        while caller is not None and caller.opcode != "while":
+            caller = self._caller.get(self._region[caller.id])
+        return caller is not None
 
-    def inside(self, fusion: str) -> Iterator[Node]:
-        """Yields the instructions of a fusion."""
-        node = self._nodes.get(fusion)
-        for name in node.regions if node else ():
-            yield from self.module.regions[name].nodes
+    def _root(self, name: str) -> str | None:
+        region = self._module.regions.get(name)
+        return region.results[0] if region is not None and region.results else None

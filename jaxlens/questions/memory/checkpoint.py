@@ -1,7 +1,7 @@
 """Compares ways to apply `jax.checkpoint`: each is traced and compiled, none is executed."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from jaxlens.captures import Capture
@@ -12,39 +12,14 @@ from jaxlens.program.counted import count_module
 from jaxlens.program.equations import written_out
 from jaxlens.program.published_limits import refusal
 from jaxlens.program.sentences import listed
-from jaxlens.questions.memory.peak import MemoryUse, memory_use
-from jaxlens.questions.memory.residuals import saved
+from jaxlens.questions.memory.facts import MemoryFacts, Tried, facts
+from jaxlens.questions.memory.residuals import residuals_of
 from jaxlens.report import Finding, NumberColumn, Table, amount, table
 
 CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
+_TAKES_FUNCTIONS = re.compile(r"(?<!scan\()jax\.(grad|checkpoint)\(")
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """The program with one way to take less memory, of `jax.checkpoint` or another.
-
-    Attributes:
-        name: What is checkpointed, or done, in words.
-        code: The same in Python.
-        peak: Bytes at the peak; None if the trial failed, was not compiled, or XLA gives no live
-            ranges.
-        saved: Bytes of residuals, which are kept for the backward pass.
-        flops: Arithmetic operations, multiplied by trip counts.
-        takes: Bytes that it reserves from start to end.
-        why: Why the trial failed; "" where it did not.
-        loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
-    """
-
-    name: str
-    code: str = ""
-    peak: int | None = None
-    saved: int | None = None
-    flops: int | None = None
-    why: str = ""
-    loosened: bool = False
-    takes: int | None = None
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
@@ -57,34 +32,22 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     from jaxlens.questions.memory.measure.checkpoint import attempts
 
     ways = attempts(live)
-    if not saved(capture).backward:
+    if not residuals_of(capture).is_differentiated:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = [node for node in capture.jaxpr.module.nodes() if node.opcode == "scan"]
     lines = {str(node.owner): None for node in scans if node.owner and _BACKWARD not in node.scope}
     where = f" ({listed([*lines])})" if lines else ""
+    # Models of Equinox hold functions, which `jax.checkpoint` refuses.
+    filtered = capture.program.jit == "eqx.filter_jit"
     return tuple(
-        _trial(name + where * ("scan" in name), _in_words_of(capture.program.jit, code), make)
+        _trial(
+            name + where * ("scan" in name),
+            _TAKES_FUNCTIONS.sub(r"eqx.filter_\1(", code) if filtered else code,
+            make,
+        )
         for name, code, make in ways
         if scans or "scan" not in name
     )
-
-
-def _in_words_of(jit: str, code: str) -> str:
-    """Returns the code for a library whose models hold functions, which `jax.checkpoint` refuses.
-
-    Args:
-        jit: The jit, as `Program.jit` names it.
-        code: The code for arguments that are arrays.
-    """
-    if jit != "eqx.filter_jit" or "scan" in code:
-        return code
-    for name in ("grad", "checkpoint"):
-        code = code.replace(f"jax.{name}(", f"eqx.filter_{name}(")
-    return code
-
-
-def _lowers(trial: Tried, now: int) -> bool:
-    return trial.peak is not None and trial.peak < _LOWER * now
 
 
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
@@ -92,9 +55,8 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         variant = make()
         if not any(node.opcode in REMAT for node in variant.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
-        use = memory_use(variant)
         loosened = _has_barrier(variant.hlo.module) and not _has_barrier(variant.optimized.module)
-        return _figures(name, code, use, variant, loosened)
+        return _figures(name, code, facts(variant), variant, loosened)
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
     except Exception as error:  # XLA's, which no public name holds
@@ -105,7 +67,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
 
 
 def _figures(
-    name: str, code: str, use: MemoryUse, program: Capture, loosened: bool = False
+    name: str, code: str, use: MemoryFacts, program: Capture, loosened: bool = False
 ) -> Tried:
     flops = count_module(program.jaxpr.module).counted
     return Tried(name, code, use.peak, use.saved.bytes, flops, "", loosened, use.reserved)
@@ -115,28 +77,27 @@ def _has_barrier(module: Module) -> bool:
     return any(node.opcode == "opt-barrier" for node in module.nodes())
 
 
-def sentences(tried: Sequence[Tried], now: int | None, subject: Capture) -> Iterator[Finding]:
-    """Yields the findings on `jax.checkpoint`.
-
-    Args:
-        tried: The trials.
-        now: Bytes at the peak of the program as it is.
-        subject: The program as it is.
-    """
-    worked = [trial for trial in tried if trial.peak is not None]
-    best = min(worked, key=lambda trial: trial.peak or 0, default=None)
-    if best and now and _lowers(best, now):
+def sentences(use: MemoryFacts) -> Iterator[Finding]:
+    """Yields the findings on `jax.checkpoint`, by what is reserved where no peak is known."""
+    subject, has_peak = use.subject(), use.peak is not None
+    what, now = ("the peak", use.peak) if has_peak else ("what is reserved", use.reserved)
+    tried = ((trial.peak if has_peak else trial.takes, trial) for trial in use.tried)
+    sizes = [(size, trial) for size, trial in tried if size is not None and not trial.why]
+    least, best = min(sizes, key=lambda pair: pair[0], default=(0, None))
+    if not now or best is None:
+        pass
+    elif least < _LOWER * now:
         flops = _change(best.flops, count_module(subject.jaxpr.module).counted)
         yield Finding(
-            f"With jax.checkpoint round {best.name} the peak is {amount(best.peak)}, "
-            f"{_change(best.peak, now)}, and flops {flops}: {best.code}.",
+            f"With jax.checkpoint round {best.name} {what} is {amount(least)}, "
+            f"{_change(least, now)}, and flops {flops}: {best.code}.",
         )
-    elif best and now:
-        yield Finding("No way of jax.checkpoint that was tried lowers the peak by more than 2%.")
+    else:
+        yield Finding(f"No way of jax.checkpoint that was tried lowers {what} by more than 2%.")
         yield from _of_loops(subject)
-    if now and any(trial.loosened and not _lowers(trial, now) for trial in worked):
+    if any(trial.loosened and size >= _LOWER * (now or 0) for size, trial in sizes):
         yield Finding(loosened(subject.program.target.platform), "xla")
-    for trial in tried:
+    for trial in use.tried:
         if trial.why:
             text = f"jax.checkpoint round {trial.name} could not be tried: {trial.why}."
             yield Finding(text, "unknown")
@@ -167,10 +128,10 @@ def loosened(platform: str) -> str:
     )
 
 
-def checkpoint_table(tried: Sequence[Tried], use: MemoryUse, subject: Capture) -> Table:
+def checkpoint_table(use: MemoryFacts) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
-    now = [_figures("nothing (as it is)", "", use, subject)] if tried else []
-    worked = [trial for trial in (*now, *tried) if not trial.why]
+    now = [_figures("nothing (as it is)", "", use, use.subject())] if use.tried else []
+    worked = [trial for trial in (*now, *use.tried) if not trial.why]
     rows = ((trial.name, trial.peak, trial.saved, trial.flops, trial.code) for trial in worked)
     peak, kept = (NumberColumn(name, amount, name) for name in ("peak", "saved"))
     flops = NumberColumn("flops", partial(amount, unit="flop"), "flops")

@@ -8,12 +8,13 @@ aliases of the optimised module (`input_output_alias`) say which inputs and resu
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
-from jaxlens.ir.hlo.instructions import numbers
+from jaxlens.ir.hlo.instructions import inputs_of, numbers, parameters
 from jaxlens.program.sentences import listed
+from jaxlens.program.subject import devices
 from jaxlens.report import Finding, NumberColumn, Table, amount, count, explains, saves, table
 
 _ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
@@ -29,7 +30,7 @@ class Donation:
     Attributes:
         name: The input's pytree path.
         type: Its type, as text.
-        bytes: Its size; None where a dimension is symbolic.
+        bytes: Its size on one device; None where that is unknown.
         donated: Whether the call donates it.
         result: The result that reuses, or could reuse, its buffer; "" for none.
         why: Why no result reuses it; "" where one does.
@@ -49,68 +50,69 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
     Raises:
         UnavailableError: The backend provides no optimised HLO.
     """
-    inputs, outputs = capture.program.inputs, capture.outputs
+    program, outputs = capture.program, capture.outputs
     module = capture.optimized.module
-    number = numbers(module, inputs)
+    number = numbers(module, program.inputs)
     # The index of the result that reuses the buffer of each input, by parameter number.
     aliases = _ALIAS.findall(module.attrs.get("input_output_alias", ""))
     reused = {int(p): int(n or 0) for n, p in aliases if int(n or 0) < len(outputs)}
     shared = {name: reused[n] for name, n in number.items() if n in reused}
-    candidates = []
-    for leaf in inputs:
+    found = []
+    for leaf in program.inputs:
         if leaf.donated:
             result = outputs[shared[leaf.name]].name if leaf.name in shared else ""
-            why = "" if result else _why(leaf, inputs, outputs, leaf.name in number)
-            candidates.append(_donation(leaf, result, why))
+            why = "" if result else _why(leaf, program.inputs, outputs, leaf.name in number)
+            found.append(_donation(leaf, result, why))
     free = [result for n, result in enumerate(outputs) if n not in shared.values()]
-    free = free if capture.program.jit else []  # no jit has an option for them
-    return (*candidates, *_possible(inputs, free, candidates))
+    found += _possible(program.inputs, free if program.jit else [])  # else no jit has an option
+    if devices(capture) == 1:
+        return tuple(found)
+    # How an input is divided among devices is in the compiled program alone.
+    leaves = inputs_of(module, program.inputs)
+    read = (node for node in parameters(module) if node.id in leaves)
+    parts = {leaves[node.id].name: node.type.bytes for node in read}
+    return tuple(replace(one, bytes=parts.get(one.name)) for one in found)
 
 
 def donatable(capture: Capture) -> tuple[Donation, ...]:
-    """Returns the inputs that could be donated, of a program that need not be compiled."""
+    """Returns the inputs that could be donated, of a program that XLA does not compile."""
     inputs, outputs = capture.program.inputs, list(capture.outputs)
     for leaf in inputs:
-        fits = (n for n, result in enumerate(outputs) if leaf.donated and _has_type(leaf, result))
-        if (n := next(fits, None)) is not None:
+        places = (n for n, result in enumerate(outputs) if leaf.donated and _is_like(leaf, result))
+        if (n := next(places, None)) is not None:
             del outputs[n]
-    return tuple(_possible(inputs, outputs, ()))
+    return tuple(_possible(inputs, outputs))
 
 
-def _possible(
-    inputs: Sequence[Input], free: list[Input], known: Sequence[Donation]
-) -> Iterator[Donation]:
+def _possible(inputs: Sequence[Input], free: list[Input]) -> Iterator[Donation]:
     """Yields the inputs that are not donated whose buffer one of the free results could reuse."""
-    candidates = list(known)
-    for fits in (_has_type, _fits):
-        taken = {candidate.name for candidate in candidates}
-        for leaf in inputs:
-            n = next((n for n, result in enumerate(free) if fits(leaf, result)), None)
-            if not leaf.donated and leaf.name not in taken and n is not None:
-                candidates.append(_donation(leaf, free.pop(n).name))
-    yield from candidates[len(known) :]
+    left = [leaf for leaf in inputs if not leaf.donated]
+    for could_hold in (_is_like, _is_as_large):
+        for leaf in tuple(left):
+            n = next((n for n, result in enumerate(free) if could_hold(leaf, result)), None)
+            if n is not None:
+                left.remove(leaf)
+                yield _donation(leaf, free.pop(n).name)
 
 
 def _donation(leaf: Input, result: str, why: str = "") -> Donation:
     return Donation(leaf.name, str(leaf.type), leaf.type.bytes, leaf.donated, result, why)
 
 
-def _fits(leaf: Input, result: Input) -> bool:
-    """Whether a result has the type of an input, or as many elements and bytes."""
-    if _has_type(leaf, result):
-        return True
+def _is_as_large(leaf: Input, result: Input) -> bool:
+    """Whether a result has as many elements and bytes as an input."""
     sized = leaf.type.bytes is not None and leaf.type.bytes == result.type.bytes
     return sized and math.prod(leaf.type.shape) == math.prod(result.type.shape)
 
 
-def _has_type(leaf: Input, result: Input) -> bool:
+def _is_like(leaf: Input, result: Input) -> bool:
     return (leaf.type.dtype, leaf.type.shape) == (result.type.dtype, result.type.shape)
 
 
 def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read: bool) -> str:
     """Returns why no result reuses the buffer of a donated input."""
-    alike = [result for result in outputs if _fits(leaf, result)]
-    rivals = sum(1 for other in inputs if other.donated and _fits(leaf, other))
+    alike = [result for result in outputs if _is_as_large(leaf, result)]
+    rivals = sum(1 for other in inputs if other.donated and _is_as_large(leaf, other))
     if not alike:
         near = [r for r in outputs if r.type.shape == leaf.type.shape]
         also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
@@ -123,6 +125,11 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read
             f"{count(rivals, 'donated input')} of it"
         )
     return "a result of its size exists, but XLA did not use it (layout, sharding or backend)"
+
+
+def roots_of(donations: Sequence[Donation]) -> list[str]:
+    """Returns the arguments that inputs are of: `state` of `state['w']`."""
+    return list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in donations))
 
 
 def option(roots: Sequence[str], jit: str) -> str:
@@ -165,12 +172,12 @@ def sentences(
         yield Finding(text, "counted", weight=_weight(unused, whole))
     possible = [donation for donation in donations if not donation.donated]
     if possible:
-        roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in possible))
+        roots = roots_of(possible)
         how = f"{option(roots, jit)} in {jit}{' (of every array)' * (jit == _OF_ALL)}"
         results = count(len(possible), "result")
-        fits = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
+        like = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
         yield Finding(
-            f"Donation could save at most {amount(_bytes(possible))}: {results} {fits} not donated "
+            f"Donation could save at most {amount(_bytes(possible))}: {results} {like} not donated "
             f"({listed(roots)}); {how}, if the caller needs them no more.",
             "estimate",
             weight=_weight(possible, whole),

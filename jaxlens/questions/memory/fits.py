@@ -4,19 +4,18 @@ A program is compared by what it reserves from start to end. What else is on the
 arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
-from jaxlens.ir.hlo.instructions import inputs_of, parameters
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
-from jaxlens.questions.memory.checkpoint import Tried, loosened, trials
-from jaxlens.questions.memory.donation import donatable, option
-from jaxlens.questions.memory.peak import MemoryUse, memory_use
+from jaxlens.questions.memory.checkpoint import loosened, trials
+from jaxlens.questions.memory.donation import donatable, option, roots_of
+from jaxlens.questions.memory.facts import MemoryFacts, Tried
+from jaxlens.questions.memory.facts import facts as memory_facts
 from jaxlens.report import Cell, Finding, NumberColumn, Report, amount, share, table
 
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
@@ -39,7 +38,7 @@ class FitFacts:
 
     capacity: Capacity
     takes: int | None
-    use: MemoryUse | None
+    use: MemoryFacts | None
     target: Target
     actions: tuple[Tried, ...] = ()
     refused: str = ""
@@ -88,56 +87,44 @@ def facts(capture: Capture, fits: str) -> FitFacts:
         OptionError: The limit cannot be read.
         UnavailableError: The backend gives no sizes.
     """
-    limit = capacity(fits)
-    use, takes, refused = _sized(capture)
-    fit = FitFacts(limit, takes, use, capture.program.target, (), refused)
+    fit = _compared(capture, capacity(fits))
     if fit.fits:
         return fit
-    actions = [*_donating(capture, takes, use is not None), *_checkpointing(capture)]
+    actions = [*_donating(capture, fit), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
     return replace(fit, actions=tuple(actions))
 
 
-def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
-    """Returns the memory of a program, what it takes, and why XLA does not compile it.
+def _compared(capture: Capture, limit: Capacity) -> FitFacts:
+    """Compares a program with a limit.
 
     Raises:
         UnavailableError: The backend gives no sizes.
     """
+    target = capture.program.target
     try:
-        use = memory_use(capture)
+        use = memory_facts(capture)
     except Exception as error:  # XLA's, which no public name holds
         refused = refusal(error)
         if refused is None:
             raise
-        return None, refused.least, refused.text
+        return FitFacts(limit, refused.least, None, target, refused=refused.text)
     takes = use.peak if use.reserved is None else use.reserved
     if takes is None:
         raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
-    return use, takes, ""
+    return FitFacts(limit, takes, use, target)
 
 
-def _donating(capture: Capture, takes: int | None, is_compiled: bool) -> Iterator[Tried]:
+def _donating(capture: Capture, fit: FitFacts) -> Iterator[Tried]:
     """Yields the donation of all inputs whose memory a result could use, by their bytes."""
-    jit, possible = capture.program.jit, donatable(capture)
-    if jit and possible and takes:
-        roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
-        held = {one.name: one.bytes or 0 for one in possible}
-        if capture.program.target.devices > 1:
-            if not is_compiled:  # how an input is divided is in the compiled program alone
-                return
-            held = _on_each_device(capture)
-        less = sum(held.get(one.name, 0) for one in possible)
+    jit, takes = capture.program.jit, fit.takes
+    if not jit or not takes or (fit.use is None and fit.target.devices > 1):
+        return  # how an input is divided is in the compiled program alone
+    found = fit.use.donations if fit.use else donatable(capture)
+    if possible := [one for one in found if not one.donated]:
+        roots = roots_of(possible)
         name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
-        yield Tried(name, code, takes=takes - less)
-
-
-def _on_each_device(capture: Capture) -> dict[str, int]:
-    """Returns the bytes of each input on one device, by the parameters of the compiled program."""
-    module = capture.optimized.module
-    by_id = inputs_of(module, capture.program.inputs)
-    read = (node for node in parameters(module) if node.id in by_id)
-    return {by_id[node.id].name: node.type.bytes or 0 for node in read}
+        yield Tried(name, code, takes=takes - sum(one.bytes or 0 for one in possible))
 
 
 def _checkpointing(capture: Capture) -> list[Tried]:

@@ -62,7 +62,7 @@ def _to_do(room: tuple[int, int] | None, own: int) -> Iterator[Block]:
     left = _USUAL
     if room is not None:
         most, others = room[0], max(room[1] - own, 0)
-        left = f"{max(most - others, 0) // 10**7 / 100} GB"
+        left = amount(max(most - others, 1))
         text = f"JAX takes {amount(most)} of this device at most; {amount(others)} of that are "
         text += "other arrays now (%arrays names what keeps them)."
         # The program's own arguments may be gone by now.

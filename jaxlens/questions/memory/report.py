@@ -1,30 +1,20 @@
-"""Reports the memory peak by source line and by value, residuals and donation.
+"""Reports the memory peak by source line and by value, and the residuals.
 
-Assembles the facts of `peak.py` and `residuals.py`, and formats peak, sizes and residuals;
-`donation.py` and `checkpoint.py` format their own findings.
+`donation.py` and `checkpoint.py` report on what they are about.
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
-from jaxlens.captures import Capture
 from jaxlens.ir.facts import Constant
+from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.sentences import Quoter, bracketed, listed, quoter
-from jaxlens.program.subject import Forwarding, Given, ProgramFacts
 from jaxlens.questions.memory import donation
-from jaxlens.questions.memory.checkpoint import Tried, checkpoint_table, sentences, trials
-from jaxlens.questions.memory.donation import Donation
-from jaxlens.questions.memory.peak import (
-    MemoryUse,
-    Owned,
-    Timeline,
-    memory_use,
-    timeline,
-)
+from jaxlens.questions.memory.checkpoint import checkpoint_table, sentences
+from jaxlens.questions.memory.facts import HeldValue, MemoryFacts
 from jaxlens.questions.memory.residuals import Residual
 from jaxlens.report import (
     Cell,
@@ -42,9 +32,8 @@ from jaxlens.report import (
     tally,
 )
 
-Value = TypeVar("Value", Owned, Residual)
+Value = TypeVar("Value", HeldValue, Residual)
 
-_NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
 _ROWS = 12
 _BYTES = NumberColumn("bytes", amount, "bytes")
 _MEANING = {
@@ -58,78 +47,34 @@ _SMALL = 0.05  # share of the peak below which possible donations are not report
 _MUCH = 0.5  # share of the peak from which the report on residuals suggests --checkpoint
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFacts(Forwarding, ProgramFacts):
-    """All facts about a program's memory. Attributes of `MemoryUse` can be read from it too."""
-
-    _forwarded = MemoryUse
-    use: MemoryUse
-    donations: tuple[Donation, ...]
-    tried: tuple[Tried, ...] = ()
-    _timeline: Given[Timeline | None] = field(default=_NO_TIMELINE, repr=False, compare=False)
-
-    def timeline(self) -> Timeline | None:
-        """Returns the live ranges over the schedule; None where XLA gives none."""
-        return self._timeline.get()
-
-    def _record(self) -> MemoryUse:
-        return self.use
-
-    @property
-    def residuals(self) -> tuple[Residual, ...]:
-        """The residuals, largest first."""
-        return self.use.saved.residuals
-
-
-def facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
-    """Computes the facts about memory.
-
-    Args:
-        capture: Any capture.
-        checkpoint: Whether to try `jax.checkpoint`.
-
-    Raises:
-        UnavailableError: The backend provides no sizes, or `checkpoint` cannot be tried.
-    """
-    return MemoryFacts(
-        memory_use(capture),
-        Given(lambda: donation.donations(capture)).or_else(()),
-        trials(capture) if checkpoint else (),
-        Given(lambda: timeline(capture)),
-        _subject=capture,
-    )
-
-
 def report(facts: MemoryFacts) -> Report:
-    """Reports the peak and the lines that own it, then residuals and donation."""
-    use, subject = facts.use, facts.subject()
+    """Reports the peak and the lines that made it, then residuals and donation."""
+    subject = facts.subject()
     quote = quoter(subject)
-    answer = _peak(use, closed_over(subject) or (), quote)
-    residuals = _residuals(facts, quote)
+    answer = _peak(facts, closed_over(subject) or (), quote)
     # Trials run only on request, so their findings come first.
-    tries = sentences(facts.tried, use.peak, subject)
-    findings = [*tries, answer, _whole(use), *residuals]
+    findings = [*sentences(facts), answer, _whole(facts), *_residuals(facts, quote)]
+    whole = facts.peak or facts.reserved
     possible = sum(d.bytes or 0 for d in facts.donations if not d.donated)
-    is_large = possible >= _SMALL * (use.peak or use.reserved or 0)
+    is_large = possible >= _SMALL * (whole or 0)
     donations = [d for d in facts.donations if d.donated or is_large]
-    findings += donation.sentences(donations, use.peak or use.reserved, subject.program.jit)
+    findings += donation.sentences(donations, whole, subject.program.jit)
     tables = (
-        by_line(use, quote),
-        buffer_table(use),
-        size_table(use),
-        residual_table(use.saved.residuals, quote),
-        checkpoint_table(facts.tried, use, subject),
+        line_table(facts, quote),
+        buffer_table(facts),
+        size_table(facts),
+        residual_table(facts.residuals, quote),
+        checkpoint_table(facts),
         donation.donation_table(donations),
     )
-    values: Counter[str] = Counter()
-    for value in use.at_peak:
-        values[value.instruction] += value.bytes
-    tint = {instruction: float(size) for instruction, size in values.items()}
+    tint: Counter[str] = Counter()
+    for value in facts.at_peak:
+        tint[value.instruction] += value.bytes
     overlay = (Overlay("memory at the peak (B)", "optimized", tint),) if tint else ()
     return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
 
 
-def _peak(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> Finding:
+def _peak(use: MemoryFacts, captured: Sequence[Constant], quote: Quoter) -> Finding:
     """Returns the finding on the peak: bytes, instruction and owning line."""
     if use.peak is None:
         return Finding(
@@ -140,70 +85,58 @@ def _peak(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> Findin
         )
     when = f" {use.moment}" if use.moment else ""
     ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
-    where = f" of {use.memory}" if use.spaces else ""
-    text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, captured, quote)}."
-    owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
-    return Finding(text, "counted", ids, weight=explains(owned, use.peak))
+    main = space_name(0, use.subject().program.target.platform)
+    where = f" of {main}" if use.spaces else ""
+    clause, size = _largest(use, captured, quote)
+    text = f"The peak is {amount(use.peak)}{where}{when}; {clause}."
+    return Finding(text, "counted", ids, weight=explains(size, use.peak))
 
 
-def _largest(use: MemoryUse) -> tuple[str, int]:
-    """Returns the line that owns most bytes at the peak, with these; "" for none."""
-    return next(((line, size) for line, size in use.by_line.items() if line), ("", 0))
-
-
-def _values(use: MemoryUse, line: str) -> str:
-    """Returns the types of a line's values at the peak, and whether most are residuals."""
-    values = [value for value in use.at_peak if value.line == line and value.kind != "argument"]
-    residuals = sum(value.bytes for value in values if value.saved)
-    return types(values) + (
-        ", saved for the backward pass" if residuals > use.by_line[line] / 2 else ""
-    )
-
-
-def _owner(use: MemoryUse, captured: Sequence[Constant], quote: Quoter) -> str:
-    """Returns the clause on the largest owner: a line, the arguments or the constants."""
+def _largest(use: MemoryFacts, captured: Sequence[Constant], quote: Quoter) -> tuple[str, int]:
+    """Returns the clause on what is most at the peak, a line, arguments or constants; its bytes."""
     arguments, constants = use.kind("argument"), use.kind("constant")
-    line, size = _largest(use)
-    span = next((v.span for v in use.at_peak if v.line == line and v.span), None)
+    line, size = next(((line, size) for line, size in use.by_line.items() if line), ("", 0))
+    values = [value for value in use.at_peak if value.line == line and value.kind != "argument"]
+    span = next((value.span for value in values if value.span), None)
     code = bracketed(span, quote(span))
     also = f", and {line} owns {amount(size)}{code}" if line else ""
     if constants > max(arguments, size):
         part, most = share(constants, use.peak), captured[0] if captured else None
         held = f" (closed over: {most.name}, {amount(most.bytes)})" if most else ""
-        return f"{part} of it are constants{held}{also}"
+        return f"{part} of it are constants{held}{also}", constants
     if arguments >= size:
-        largest = next((value for value in use.at_peak if value.kind == "argument"), None)
-        if largest is None:
-            return "no line is known to own any of it"
-        part = share(arguments, use.peak)
-        return f"{part} of it are arguments (most of all {largest.name}){also}"
+        names = (value.name for value in use.at_peak if value.kind == "argument")
+        part = f"{share(arguments, use.peak)} of it are arguments (most of all {next(names, '')})"
+        return (f"{part}{also}" if arguments else "no line is known to own any of it"), arguments
+    residuals = sum(value.bytes for value in values if value.saved)
+    kept = ", saved for the backward pass" if residuals > size / 2 else ""
     part = share(size, use.peak)
-    return f"{line}{code} owns {amount(size)} of it, {part}: {_values(use, line)}"
+    return f"{line}{code} owns {amount(size)} of it, {part}: {types(values)}{kept}", size
 
 
 def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
     """Yields the finding on residuals; if these are large, it suggests --checkpoint."""
-    saved, devices = facts.use.saved, facts.subject().program.target.devices
-    if not saved.backward:
+    saved, devices = facts.saved, facts.subject().program.target.devices
+    if not saved.is_differentiated:
         return
-    if not saved.residuals:
+    if not saved.values:
         yield Finding("Autodiff saves nothing but inputs for the backward pass.")
         return
-    line, values, size = by_owner(saved.residuals, lambda residual: residual.line)[0]
+    line, values, size = by_group(saved.values, lambda residual: residual.line)[0]
     code = bracketed(values[0].owner, quote(values[0].owner))
     whose = f", {amount(size)} of it from {line}{code}" if line else ""
     where = f"; that is for all {devices} devices together" if devices > 1 else ""
-    much = saved.bytes >= _MUCH * (facts.use.peak or math.inf) and not facts.tried
+    much = saved.bytes >= _MUCH * (facts.peak or math.inf) and not facts.tried
     ask = "; --checkpoint tries what jax.checkpoint would change" if much else ""
     yield Finding(
-        f"Autodiff saves {amount(saved.bytes)} in {count(len(saved.residuals), 'value')} for the "
+        f"Autodiff saves {amount(saved.bytes)} in {count(len(saved.values), 'value')} for the "
         f"backward pass{whose}{where}{ask}.",
-        ids=tuple(residual.id for residual in saved.residuals),
-        weight=explains(saved.bytes, facts.use.peak),
+        ids=tuple(residual.id for residual in saved.values),
+        weight=explains(saved.bytes, facts.peak),
     )
 
 
-def _whole(use: MemoryUse) -> Finding:
+def _whole(use: MemoryFacts) -> Finding:
     """Returns the finding with XLA's sizes."""
     shared = f", of which {amount(use.aliases)} shared by donation" if use.aliases else ""
     reserved = f"; {amount(use.reserved)} is reserved from start to end" if use.reserved else ""
@@ -214,10 +147,10 @@ def _whole(use: MemoryUse) -> Finding:
     )
 
 
-def size_table(use: MemoryUse) -> Table:
+def size_table(use: MemoryFacts) -> Table:
     """Returns a table of XLA's sizes, with a row per kind, and of the device's other memories."""
-    names = _MEANING if use.code is not None else [*_MEANING][:-1]
-    rows = [(name, getattr(use, name), _MEANING[name]) for name in names]
+    rows = [(name, getattr(use, name), meaning) for name, meaning in _MEANING.items()]
+    rows = [row for row in rows if row[0] != "code" or row[1] is not None]
     rows += [(s.name, s.peak, f"most in use there, when {s.instruction} runs") for s in use.spaces]
     note = "XLA's buffer assignment, per device."
     if use.note:
@@ -225,21 +158,21 @@ def size_table(use: MemoryUse) -> Table:
     return table("Memory", ("", _BYTES, "what it is"), rows, note)
 
 
-def by_owner(
-    values: Iterable[Value], owner: Callable[[Value], str]
+def by_group(
+    values: Iterable[Value], name: Callable[[Value], str]
 ) -> list[tuple[str, list[Value], int]]:
-    """Returns the owners of values, each with its values and their bytes, largest first."""
+    """Returns the names of groups, each with its values and their bytes, largest first."""
     groups: defaultdict[str, list[Value]] = defaultdict(list)
     for value in values:
-        groups[owner(value)].append(value)
-    sums = [(name, group, sum(v.bytes or 0 for v in group)) for name, group in groups.items()]
+        groups[name(value)].append(value)
+    sums = [(key, group, sum(v.bytes or 0 for v in group)) for key, group in groups.items()]
     return sorted(sums, key=lambda row: -row[2])
 
 
-def by_line(use: MemoryUse, quote: Quoter) -> Table:
-    """Returns a table of the values at the peak by owner."""
+def line_table(use: MemoryFacts, quote: Quoter) -> Table:
+    """Returns a table of the values at the peak by line; arguments are one row."""
 
-    def owner(value: Owned) -> str:
+    def group(value: HeldValue) -> str:
         if value.kind == "argument":
             return "arguments"
         return "constants" if value.kind == "constant" and not value.line else value.line
@@ -253,7 +186,7 @@ def by_line(use: MemoryUse, quote: Quoter) -> Table:
             types(values),
             _marks(values),
         )
-        for name, values, size in by_owner(use.at_peak, owner)
+        for name, values, size in by_group(use.at_peak, group)
     )
     note = f"Every byte in use {use.moment or 'when it runs'}."
     part = NumberColumn("share", percent)
@@ -262,7 +195,7 @@ def by_line(use: MemoryUse, quote: Quoter) -> Table:
     return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="optimized")
 
 
-def _marks(values: Sequence[Owned]) -> str:
+def _marks(values: Sequence[HeldValue]) -> str:
     """Returns what the values of a line are, with shares: residuals, stacked values, results."""
     size = sum(value.bytes for value in values) or 1
     marks = {
@@ -278,7 +211,7 @@ def _marks(values: Sequence[Owned]) -> str:
     )
 
 
-def buffer_table(use: MemoryUse) -> Table:
+def buffer_table(use: MemoryFacts) -> Table:
     """Returns a table of the buffers at the peak."""
     rows = (
         (
@@ -305,9 +238,9 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
             size,
             listed(tally(value.opcode for value in values), 3),
             listed(tally(str(value.type) for value in values), 2),
-            "a row a trip" if any(value.trips for value in values) else "",
+            "a row a trip" if any(value.stacked for value in values) else "",
         )
-        for line, values, size in by_owner(residuals, lambda residual: residual.line)
+        for line, values, size in by_group(residuals, lambda residual: residual.line)
     )
     columns = ("line", "code", _BYTES, "made by", "types", "in a loop")
     note = "From the jaxpr: XLA may compute some of it again instead, or keep other values."
@@ -315,7 +248,7 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
     return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="jaxpr")
 
 
-def types(values: Sequence[Owned]) -> str:
+def types(values: Sequence[HeldValue]) -> str:
     """Returns the types of values, as `f32[4,4,128,128] x 2 and f32[4,4,128,32]`."""
     return listed(tally(_short(value.type) for value in values), 2)
 

@@ -10,7 +10,6 @@ Values that a backward pass recomputes (`jax.checkpoint`) are not residuals.
     b = mul g a   name stack "transpose(jvp())": a is a residual
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
@@ -33,7 +32,7 @@ class Residual:
         maker: The equation that computes it, inside scans and calls; `id` where it is the same.
         opcode: The primitive of `maker`.
         owner: The line that owns `maker`.
-        trips: Number of rows that a scan stacks in it; 0 for none.
+        stacked: Whether a scan stacks it, a row per trip.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Residual:
     maker: str
     opcode: str
     owner: Span | None
-    trips: int
+    stacked: bool
 
     @property
     def line(self) -> str:
@@ -52,36 +51,36 @@ class Residual:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class Residuals:
     """The residuals of a program.
 
     Attributes:
-        residuals: The residuals, largest first.
-        backward: Number of equations of the backward passes, without those of their bodies.
+        values: The residuals, largest first.
+        is_differentiated: Whether the program has a backward pass.
     """
 
-    residuals: tuple[Residual, ...]
-    backward: int
+    values: tuple[Residual, ...]
+    is_differentiated: bool
 
     @property
     def bytes(self) -> int:
         """Bytes of the residuals, without those of unknown size."""
-        return sum(residual.bytes or 0 for residual in self.residuals)
+        return sum(residual.bytes or 0 for residual in self.values)
 
 
-def saved(capture: Capture) -> Saved:
+def residuals_of(capture: Capture) -> Residuals:
     """Returns the residuals of a capture; none for a program without a jaxpr."""
     try:
         module = capture.jaxpr.module
     except UnavailableError:
-        return Saved((), 0)
-    return saved_in(module)
+        return Residuals((), False)
+    return residuals_in(module)
 
 
-def saved_in(module: Module) -> Saved:
+def residuals_in(module: Module) -> Residuals:
     """Returns the residuals of a jaxpr, in time linear in its size."""
     residuals: list[Residual] = []
-    backward = 0
+    is_differentiated = False
     pending, visited = [module.entry], {module.entry}
     for name in pending:
         region = module.regions[name]
@@ -89,7 +88,7 @@ def saved_in(module: Module) -> Saved:
         operands: dict[str, None] = {}  # of the backward pass; an ordered set
         for node in region.nodes:
             if _BACKWARD in node.scope:
-                backward += 1
+                is_differentiated = True
                 operands.update(dict.fromkeys(node.operands))
                 continue
             for body in node.regions:
@@ -100,13 +99,13 @@ def saved_in(module: Module) -> Saved:
             if value in equations and _BACKWARD not in equations[value].scope:
                 residuals.append(_residual(module, equations[value], value))
     residuals.sort(key=lambda residual: -(residual.bytes or 0))
-    return Saved(tuple(residuals), backward)
+    return Residuals(tuple(residuals), is_differentiated)
 
 
 def _residual(module: Module, node: Node, name: str) -> Residual:
     index, value = next((n, v) for n, v in enumerate(node.results) if v.name == name)
-    is_row = node.opcode == "scan" and index >= int(node.attrs.get("num_carry", 0))
     maker = _innermost(module, node, index)
+    is_row = node.opcode == "scan" and index >= int(node.attrs.get("num_carry", 0))
     return Residual(
         name,
         value.type,
@@ -115,25 +114,24 @@ def _residual(module: Module, node: Node, name: str) -> Residual:
         maker.id,
         maker.opcode,
         maker.owner or node.owner,
-        int(node.attrs["length"]) if is_row else 0,
+        is_row,
     )
 
 
 def _innermost(module: Module, node: Node, index: int) -> Node:
     """Returns the equation that computes a result, inside the bodies that the equation calls."""
     for _ in range(_DEEP):
-        inner = next(_inner(module, node, index), None)
-        if inner is None:
+        bodies = (module.regions[name] for name in node.regions)
+        inner = (
+            (equation, n)
+            for body in bodies
+            if index < len(body.results)
+            for equation in body.nodes
+            for n, value in enumerate(equation.results)
+            if value.name == body.results[index]
+        )
+        found = next(inner, None)
+        if found is None:
             break
-        node, index = inner
+        node, index = found
     return node
-
-
-def _inner(module: Module, node: Node, index: int) -> Iterator[tuple[Node, int]]:
-    """Yields the equation in each body that computes the body's result, and the result's index."""
-    for body in (module.regions[name] for name in node.regions):
-        if index < len(body.results):
-            for equation in body.nodes:
-                names = [value.name for value in equation.results]
-                if body.results[index] in names:
-                    yield equation, names.index(body.results[index])

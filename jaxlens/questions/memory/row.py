@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.program.counted import Counted
     from jaxlens.program.subject import Given
+    from jaxlens.questions.memory.facts import MemoryFacts
     from jaxlens.questions.memory.fits import FitFacts
-    from jaxlens.questions.memory.report import MemoryFacts
 
 _LARGE = 1_000_000  # bytes from which the peak is worth telling
 
@@ -28,12 +28,13 @@ def _memory() -> Lens[MemoryFacts]:
         order of instructions; None if XLA gives no live ranges), `.reserved` (taken from start to
         end), `.arguments`, `.outputs`, `.temporaries`, `.at_peak` (each buffer with `.line`,
         `.bytes`, `.saved`), `.by_line`, `.residuals`, `.donations` and `.tried`. `.spaces` has the
-        device's other memories, such as a TPU's VMEM (`.name`, `.peak`, `.reserved`, `.at_peak`).
+        device's other memories, such as a TPU's VMEM (each with `.name`, `.peak`, `.reserved`).
 
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
     """
-    from jaxlens.questions.memory.report import facts, report
+    from jaxlens.questions.memory.facts import facts
+    from jaxlens.questions.memory.report import report
     from jaxlens.questions.memory.view import blocks
     from jaxlens.views.links import weave_small
 
@@ -42,13 +43,14 @@ def _memory() -> Lens[MemoryFacts]:
 
 def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
     from jaxlens.program.subject import Given
-    from jaxlens.questions.memory.report import facts, report
+    from jaxlens.questions.memory.facts import facts
+    from jaxlens.questions.memory.report import report
 
     found = Given(lambda: facts(capture))
 
     def is_told() -> bool:
         """Whether the peak is large or unknown."""
-        peak = Given(lambda: found.get().use.peak).or_else(None)
+        peak = Given(lambda: found.get().peak).or_else(None)
         return peak is None or peak >= _LARGE
 
     help = "What is in memory when it is most, by line and by value."

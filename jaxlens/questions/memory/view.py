@@ -6,16 +6,15 @@ the last use, at its offset. Positions of the schedule where nothing is computed
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.hlo.live_ranges import in_use
-from jaxlens.program.lines import Spot, spot
-from jaxlens.questions.memory.peak import MemoryUse, Owned, Timeline
-from jaxlens.questions.memory.report import MemoryFacts, report
+from jaxlens.program.lines import lines, spot
+from jaxlens.questions.memory.facts import HeldValue, MemoryFacts, Timeline
+from jaxlens.questions.memory.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
@@ -34,14 +33,13 @@ _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 
 def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     """Returns findings, the chart, tables, and the user's lines tinted by bytes at the peak."""
-    answer, subject = report(facts), facts.subject()
-    timeline = facts.timeline()
+    answer, timeline = report(facts), facts.timeline()
     tables = tuple(map(TableBlock, answer.tables))
     if timeline is None:
         return [Findings(answer.findings), *tables]
     code = pane(
         "source",
-        lambda: _tinted(subject, facts.use),
+        lambda: _tinted(facts),
         title="Your code",
         in_text=True,
         help="Your lines, tinted by bytes at the peak.",
@@ -52,23 +50,19 @@ def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     return [Findings(answer.findings), picture(timeline), shown]
 
 
-def _tinted(subject: Capture, use: MemoryUse) -> tuple[Block, ...]:
+def _tinted(facts: MemoryFacts) -> tuple[Block, ...]:
     """Returns the user's lines, tinted by the bytes that they own at the peak."""
-    stage = "jaxpr"
+    subject = facts.subject()
     try:
         module = subject.jaxpr.module
     except LensError:  # a program opened from a later stage
-        stage, module = "optimized", subject.optimized.module
-    first: dict[Spot, str] = {}  # the first equation of a line gets all the line's bytes
-    for node in module.nodes():
-        if node.owner is not None:
-            first.setdefault(spot(node.owner), node.id)
-    values: Counter[str] = Counter()
-    for owned in use.at_peak:
-        if owned.span is not None and spot(owned.span) in first:
-            values[first[spot(owned.span)]] += owned.bytes
-    tint = {id: float(size) for id, size in values.items()}
-    overlay = Overlay("bytes at the peak that lines own", stage, tint)
+        module = subject.optimized.module
+    made = lines(module).own
+    tint: Counter[str] = Counter()
+    for value in facts.at_peak:
+        if value.span is not None and (ids := made.get(spot(value.span))):
+            tint[ids[0]] += value.bytes  # the first equation of a line gets all the line's bytes
+    overlay = Overlay("bytes at the peak that lines own", module.stage, tint)
     return source_pane.blocks(module, subject.sources, {}, overlay, "B")
 
 
@@ -76,7 +70,7 @@ def _tinted(subject: Capture, use: MemoryUse) -> tuple[Block, ...]:
 class _Bar:
     """A rectangle: a value, from the moment that defines it to its last use, at its offset."""
 
-    owned: Owned
+    held: HeldValue
     first: int
     last: int
     low: int
@@ -85,8 +79,7 @@ class _Bar:
 
 def picture(timeline: Timeline) -> Picture:
     """Returns the chart of live ranges over the schedule, with the peak marked."""
-    live = timeline.live
-    moments = [n for n in range(live.end + 1) if n not in timeline.quiet] or [0]
+    live, moments = timeline.live, timeline.moments
     peak = min(bisect_left(moments, live.position), len(moments) - 1)
     alt = (
         f"{timeline.memory} over {len(moments)} instructions: {amount(live.bytes)} at the peak, "
@@ -95,44 +88,43 @@ def picture(timeline: Timeline) -> Picture:
     return Picture(
         f"{timeline.memory} over the schedule",
         alt,
-        _drawing(_bars(timeline, moments), len(moments), peak, timeline),
-        tuple(_text(timeline, moments)),
+        _drawing(timeline, peak),
+        tuple(_text(timeline)),
         "optimized",
         "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
         "placed them; colours are source lines.",
     )
 
 
-def _bars(timeline: Timeline, moments: Sequence[int]) -> list[_Bar]:
+def _bars(timeline: Timeline) -> list[_Bar]:
     """Returns the rectangles, arguments lowest."""
-    sizes, values = timeline.sizes, timeline.live.values
+    sizes, values, moments = timeline.sizes, timeline.live.values, timeline.moments
     kinds = {value.allocation: _ORDER.index(value.holder) for value in values}
     numbers = sorted(sizes, key=lambda n: (kinds[n], n))
     base = dict(zip(numbers, accumulate((sizes[n] for n in numbers), initial=0), strict=False))
-    ranges = zip(timeline.held, timeline.values, strict=True)
     bars: list[_Bar] = []
-    for live, owned in sorted(ranges, key=lambda p: (p[0].place, p[0].start)):
+    for held, live in sorted(timeline.values, key=lambda pair: (pair[1].place, pair[1].start)):
         first = bisect_left(moments, live.start)
         last = max(first, bisect_left(moments, live.end + 1) - 1)
         at = base[live.allocation] + live.buffer.offset
-        bars.append(_Bar(owned, first, last, at, live.buffer.size))
-    arguments = [bar for bar in bars if bar.owned.kind == "argument"]
+        bars.append(_Bar(held, first, last, at, live.buffer.size))
+    arguments = [bar for bar in bars if bar.held.kind == "argument"]
     if len(arguments) > _ARGUMENTS:  # joined: the borders of many would hide them
-        bars = [bar for bar in bars if bar.owned.kind != "argument"]
+        bars = [bar for bar in bars if bar.held.kind != "argument"]
         inputs = {value.allocation for value in values if value.holder == "parameter"}
-        size, type = sum(sizes[number] for number in inputs), f"{len(inputs):,} arrays"
-        first_one = arguments[0].owned
-        joined = replace(first_one, name="arguments", type=type, bytes=size, instruction="")
+        size = sum(sizes[number] for number in inputs)
+        joined = HeldValue("arguments", f"{len(inputs):,} arrays", size, "argument")
         bars.append(_Bar(joined, 0, len(moments) - 1, 0, size))
     return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
 
 
-def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) -> str:
+def _drawing(timeline: Timeline, peak: int) -> str:
+    bars = _bars(timeline)
     whole = max(sum(timeline.sizes.values()), 1)
-    step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
+    step = (_WIDTH - _LEFT - _RIGHT) / len(timeline.moments)
     high = _HIGH / whole
     bottom = _TOP + _HIGH
-    hues = line_hues(bar.owned.line for bar in bars if bar.owned.line)
+    hues = line_hues(bar.held.line for bar in bars if bar.held.line)
     heights = [(bottom - size * high, amount(size)) for size in chart.ticks(whole)]
     marks = [chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid") for y, _ in heights]
     ticks = [chart.words(_LEFT - 6, y + 4, text, "dim", "end") for y, text in heights]
@@ -141,7 +133,7 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) 
     for bar in bars:
         x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
         y, h = bottom - (bar.low + bar.size) * high, bar.size * high
-        owned = bar.owned
+        owned = bar.held
         kind = chart.hue(hues[owned.line]) if owned.line in hues else "quiet"
         parts.append(
             chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
@@ -163,17 +155,17 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) 
     return chart.chart(_WIDTH, bottom + 24, marks)
 
 
-def _tip(owned: Owned) -> str:
+def _tip(owned: HeldValue) -> str:
     saved = "saved for the backward pass" if owned.saved else ""
     parts = (f"{owned.name} {owned.type}", amount(owned.bytes), owned.kind, owned.line, saved)
     return ", ".join(filter(None, parts))
 
 
-def _text(timeline: Timeline, moments: Sequence[int]) -> Iterator[str]:
+def _text(timeline: Timeline) -> Iterator[str]:
     """Yields a text chart of the bytes in use over the schedule."""
     steps = [*in_use(timeline.live.values)]
     starts = [position for _, position in steps]
-    use = [steps[bisect_right(starts, moment) - 1][0] for moment in moments]
+    use = [steps[bisect_right(starts, moment) - 1][0] for moment in timeline.moments]
     width = min(_COLUMNS, len(use))
     cuts = [n * len(use) // width for n in range(width + 1)]
     most = [max(use[a:b]) for a, b in pairwise(cuts)]

@@ -112,15 +112,11 @@ class Collective:
 
         None if its bytes or its groups are not known, and for a ragged all-to-all.
         """
-        if self.groups is None or self._sent(2) is None:
+        if not self._is_known:
             return None
         sums = Counter[int]()
-        for group in self.groups:
-            senders = group
-            if self.opcode == "collective-permute":  # of a pair the source sends to the target
-                senders = group[:1] if len(set(group)) > 1 else ()
-            for device in senders:
-                sums[device] += self._sent(len(group)) or 0  # type: ignore[assignment]
+        for source, _, sent in self._messages():
+            sums[source] += sent  # type: ignore[assignment]
         return {device: sent for device, sent in sums.items() if sent}
 
     @property
@@ -129,41 +125,42 @@ class Collective:
         sums = self.by_device
         return None if sums is None or self.open else max(sums.values(), default=0.0)
 
-    def _sent(self, size: int) -> float | None:
-        """Returns the bytes that a device in a group of a size sends in all executions."""
-        often = _SENT[self.opcode]
-        if self.bytes is None or often is None:
-            return None
-        return (often * (size - 1) / size if often else 1.0) * self.bytes * self.runs
+    @property
+    def _is_known(self) -> bool:
+        return None not in (self.bytes, self.groups, _SENT[self.opcode])
+
+    def _messages(self, processes: Sequence[int] = ()) -> Iterator[tuple[int, int, float]]:
+        """Yields who sends to whom how many bytes in all executions.
+
+        In an all-to-all each device sends the others equal parts. In a ring it sends to the next,
+        which lies in the same process where one does: a ring enters and leaves each once.
+        """
+        often, size = _SENT[self.opcode] or 0, (self.bytes or 0) * self.runs
+        for group in self.groups or ():
+            n = len(group)
+            if self.opcode == "collective-permute":  # of a pair the source sends to the target
+                yield from ((group[0], other, size) for other in group[1:] if other != group[0])
+            elif self.opcode == "all-to-all":
+                yield from ((a, b, size / n) for a in group for b in group if a != b)
+            else:
+                ring = sorted(group, key=lambda device: processes[device]) if processes else group
+                for a, b in zip(ring, (*ring[1:], *ring[:1]), strict=True):
+                    yield a, b, often * (n - 1) / n * size
 
     def between(self, processes: Sequence[int]) -> tuple[float, float] | None:
         """Returns the bytes that all devices send in a run: inside a process, and between two.
-
-        It is an estimate. A ring enters and leaves each process once; in an all-to-all each device
-        sends the others equal parts.
 
         Args:
             processes: The process of each device.
 
         Returns:
-            The two sums; None if the bytes or the groups are not known.
+            The two sums, an estimate; None if the bytes or the groups are not known.
         """
-        inside = crossing = 0.0
-        for group in self.groups or ():
-            sent = self._sent(len(group)) or 0.0
-            own = [processes[device] for device in group]
-            n, hosts = len(own), len(set(own))
-            if self.opcode == "all-to-all" and n > 1:
-                pairs = sum(a != b for a in own for b in own)
-                across = sent * pairs / (n - 1)
-                inside, crossing = inside + sent * n - across, crossing + across
-            elif self.opcode == "collective-permute":
-                inside += sent * (hosts == 1 and n > 1 and group[0] != group[1])
-                crossing += sent * (hosts > 1)
-            else:
-                edges = hosts if hosts > 1 else 0
-                inside, crossing = inside + sent * (n - edges), crossing + sent * edges
-        return None if self.by_device is None else (inside, crossing)
+        if not self._is_known:
+            return None
+        messages = [(processes[a] != processes[b], n) for a, b, n in self._messages(processes)]
+        crossing = sum(sent for crosses, sent in messages if crosses)
+        return sum(sent for _, sent in messages) - crossing, crossing
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jaxlens.program.sentences import listed, passes
-from jaxlens.questions.sharding.facts import NO_WORK, Collective, Sharding, Spread
+from jaxlens.questions.sharding.facts import NO_WORK, Collective, Sharding
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Overlay,
     Report,
     Table,
     amount,
-    barred,
-    cells,
     count,
     is_cause,
     share,
+    table,
 )
 
 _MOST = 40  # values in the table
@@ -141,32 +141,32 @@ def _per_device(sharding: Sharding) -> Finding:
 
 def _travels(sharding: Sharding) -> Table:
     """Returns a table with one row per collective."""
-    rows = tuple(
+    rows = (
         (
             Cell(_name(c), ids=(c.id,)),
-            Cell(" and ".join(c.over) or ("-" if c.groups is not None else "unknown")),
-            Cell(_groups(c)),
-            Cell(amount(c.bytes), c.bytes),
-            Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
+            " and ".join(c.over) or ("-" if c.groups is not None else "unknown"),
+            _groups(c),
+            c.bytes,
+            c.trips,
             Cell(f"{amount(_most(c))}{_of(c, sharding.devices)}", _most(c)),
             *_across(c, sharding),
-            Cell(listed(sorted(c.lines))),
+            listed(sorted(c.lines)),
         )
         for c in sharding.collectives
     )
-    sizes: tuple[str, ...] = ("bytes a device", "runs", "sent a device")
-    if sharding.processes:
-        sizes += ("inside processes", "between them")
-    columns = ("collective", "over", "groups", *sizes, "from lines")
     note = (
         "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
         "group were a ring."
     )
     if sharding.processes:
         note += " Inside and between: of all devices, a ring enters and leaves each process once."
-    shown = barred(rows, (3,), (5,))
-    right = (3, 4, 5, 6, 7) if sharding.processes else (3, 4, 5)
-    return Table("What travels", columns, shown, note, right=right, stage="optimized")
+    each, sent = (NumberColumn(n, amount, n) for n in ("bytes a device", "sent a device"))
+    inside, between = (
+        NumberColumn(n, amount, rare=True) for n in ("inside processes", "between them")
+    )
+    sizes = (each, NumberColumn("runs"), sent, inside, between)
+    columns = ("collective", "over", "groups", *sizes, "from lines")
+    return table("What travels", columns, rows, note, stage="optimized")
 
 
 def _of(collective: Collective, devices: int) -> str:
@@ -177,12 +177,11 @@ def _of(collective: Collective, devices: int) -> str:
     return f"{once}, {senders} of {devices}" if senders != devices else once
 
 
-def _across(collective: Collective, sharding: Sharding) -> tuple[Cell, ...]:
-    """Returns the cells on what travels inside processes and between them; none for one process."""
+def _across(collective: Collective, sharding: Sharding) -> tuple[object, object]:
+    """Returns what travels inside processes and between them; (None, None) for one process."""
     if not sharding.processes:
-        return ()
-    sent = collective.between(sharding.processes)
-    return tuple(Cell(amount(n), n) for n in sent) if sent else cells("unknown", "unknown")
+        return None, None
+    return collective.between(sharding.processes) or ("unknown", "unknown")
 
 
 def _groups(collective: Collective) -> str:
@@ -199,29 +198,31 @@ def _groups(collective: Collective) -> str:
 
 def _arrays(sharding: Sharding) -> Table:
     """Returns a table with one row per input, output and distinct value."""
-    rows = tuple(
+    spreads = (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
+    rows = (
         (
-            *cells(spread.name, spread.kind, spread.type),
-            Cell(spread.spec or ("unknown" if spread.tiling is None else "-")),
-            *_shard(spread),
-            Cell(spread.line),
+            spread.name,
+            spread.kind,
+            spread.type,
+            spread.spec or ("unknown" if spread.tiling is None else "-"),
+            spread.tiling and spread.tiling.parts,
+            spread.tiling and spread.tiling.copies,
+            spread.piece
+            and Cell(f"{spread.piece} {amount(spread.piece.bytes)}", spread.piece.bytes),
+            spread.line,
         )
-        for spread in (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
+        for spread in spreads
     )
-    columns = ("array", "kind", "type", "cut as", "pieces", "copies", "a device holds", "from line")
     left = len(sharding.values) - _MOST
     cut = f" {left:,} smaller values are left out." if left > 0 else ""
     note = (
         "Values: as XLA's partitioner was given them, those that are alike once; values within a "
         f"shard_map are each device's own.{cut}"
     )
-    return Table("Arrays", columns, barred(rows, (6,)), note, right=(4, 5, 6))
-
-
-def _shard(spread: Spread) -> tuple[Cell, ...]:
-    """Returns the cells on the pieces, their copies, and the shard of a device."""
-    if spread.tiling is None or spread.piece is None:
-        return cells("unknown", "unknown", "unknown")
-    size = spread.piece.bytes
-    shard = Cell(f"{spread.piece} {amount(size)}", size)
-    return *cells(spread.tiling.parts, spread.tiling.copies), shard
+    sizes = (
+        NumberColumn("pieces"),
+        NumberColumn("copies"),
+        NumberColumn("a device holds", bar="B"),
+    )
+    columns = ("array", "kind", "type", "cut as", *sizes, "from line")
+    return table("Arrays", columns, rows, note)

@@ -29,9 +29,6 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
     "random": ("box", "rounded,filled,dashed"),
     "collective": ("octagon", "filled"),
     "other": ("box", "filled"),
-    "added": ("box", "filled,bold"),
-    "removed": ("box", "filled,dashed"),
-    "edited": ("box", "filled,bold"),
 }
 
 

@@ -23,9 +23,6 @@ BoxKind = Literal[
     "random",
     "collective",
     "other",
-    "added",
-    "removed",
-    "edited",
 ]
 
 

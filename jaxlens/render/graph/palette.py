@@ -84,9 +84,6 @@ FAMILIES: Mapping[BoxKind, Tint] = {
     "random": _tint(_ORANGE, 0.22),
     "collective": _tint("#4b3f9e", 0.18),
     "other": _tint(_GREY, 0.06),
-    "added": _tint(_GREEN, 0.24),
-    "removed": _tint(_VERMILION, 0.10),
-    "edited": _tint(_ORANGE, 0.26),
 }
 
 # Hues of source lines, ordered so that neighbours differ most.

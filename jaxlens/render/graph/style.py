@@ -99,10 +99,6 @@ def _rules(color: Callable[[str], str]) -> dict[str, str]:
     rules[" .input .shape"] += ";stroke-width:1.8"
     rules[" .constant .shape"] += ";stroke-dasharray:2 2"
     rules[" .random .shape"] += ";stroke-dasharray:6 3"
-    rules[" .added .shape"] += ";stroke-width:2.4"
-    rules[" .removed .shape"] += ";stroke-dasharray:5 3"
-    rules[" .removed text"] = f"fill:{color('dim')}"
-    rules[" .edited .shape"] += ";stroke-width:2;stroke-dasharray:10 3 2 3"
     rules[" .quiet text"] = f"fill:{color('dim')}"
     rules[" .open>.shape"] = f"fill:{color('panel')};stroke-dasharray:none"
     return rules

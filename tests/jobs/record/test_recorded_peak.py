@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.questions.memory.peak import memory_use
+from jaxlens.questions.memory.facts import facts
 from jaxlens.report import amount
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -33,13 +33,13 @@ def recorded(path, f, donated=()):
 
 def test_what_it_reserves_is_that_of_a_live_capture_and_its_peak_is_not_known(tmp_path):
     live, record = recorded(tmp_path, lambda w, x: w - jax.grad(loss)(w, x), 0)
-    true, ours = memory_use(live), memory_use(record)
+    true, ours = facts(live), facts(record)
     assert (ours.peak, ours.at_peak, ours.spaces) == (None, (), ())
     for name in ("arguments", "outputs", "temporaries", "aliases"):
         assert getattr(ours, name) == getattr(true, name)
-    assert ours.reserved == true.reserved - true.constants
+    assert ours.reserved == true.reserved - true.kind("constant")
     said = " ".join(str(jaxlens.memory(record)).split())
     assert f"It takes {amount(ours.reserved)} from start to end; when it is most" in said
     assert "is not known: the record of a job holds no buffer assignment; look at the call" in said
     (file,) = (tmp_path / "programs").iterdir()
-    assert memory_use(jaxlens.load(file)) == ours  # where there is no JAX
+    assert facts(jaxlens.load(file)) == ours  # where there is no JAX

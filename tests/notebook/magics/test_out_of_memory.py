@@ -164,3 +164,6 @@ def test_the_limit_to_fit_is_what_other_arrays_leave_of_the_device(monkeypatch):
     words = " ".join(text(no_memory(None, memory, False, room("cpu"), 4)).split())
     assert "JAX takes 15 GB of this device at most; 12.8 GB of that are other arrays now" in words
     assert '%explain --fits "2.21 GB"' in words
+    stats["bytes_in_use"] = stats["bytes_limit"] - 5_299_996
+    words = " ".join(text(no_memory(None, memory, False, room("cpu"), 4)).split())
+    assert '%explain --fits "5.3 MB"' in words

@@ -1,20 +1,20 @@
 """Sentences and tables about live arrays that are written down here."""
 
 from jaxlens.questions.arrays.live_arrays import GoneArray, LiveArray, LiveArrays
-from jaxlens.questions.arrays.report import facts, report
+from jaxlens.questions.arrays.report import report
 
 ONE = {"CPU 0": 400}
 
 
 def sentences(look: LiveArrays) -> list[str]:
-    return [finding.text for finding in report(facts(look)).findings]
+    return [finding.text for finding in report(look).findings]
 
 
 def test_bytes_by_variable_and_device() -> None:
     split = LiveArray(("xs",), "f32[8,4]", {"CPU 0": 64, "CPU 1": 64}, "P('d') over d=2")
     layers = [LiveArray((f"params[{n}]['w']",), "f32[10,10]", ONE) for n in range(3)]
     constant = LiveArray((), "f32[3]", {"CPU 0": 12})
-    known = facts(LiveArrays((split, *layers, constant)))
+    known = LiveArrays((split, *layers, constant))
     assert known.bytes == 128 + 1200 + 12
     assert known.by_device == {"CPU 0": 64 + 1200 + 12, "CPU 1": 64}
     assert [(v.name, v.arrays, v.bytes) for v in known.by_variable] == [
@@ -22,7 +22,7 @@ def test_bytes_by_variable_and_device() -> None:
         ("xs", 1, 128),
     ]
     assert known.unnamed == (constant,)
-    assert sentences(known.look) == [
+    assert sentences(known) == [
         "Variables hold 4 arrays of 1.33 kB on 2 devices: params 1.2 kB in 3 arrays, xs 128 B."
     ]
     named, nameless, devices = report(known).tables
@@ -49,13 +49,13 @@ def test_what_grew_and_what_is_gone() -> None:
         "Variables hold 3 arrays of 1.2 kB on CPU 0: history 800 B in 2 arrays, w 400 B.",
         "Deleted or donated, so they hold no memory: state (96 B were freed).",
     ]
-    assert len(facts(look).new) == 2
+    assert len(look.new) == 2
 
 
 def test_nothing_is_new_at_the_first_look() -> None:
     look = LiveArrays((LiveArray(("w",), "f32[10,10]", ONE, new=True),))
-    assert facts(look).new == ()
-    assert facts(look).by_variable[0].new_arrays == 0
+    assert look.new == ()
+    assert look.by_variable[0].new_arrays == 0
     assert len(sentences(look)) == 1
     assert sentences(LiveArrays((), first=False)) == [
         "Since the last look: the same arrays.",
@@ -99,5 +99,5 @@ def test_what_only_ipython_keeps_is_said() -> None:
 
 
 def test_the_variable_of_a_closure_is_the_function() -> None:
-    known = facts(LiveArrays((LiveArray(("table in lookup",), "i32[100]", ONE),)))
+    known = LiveArrays((LiveArray(("table in lookup",), "i32[100]", ONE),))
     assert known.by_variable[0].name == "lookup"

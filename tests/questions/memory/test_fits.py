@@ -82,7 +82,7 @@ def test_what_xla_refuses_does_not_fit_and_what_it_compiles_for_a_tpu_may(monkey
     def refuse(_):
         raise RuntimeError(says)
 
-    monkeypatch.setattr(fits, "memory_use", refuse)  # as XLA does for a TPU
+    monkeypatch.setattr(fits, "memory_facts", refuse)  # as XLA does for a TPU
     answer = jaxlens.fits(cap, device="v5e")
     assert (answer.fits, answer.takes, answer.use) == (False, round(16.41 * 2**30), None)
     assert answer.findings[0].text.startswith(
@@ -171,7 +171,7 @@ x = jax.device_put(jnp.ones((1024, 1024)), parts)
 step = lambda p, g: p - 0.1 * g
 answer = jaxlens.fits(jax.jit(step), x, x, device="1 MB")
 donated = jax.jit(step, donate_argnames=("p",))
-print(answer.actions[0].takes, jaxlens.memory(donated, x, x).use.reserved)
+print(answer.actions[0].takes, jaxlens.memory(donated, x, x).reserved)
 """
 
 

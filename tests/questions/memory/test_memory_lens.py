@@ -14,10 +14,10 @@ from jaxlens.questions.memory import view as memory_view
 from jaxlens.questions.memory.buffer_origins import Origins
 from jaxlens.questions.memory.checkpoint import trials
 from jaxlens.questions.memory.donation import donations, option
-from jaxlens.questions.memory.peak import memory_use
-from jaxlens.questions.memory.report import facts, types
+from jaxlens.questions.memory.facts import Tried, facts
 from jaxlens.questions.memory.report import report as report_of
-from jaxlens.questions.memory.residuals import saved_in
+from jaxlens.questions.memory.report import types
+from jaxlens.questions.memory.residuals import residuals_in
 from tests.support import fixed_captures as fixed
 from tests.support.paths import CAPTURES, RECORDS
 
@@ -65,7 +65,7 @@ def test_without_live_ranges_the_sizes_stay():
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
 def test_records_of_all_devices_have_a_peak_with_owners(path):
     cap = jaxlens.load(path)
-    use = memory_use(cap)
+    use = facts(cap)
     assert max(use.arguments, 1) < use.peak <= use.reserved
     assert sum(one.bytes for one in use.at_peak) == use.peak
     assert sum(use.by_line.values()) + use.kind("argument") == use.peak
@@ -129,6 +129,57 @@ def test_a_loops_state_belongs_to_who_made_it_inside_or_outside():
     assert origins.origin("nobody") is None
 
 
+UPDATE = """HloModule m, is_scheduled=true
+
+body (s: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
+  %s = (s32[], f32[4,8]) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %rows = f32[4,8] get-tuple-element(%s), index=1
+  %row = f32[1,8] iota(), iota_dimension=1
+  %stack = f32[4,8] dynamic-update-slice(%rows, %row, %i, %i)
+  ROOT %out = (s32[], f32[4,8]) tuple(%i, %stack)
+}
+
+cond (t: (s32[], f32[4,8])) -> pred[] {
+  %t = (s32[], f32[4,8]) parameter(0)
+  %j = s32[] get-tuple-element(%t), index=0
+  ROOT %less = pred[] compare(%j, %j), direction=LT
+}
+
+ENTRY main (x: f32[4,8], y: f32[1,8]) -> (f32[4,8], f32[4,8]) {
+  %x = f32[4,8] parameter(0)
+  %y = f32[1,8] parameter(1)
+  %zero = s32[] constant(0)
+  %tanh = f32[1,8] tanh(%y)
+  %written = f32[4,8] dynamic-update-slice(%x, %tanh, %zero, %zero)
+  %init = (s32[], f32[4,8]) tuple(%zero, %x)
+  %loop = (s32[], f32[4,8]) while(%init), condition=%cond, body=%body
+  %stacked = f32[4,8] get-tuple-element(%loop), index=1
+  ROOT %end = (f32[4,8], f32[4,8]) tuple(%written, %stacked)
+}
+"""
+
+
+def test_only_an_update_in_a_loop_stacks_a_row():
+    origins = Origins(fixed.module(UPDATE))
+    row, written = origins.origin("loop", "1"), origins.origin("written")
+    assert (row.node.id, row.stacked) == ("row", True)
+    assert (written.node.id, written.stacked) == ("written", False)
+
+
+def test_trials_without_live_ranges_are_compared_by_what_they_reserve():
+    whole = facts(fixed.capture())
+    now = replace(whole, peak=None, tried=(Tried("the whole function", "code", takes=100),))
+    texts = [finding.text for finding in report_of(now).findings]
+    assert texts[0].startswith(
+        "With jax.checkpoint round the whole function what is reserved is 100 B, 70% less"
+    )
+    higher = replace(now, tried=(replace(now.tried[0], takes=336),))
+    assert report_of(higher).findings[0].text == (
+        "No way of jax.checkpoint that was tried lowers what is reserved by more than 2%."
+    )
+
+
 def _node(id, opcode, reads, name, type_, scope, regions=(), attrs=None, line=2):
     made = (Value(name, type_),)
     return Node(id, opcode, reads, made, attrs or {}, regions, scope, fixed.at(line))
@@ -155,13 +206,13 @@ def test_residuals_are_what_backward_equations_read_of_others():
         _node("e5", "mul", ("e", "f"), "g", stack, "transpose(jvp())"),
     )
     main = Region("main", (Value("a", one),), nodes, ("g",), "jaxpr")
-    saved = saved_in(Module("f", "jaxpr", "main", {"main": main, "scan body": body}))
-    assert [(r.name, r.bytes, r.maker, r.opcode, r.trips) for r in saved.residuals] == [
-        ("ys", 160, "e1", "sin", 10),
-        ("d", 16, "e2", "mul", 0),
+    saved = residuals_in(Module("f", "jaxpr", "main", {"main": main, "scan body": body}))
+    assert [(r.name, r.bytes, r.maker, r.opcode, r.stacked) for r in saved.values] == [
+        ("ys", 160, "e1", "sin", True),
+        ("d", 16, "e2", "mul", False),
     ]
-    assert saved.residuals[0].line == "cell 3:3"
-    assert (saved.bytes, saved.backward) == (176, 3)
+    assert saved.values[0].line == "cell 3:3"
+    assert (saved.bytes, saved.is_differentiated) == (176, True)
 
 
 def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...]) -> Capture:

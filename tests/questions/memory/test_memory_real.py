@@ -9,12 +9,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax._src.ad_checkpoint import saved_residuals
+from jax.lax import scan
 
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from tests.support import programs
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
 
@@ -153,7 +155,7 @@ def test_the_line_of_the_attention_weights_owns_the_peak_of_the_train_step():
     assert "jax.nn.softmax(scores)" in first
     assert "saved for the backward pass" in first
     kept = next(f.text for f in use.findings if f.text.startswith("Autodiff saves"))
-    assert use.facts.use.saved.bytes > use.peak / 2
+    assert use.facts.saved.bytes > use.peak / 2
     assert kept.endswith("; --checkpoint tries what jax.checkpoint would change.")
 
 
@@ -220,7 +222,7 @@ def test_checkpoint_is_tried_on_the_body_of_a_scan():
     assert ".py:" in text.partition(") the peak")[0]
     whole, products, body = answer.tried
     assert whole.saved == 0  # all is computed again
-    assert products.saved < answer.facts.use.saved.bytes
+    assert products.saved < answer.facts.saved.bytes
     assert body.peak < 0.7 * answer.peak
     # The forward pass is done once more at most.
     forward = jaxlens.cost(attention_loss, PARAMS, X).flops
@@ -238,7 +240,37 @@ def test_checkpoint_tried_by_hand_is_the_same_program():
     tried = jaxlens.memory(jaxlens.capture(jax.grad(attention_loss), PARAMS, X), checkpoint=True)
     own = jaxlens.memory(by_hand, PARAMS, X)
     assert tried.tried[0].peak == own.peak
-    assert tried.tried[0].saved == own.facts.use.saved.bytes
+    assert tried.tried[0].saved == own.facts.saved.bytes
+
+
+def step_of_layer(x, w):
+    return jnp.tanh(jnp.tanh(x @ w) @ w.T)
+
+
+SCANS = {  # of a loop whose body `mark` marks
+    "scan": lambda mark, ws, x: scan(mark(lambda x, w: (step_of_layer(x, w), None)), x, ws)[0],
+    "fori_loop": lambda mark, ws, x: jax.lax.fori_loop(
+        0, 4, mark(lambda i, x: step_of_layer(x, ws[i])), x
+    ),
+    "map": lambda mark, ws, x: jax.lax.map(mark(lambda r: step_of_layer(r, ws[0])), x[:, None]),
+}
+
+
+@pytest.mark.parametrize("loop", SCANS)
+def test_every_loop_that_jax_makes_a_scan_of_is_checkpointed(loop):
+    def loss(mark, ws, x):
+        return SCANS[loop](mark, ws, x).sum()
+
+    def gradient(mark):
+        return jax.grad(functools.partial(loss, mark))
+
+    args = jnp.ones((4, 16, 16)), jnp.ones((256, 16))
+    program = jaxlens.capture(gradient(lambda body: body), *args)
+    answer = jaxlens.memory(program, checkpoint=True)
+    marked = jaxlens.memory(gradient(functools.partial(jax.checkpoint, prevent_cse=False)), *args)
+    body = answer.tried[-1]
+    assert (body.why, body.peak, body.saved) == ("", marked.peak, marked.saved.bytes)
+    assert body.peak < 0.9 * answer.peak
 
 
 def unrolled_loss(w, x):
@@ -292,6 +324,24 @@ def test_a_result_of_another_type_and_the_same_size_reuses_a_buffer():
 def test_a_peak_at_the_tuple_of_results_is_at_the_end() -> None:
     x = jnp.ones((64, 64))
     use = jaxlens.memory(lambda x: (x + 1, x @ x), x)
-    assert use.at_end
+    assert use.moment == "at the end, when all results are there"
     assert use.moment in str(use).replace("\n  ", " ")
-    assert not jaxlens.memory(lambda x: (jnp.sin(x) @ x).sum(), x).at_end
+    assert jaxlens.memory(lambda x: (jnp.sin(x) @ x).sum(), x).moment.startswith("when ")
+
+
+SHARDED = """
+import jax, jax.numpy as jnp, jaxlens
+mesh = jax.make_mesh((8,), ("d",))
+parts = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+x = jax.device_put(jnp.ones((1024, 1024)), parts)
+step = lambda p, g: p - 0.1 * g
+for f in (jax.jit(step), jax.jit(step, donate_argnames="p")):
+    print(jaxlens.memory(f, x, x).findings[-1].text)
+"""
+
+
+def test_donation_is_in_bytes_of_one_device_as_the_peak_is() -> None:
+    eight = "--xla_force_host_platform_device_count=8"
+    possible, done = run_python(SHARDED, XLA_FLAGS=eight).splitlines()
+    assert possible.startswith("Donation could save at most 524 kB: 1 result")  # of 4.19 MB
+    assert done == "1 donated input (524 kB) has a result in place."

@@ -198,7 +198,6 @@ def test_each_memory_of_the_device_is_counted_by_its_name(name, reserved) -> Non
     memory = jaxlens.memory(cap)
     assert {space.name: space.reserved for space in memory.spaces} == reserved
     assert all(0 < space.peak <= space.reserved for space in memory.spaces)
-    assert memory.use.memory == "HBM"
     said = " ".join(finding.text for finding in memory.findings)
     at_the_end = name in ("mlp_step", "sharded_step")  # of these the results make the peak
     assert (" of HBM at the end, when " if at_the_end else " of HBM when ") in said

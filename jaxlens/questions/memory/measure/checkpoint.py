@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.extend.core
 
 from jaxlens import compat
 from jaxlens.call import isolate
@@ -17,6 +18,7 @@ from jaxlens.call.traceable import TraceableCall
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
+from jaxlens.ir.driver import REMAT
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 
@@ -25,18 +27,25 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @uninterrupted
 def _each_scan() -> Iterator[None]:
-    """Replaces `jax.lax.scan` by one that checkpoints its body, until the block ends."""
-    original: Any = jax.lax.scan
+    """Checkpoints the body of each scan that is traced, until the block ends.
 
-    @functools.wraps(original)
-    def checkpointed(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return original(jax.checkpoint(f, prevent_cse=False), *args, **kwargs)
+    `fori_loop` and `lax.map` make scans too. A body that has a checkpoint stays as it is: it is the
+    user's, or that of a scan which JAX differentiates now.
+    """
+    primitive: Any = jax.lax.scan_p
+    original = primitive.bind
 
-    jax.lax.scan = checkpointed
+    def checkpointed(*args: Any, jaxpr: Any, **params: Any) -> Any:
+        if not any(equation.primitive.name in REMAT for equation in jaxpr.eqns):
+            body = jax.checkpoint(jax.extend.core.jaxpr_as_fun(jaxpr), prevent_cse=False)
+            jaxpr = jax.make_jaxpr(body)(*jaxpr.in_avals)
+        return original(*args, jaxpr=jaxpr, **params)
+
+    primitive.bind = checkpointed
     try:
         yield
     finally:
-        jax.lax.scan = original
+        primitive.bind = original
 
 
 _PRODUCTS: Any = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
@@ -50,7 +59,7 @@ WAYS: tuple[tuple[str, str, Wrap], ...] = (
     (
         "each scan's body",
         "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)",
-        _each_scan(),  # as a decorator: `scan` is another while the function is traced
+        _each_scan(),  # as a decorator: scans are others while the function is traced
     ),
 )
 """The ways to apply `jax.checkpoint`: in words, in Python, and what wraps a function."""
