@@ -5,7 +5,6 @@ Only attribute names are used (`eqns`, `invars`, `constvars`, `outvars`, `primit
 frames are all JAX's own has no spans.
 """
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -73,7 +72,6 @@ def read(
         columns=program,
         locate=reader.locate,
         value_name=reader.name,
-        value_numbers=reader.numbers,
     )
 
 
@@ -171,10 +169,6 @@ class _Reader:
     def name(self, region: str, value: int) -> str:
         """The name of a value."""
         return self._names.name(region, value)
-
-    def numbers(self, region: str) -> "array[int]":
-        """The numbers of the names of a region's values."""
-        return self._names.numbers(region)
 
     def description(self, eqn: Any) -> tuple[object, ...]:
         """Describes an equation without the names of its bodies."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
@@ -20,10 +20,9 @@ from jaxlens.render.html.packing import packed
 from jaxlens.render.link_data import Alike, Parts, Web
 
 MOST = 5_000_000  # bytes of data in one output
-# Lines beyond those shown, in one output. %%jaxpr has to render in a tenth of the time of a trace,
-# so it has few. Beside a compile their time is negligible, and bytes are the limit. A live kernel
-# serves the rest.
-ROWS = 1_000
+# Lines beyond those shown, in one output: %%jaxpr has to be quick beside a trace, so it has fewer.
+# Beside a compile their time is negligible, and bytes are the limit. A live kernel serves the rest.
+ROWS = 20_000
 COMPILED_ROWS = 200_000
 _SAME, _NEXT = 2, 3
 _COMPILED = ("more", "passes")  # deflated better: negligible beside a compile
@@ -58,23 +57,6 @@ class Budget:
         self.bytes -= len(element)
         self.rows -= rows
         return element
-
-
-@runtime_checkable
-class PackedLines(Protocol):
-    """Lines beyond those shown that have a form shorter than text, with a script that reads it."""
-
-    @property
-    def packable(self) -> bool:
-        """Whether there are enough of them for that form."""
-
-    def packed(self, budget: Budget) -> tuple[str, int]:
-        """As `more_html`, in that form."""
-
-
-def packs(more: Sequence[Line]) -> TypeGuard[PackedLines]:
-    """Whether lines are embedded in a form of their own."""
-    return isinstance(more, PackedLines) and more.packable
 
 
 def data_html(name: str, data: object) -> str:
