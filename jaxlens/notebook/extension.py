@@ -1,6 +1,7 @@
 """Loads and unloads the IPython extension; unloading removes all that loading registered."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,11 +15,10 @@ from jaxlens.notebook.magics.out_of_memory import out_of_memory
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
-from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
-_MAGICS = (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
+_MAGICS = (ProgramMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
 _PLACES = [
     (kind, name) for home in _MAGICS for kind in ("line", "cell") for name in home.magics[kind]
 ]
@@ -50,19 +50,22 @@ def load(shell: Any) -> None:
         watch.watch = is_on
     _loaded[shell] = before, completions, awaits, comms, cell, watch
     shell.input_transformers_post.append(awaits)
-    shell.register_magics(ProgramMagics(shell, comms, cell), WatchMagics(shell, comms, cell))
-    shell.register_magics(RunningMagics(shell, comms, cell), TextMagics(shell, comms, cell))
-    shell.register_magics(CourseMagics(shell), watch)
+    own = (kind(shell, comms, cell) for kind in (ProgramMagics, RunningMagics, TextMagics))
+    shell.register_magics(*own, CourseMagics(shell), watch)
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
-    shell.events.register("post_run_cell", out_of_memory)
-    shell.events.register("post_run_cell", comms.cell_done)
-    shell.events.register("pre_run_cell", cell.cell_begins)
-    shell.events.register("post_run_cell", cell.cell_done)
-    shell.events.register("post_run_cell", watch.cell_done)
+    for event, hook in _hooks(comms, cell, watch):
+        shell.events.register(event, hook)
     if "jax" not in sys.modules:  # else with the end of this cell
         watch.begin()
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
+
+
+def _hooks(comms: OutputComms, cell: CellProgress, watch: JaxLens) -> Iterator[tuple[str, Any]]:
+    """Yields what is called before and after each cell, in order."""
+    yield "pre_run_cell", cell.cell_begins
+    for hook in (out_of_memory, comms.cell_done, cell.cell_done, watch.cell_done):
+        yield "post_run_cell", hook
 
 
 def unload(shell: Any) -> None:
@@ -81,11 +84,8 @@ def unload(shell: Any) -> None:
     for magics_type in _MAGICS:
         shell.magics_manager.registry.pop(magics_type.__name__, None)
     shell.configurables[:] = [c for c in shell.configurables if not isinstance(c, _MAGICS)]
-    shell.events.unregister("post_run_cell", out_of_memory)
-    shell.events.unregister("post_run_cell", comms.cell_done)
-    shell.events.unregister("pre_run_cell", cell.cell_begins)
-    shell.events.unregister("post_run_cell", cell.cell_done)
-    shell.events.unregister("post_run_cell", watch.cell_done)
+    for event, hook in _hooks(comms, cell, watch):
+        shell.events.unregister(event, hook)
     watch.stop()
     if (compiling := sys.modules.get("jaxlens.stages.session.compiling")) is not None:
         compiling.forget()

@@ -112,7 +112,7 @@ def changes(
         own = [*_figures(section, here)]
         if section["made_by"] == here["made_by"]:
             figures += own
-            lines += _section("by fusion", *map(_times, (section["fused"], here["fused"])), most)
+            lines += _section("by fusion", _times(section["fused"]), _times(here["fused"]), most)
         elif own:  # which another machine explains, so it is no failure
             both = f"its compiled figures are of {section['made_by']}, this is {here['made_by']}"
             left_out.append(f"{both}: {'; '.join(text.strip() for text in own)}")
