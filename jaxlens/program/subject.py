@@ -89,10 +89,6 @@ class _Part(Generic[T]):
         return value
 
 
-def _drop(work: Callable[[], object]) -> None:
-    """Does no work: there is no compile to wait for."""
-
-
 @dataclass(frozen=True)
 class Subject:
     """The parts of one program that a question reads. Its attributes are those of `Capture`.
@@ -100,14 +96,10 @@ class Subject:
     Attributes:
         program: The captured program.
         parts: The stages and facts that the subject was made with, by name.
-        meanwhile: Has work done while a caller waits for the compile; see `Driver.meanwhile`.
     """
 
     program: Program
     parts: Mapping[str, Given[Any]] = field(repr=False)
-    meanwhile: Callable[[Callable[[], object]], None] = field(
-        default=_drop, repr=False, compare=False
-    )
 
     jaxpr = _Part[Stage]()
     hlo = _Part[Stage]()
@@ -193,7 +185,7 @@ def subject_of(capture: Capture, *parts: SubjectPart) -> Subject:
     """
     names = ("sources", "outputs", "constants", *parts)
     given = {n: Given(partial(getattr, capture, n)) for n in names}
-    return Subject(capture.program, given, capture.driver.meanwhile)
+    return Subject(capture.program, given)
 
 
 def instructions(capture: Seen) -> int | None:

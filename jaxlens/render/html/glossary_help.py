@@ -26,7 +26,7 @@ from jaxlens.render.document import (
     TableBlock,
     walk,
 )
-from jaxlens.render.html.lazy_lines import row_of, written
+from jaxlens.render.html.lazy_lines import row_of
 from jaxlens.render.html.marks import MARKS, attr, escaped
 from jaxlens.report import Table
 
@@ -164,7 +164,7 @@ def _listing(block: Listing, words: _Words) -> None:
     if kind is None:
         return
     if kind not in _ATTRIBUTES:
-        rows = chain(map(row_of, block.lines), written(block.more))
+        rows = map(row_of, chain(block.lines, block.more))
         for op in dict.fromkeys(_OP.findall("\n".join(row for row, _, _ in rows))):
             words.add(_machine(kind, op), op)
         return

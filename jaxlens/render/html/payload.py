@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
-from jaxlens.render.html.lazy_lines import Row, written
+from jaxlens.render.html.lazy_lines import Row, row_of
 from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import packed
 from jaxlens.render.link_data import Alike, Parts, Web
@@ -176,7 +176,7 @@ def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
         once, and `owner`: the place among them of each row's owner, from 1, 0 for none. `wide`:
         the most columns.
     """
-    return _rows_data(written(lines))
+    return _rows_data(map(row_of, lines))
 
 
 def _rows_data(written: Iterable[Row]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def more_html(more: Sequence[Line], budget: Budget) -> tuple[str, int]:
         if not count:
             break
         left = len(more) - count
-        data = _rows_data(islice(written(more), count))
+        data = _rows_data(islice(map(row_of, more), count))
         rows = data.pop("rows")
         head = json.dumps(data | {"left": left}, separators=(",", ":"))
         element = _data_element("more", f"{head}\n{rows}")
