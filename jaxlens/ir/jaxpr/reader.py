@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, calls
+from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns
 from jaxlens.ir.graph import Module, Node, Region, Value, paused
 from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
@@ -73,20 +73,6 @@ def read(
         locate=reader.locate,
         value_name=reader.name,
     )
-
-
-def occurrences(module: Module) -> dict[str, int]:
-    """Number of occurrences of each region when every call is inlined.
-
-    Loops count once. Linear in the program's size, even where shared regions call each other.
-    """
-    times = dict.fromkeys(module.regions, 0)
-    times[module.entry] = 1
-    for name, called in calls(module).items():
-        for regions in called.values():
-            for inner in regions:
-                times[inner] += times[name]
-    return times
 
 
 class _Region(LazyFields, Region):
