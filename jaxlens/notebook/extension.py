@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 from jaxlens import progress
 from jaxlens.ir.cells import cells_from
-from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
@@ -26,8 +25,8 @@ _PLACES = [
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
 # Per shell: the magics whose names jaxlens took over (restored by `unload`), the completion
-# matcher, the input transformer of cells that await, the output comms, and the watch.
-_Loaded = tuple[dict[tuple[str, str], Any], Any, Any, OutputComms, CellProgress, JaxLens]
+# matcher, the output comms, and the watch.
+_Loaded = tuple[dict[tuple[str, str], Any], Any, OutputComms, CellProgress, JaxLens]
 _loaded: WeakKeyDictionary[Any, _Loaded]
 _loaded = WeakKeyDictionary()
 _unloaded: WeakKeyDictionary[Any, tuple[int, bool]]
@@ -42,14 +41,12 @@ def load(shell: Any) -> None:
     comms = OutputComms(shell)
     cell = CellProgress(shell)
     progress.front_end = cell.front_end
-    awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): shell.find_magic(name, kind) for kind, name in _PLACES}
     watch = JaxLens(shell, comms, cell)
     count, is_on = _unloaded.pop(shell, (None, False))
     if count == shell.execution_count:  # %reload_ext
         watch.watch = is_on
-    _loaded[shell] = before, completions, awaits, comms, cell, watch
-    shell.input_transformers_post.append(awaits)
+    _loaded[shell] = before, completions, comms, cell, watch
     own = (kind(shell, comms, cell) for kind in (ProgramMagics, RunningMagics, TextMagics))
     shell.register_magics(*own, CourseMagics(shell), watch)
     shell.Completer.custom_matchers.append(completions)
@@ -72,10 +69,8 @@ def unload(shell: Any) -> None:
     """Removes what `load` registered, and restores the magics that it replaced."""
     if shell not in _loaded:
         return
-    before, completions, awaits, comms, cell, watch = _loaded.pop(shell)
+    before, completions, comms, cell, watch = _loaded.pop(shell)
     _unloaded[shell] = shell.execution_count, watch.watch
-    if awaits in shell.input_transformers_post:
-        shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():
         magics = shell.magics_manager.magics[kind]
         magics.pop(name, None)
