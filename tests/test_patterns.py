@@ -16,7 +16,6 @@ from jaxlens.ir.graph import paused
 from jaxlens.ir.hlo import fusion_log
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Frames
-from jaxlens.render.html.glossary_help import _KEY
 from tests.support.patterns import Use, texts, uses
 
 # Asked of names of files alone, which have 255 letters at most.
@@ -91,11 +90,6 @@ def test_the_test_knows_a_slow_one() -> None:
         slow = re.compile(pattern)
         use = Use("slow", slow, ("search",))
         assert any(_grows(use, "search", text, _SHORT) for text in texts(slow)), pattern
-
-
-def test_attributes_are_found_as_before() -> None:
-    line = "dot_general[axis_sizes={x:2}] a.b-c[0] = d, e =f ==g h"
-    assert _KEY.findall(line) == re.findall(r"[\w.-]+(?=(?:\[\d+\])? ?=)", line)
 
 
 # ---- readers ------------------------------------------------------------------------------------

@@ -115,9 +115,9 @@ def test_changes_name_figures_lines_and_fusions():
         "      new add f32; gone sub f32 x 2",
         "  gone: z = jnp.sin(x)",
         "      gone sin f32",
-        "by fusion, 1 new and 2 gone:",
-        "  new max_fusion: add, broadcast x 2, maximum (cell 3:2 and cell 3:3)",
-        "  gone: multiply x 2",
+        "by fusion:",
+        "  add, broadcast x 2, maximum: 1 fusion, new",
+        "  multiply: gone, was 2 fusions",
     )
 
 
@@ -127,10 +127,8 @@ def test_many_changes_are_cut_unless_the_whole_is_asked_for():
     traced = earlier["traced"]
     traced["fingerprint"] = {"cpu": "00ff"}
     traced["lines"] |= {f"gone({n})": "sin f32 #abcd" for n in range(40)}
-    traced["results"] = {f"result[{n}]": "f32[8], sin" for n in range(40)}
     cut, whole = (changes(earlier, now, whole=whole).lines for whole in (False, True))
     assert "  and 44 more lines" in cut
-    assert any(" and 37 more: gone" in line for line in cut)
     assert not any(" more" in line for line in whole)
     assert all(f"  gone: gone({n})" in whole for n in range(40))
 
@@ -143,9 +141,6 @@ def test_a_line_that_only_reads_otherwise_is_no_change():
     assert changes(earlier, now).lines == ()
     earlier["traced"]["fingerprint"]["cpu"] = "00ff"
     assert changes(earlier, now).lines[1:] == (
-        "edited:",
-        "  cell 3:2: y = x @ w + b",
-        "      was: yy = x @ w + b",
         "  each line has the same operations: their order or that of arguments, "
         "a constant, a setting or jit's options differ",
     )
@@ -171,12 +166,12 @@ def test_names_of_results_are_no_difference_and_arguments_and_results_are_compar
     assert changes(earlier, made(["c", "d"], ()), compiled=False).lines == ()
     assert changes(earlier, made(["a", "b"], 1), compiled=False).lines[1:] == (
         "arguments:",
-        "  x: donated, was not",
+        "  x: f32[4], donated, was f32[4]",
     )
     assert changes(earlier, made(["a", "b"], (), True), compiled=False).lines[1:] == (
         "results:",
-        "  result['a']: cos, was sin",
-        "  result['b']: sin, was cos",
+        "  result['a']: f32[4], cos, was f32[4], sin",
+        "  result['b']: f32[4], sin, was f32[4], cos",
     )
 
 
@@ -227,14 +222,11 @@ def test_devices_of_one_kind_have_a_section_by_their_number(cpu):
     )
 
 
-def test_lines_that_differ_in_shapes_alone_are_one_entry(cpu):
+def test_lines_that_differ_in_shapes_alone_say_so(cpu):
     earlier = deepcopy(cpu)
     lines = earlier["traced"]["lines"]
     lines.update({text: f"{operations[:-4]}0000" for text, operations in lines.items()})
     earlier["traced"]["fingerprint"]["cpu"] = "0" * 16
-    said = changes(earlier, receipt(), compiled=False).lines
-    entries = [text for text in said if "the same operations with other shapes" in text]
-    assert entries == [
-        "  the same operations with other shapes, parameters, literals or operands, "
-        f"in {len(lines)} lines:"
-    ]
+    said = changes(earlier, receipt(), compiled=False, whole=True).lines
+    same = "      the same operations with other shapes, parameters, literals or operands"
+    assert said.count(same) == len(lines)

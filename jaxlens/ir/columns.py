@@ -126,15 +126,12 @@ class ColumnsModule(Module):
         columns: The columns.
         locate: Region and step of an id; raises KeyError where there is none.
         value_name: The name of a value, by its region and number.
-        value_numbers: What the names of a region's values stand for: the place of their letters
-            in the order a, b, ..., or a negative number for `_`.
     """
 
-    __slots__ = ("columns", "locate", "value_name", "value_numbers")
+    __slots__ = ("columns", "locate", "value_name")
     columns: ProgramColumns
     locate: Callable[[str], tuple[str, int]]
     value_name: Callable[[str, int], str]
-    value_numbers: Callable[[str], "array[int]"]
 
     def node(self, ident: str) -> Node:
         """The node of an id; raises KeyError where there is none."""

@@ -84,12 +84,6 @@ class Driver:
         The compile may go on when this returns; what reads its results waits for them.
         """
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
-        """Has work done while a caller waits for the compile that `gather` began, if it still runs.
-
-        It is dropped otherwise, so it may only prepare what is made anyhow, later.
-        """
-
     def finish(self) -> None:
         """Waits for the compile that `gather` began."""
 

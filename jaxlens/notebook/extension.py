@@ -1,12 +1,12 @@
 """Loads and unloads the IPython extension; unloading removes all that loading registered."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from jaxlens import progress
 from jaxlens.ir.cells import cells_from
-from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
@@ -14,11 +14,10 @@ from jaxlens.notebook.magics.out_of_memory import out_of_memory
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
-from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
-_MAGICS = (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
+_MAGICS = (ProgramMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
 _PLACES = [
     (kind, name) for home in _MAGICS for kind in ("line", "cell") for name in home.magics[kind]
 ]
@@ -26,8 +25,8 @@ _PLACES = [
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
 # Per shell: the magics whose names jaxlens took over (restored by `unload`), the completion
-# matcher, the input transformer of cells that await, the output comms, and the watch.
-_Loaded = tuple[dict[tuple[str, str], Any], Any, Any, OutputComms, CellProgress, JaxLens]
+# matcher, the output comms, and the watch.
+_Loaded = tuple[dict[tuple[str, str], Any], Any, OutputComms, CellProgress, JaxLens]
 _loaded: WeakKeyDictionary[Any, _Loaded]
 _loaded = WeakKeyDictionary()
 _unloaded: WeakKeyDictionary[Any, tuple[int, bool]]
@@ -42,37 +41,36 @@ def load(shell: Any) -> None:
     comms = OutputComms(shell)
     cell = CellProgress(shell)
     progress.front_end = cell.front_end
-    awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): shell.find_magic(name, kind) for kind, name in _PLACES}
     watch = JaxLens(shell, comms, cell)
     count, is_on = _unloaded.pop(shell, (None, False))
     if count == shell.execution_count:  # %reload_ext
         watch.watch = is_on
-    _loaded[shell] = before, completions, awaits, comms, cell, watch
-    shell.input_transformers_post.append(awaits)
-    shell.register_magics(ProgramMagics(shell, comms, cell), WatchMagics(shell, comms, cell))
-    shell.register_magics(RunningMagics(shell, comms, cell), TextMagics(shell, comms, cell))
-    shell.register_magics(CourseMagics(shell), watch)
+    _loaded[shell] = before, completions, comms, cell, watch
+    own = (kind(shell, comms, cell) for kind in (ProgramMagics, RunningMagics, TextMagics))
+    shell.register_magics(*own, CourseMagics(shell), watch)
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
-    shell.events.register("post_run_cell", out_of_memory)
-    shell.events.register("post_run_cell", comms.cell_done)
-    shell.events.register("pre_run_cell", cell.cell_begins)
-    shell.events.register("post_run_cell", cell.cell_done)
-    shell.events.register("post_run_cell", watch.cell_done)
+    for event, hook in _hooks(comms, cell, watch):
+        shell.events.register(event, hook)
     if "jax" not in sys.modules:  # else with the end of this cell
         watch.begin()
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
+
+
+def _hooks(comms: OutputComms, cell: CellProgress, watch: JaxLens) -> Iterator[tuple[str, Any]]:
+    """Yields what is called before and after each cell, in order."""
+    yield "pre_run_cell", cell.cell_begins
+    for hook in (out_of_memory, comms.cell_done, cell.cell_done, watch.cell_done):
+        yield "post_run_cell", hook
 
 
 def unload(shell: Any) -> None:
     """Removes what `load` registered, and restores the magics that it replaced."""
     if shell not in _loaded:
         return
-    before, completions, awaits, comms, cell, watch = _loaded.pop(shell)
+    before, completions, comms, cell, watch = _loaded.pop(shell)
     _unloaded[shell] = shell.execution_count, watch.watch
-    if awaits in shell.input_transformers_post:
-        shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():
         magics = shell.magics_manager.magics[kind]
         magics.pop(name, None)
@@ -81,11 +79,8 @@ def unload(shell: Any) -> None:
     for magics_type in _MAGICS:
         shell.magics_manager.registry.pop(magics_type.__name__, None)
     shell.configurables[:] = [c for c in shell.configurables if not isinstance(c, _MAGICS)]
-    shell.events.unregister("post_run_cell", out_of_memory)
-    shell.events.unregister("post_run_cell", comms.cell_done)
-    shell.events.unregister("pre_run_cell", cell.cell_begins)
-    shell.events.unregister("post_run_cell", cell.cell_done)
-    shell.events.unregister("post_run_cell", watch.cell_done)
+    for event, hook in _hooks(comms, cell, watch):
+        shell.events.unregister(event, hook)
     watch.stop()
     if (compiling := sys.modules.get("jaxlens.stages.session.compiling")) is not None:
         compiling.forget()

@@ -111,11 +111,6 @@ def span_of(path: Sequence[str], owners: Mapping[str, Span | None]) -> Span | No
     return next((span for span in spans if not span.library), spans[0] if spans else None)
 
 
-def handed(module: Module) -> dict[str, Span | None]:
-    """Returns, by region, the span that its nodes without frames inherit from its callers."""
-    return _handed(_rows(module))
-
-
 def lines(module: Module) -> OwnedLines:
     """Attributes every node of a module to a line of Python.
 

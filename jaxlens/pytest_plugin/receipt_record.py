@@ -14,7 +14,7 @@ import platform
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,10 @@ _MOST = 12  # lines, and fusions, of a message that is not whole
 _NO_LINE = "(no line of yours)"
 _ALIKE = "the same operations with other shapes, parameters, literals or operands"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
+_ALL_ALIKE = (
+    "  each line has the same operations: their order or that of arguments, a constant, a setting "
+    "or jit's options differ"
+)
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
 _VERSION = 5  # of a record: changed with what its figures count, or its fingerprint is made of
@@ -94,10 +98,11 @@ def changes(
     if target.platform not in was["fingerprint"]:
         left_out.append(f"it has no fingerprint for {target.platform}: not compared")
     figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
-    lines = [text for kind in ("arguments", "results") for text in _by_name(kind, was, now, most)]
+    lines = list[str]()
+    for kind in ("arguments", "results"):
+        lines += _section(kind, was.get(kind, {}), now[kind], most)
     lines += _by_line(was["lines"], now["lines"], receipt, most)
-    if figures and not lines:
-        lines = [*_only_edited(was, now, receipt, most)]
+    lines = lines or [_ALL_ALIKE]
     place = device(target)
     section = earlier["compiled"].get(place)
     if compiled and section is None:
@@ -107,7 +112,7 @@ def changes(
         own = [*_figures(section, here)]
         if section["made_by"] == here["made_by"]:
             figures += own
-            lines += _by_fusion(section["fused"], here["fused"], receipt, most)
+            lines += _section("by fusion", _times(section["fused"]), _times(here["fused"]), most)
         elif own:  # which another machine explains, so it is no failure
             both = f"its compiled figures are of {section['made_by']}, this is {here['made_by']}"
             left_out.append(f"{both}: {'; '.join(text.strip() for text in own)}")
@@ -169,8 +174,7 @@ def _results(receipt: Receipt) -> dict[str, str]:
 def _compiled(receipt: Receipt) -> dict[str, Any]:
     traced = receipt.figures(compiled=False)
     figures = {k: v for k, v in receipt.figures().items() if k not in traced}
-    fused = Counter(text for text, _ in _fusions(receipt).values())
-    return {**_plain(figures), "made_by": _made_by(receipt), "fused": dict(fused)}
+    return {**_plain(figures), "made_by": _made_by(receipt), "fused": dict(_fusions(receipt))}
 
 
 def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,16 +220,21 @@ def _operations(nodes: list[Node]) -> str:
     return f"{', '.join(tally(dict(sorted(counts.items()))))} #{digest.hexdigest()[:4]}"
 
 
-def _fusions(receipt: Receipt) -> dict[str, tuple[str, tuple[Node, ...]]]:
-    """Returns what each fusion computes, in words and as instructions, by its name."""
-    module = receipt.capture.optimized.module
-    fused = {n.id: inside(n, module) for n in module.nodes() if n.opcode == "fusion"}
-    return {name: (_opcodes(nodes), nodes) for name, nodes in fused.items()}
+def _fusions(receipt: Receipt) -> Counter[str]:
+    """Returns how many fusions compute each thing, in words: `add x 2, tanh`.
+
+    The opcodes are sorted, so that an order that means nothing is no difference.
+    """
+    module, fusions = receipt.capture.optimized.module, Counter[str]()
+    for node in module.nodes():
+        if node.opcode == "fusion":
+            opcodes = (n.opcode for n in inside(node, module) if n.opcode != "constant")
+            fusions[", ".join(tally(sorted(opcodes)))] += 1
+    return fusions
 
 
-def _opcodes(nodes: Iterable[Node]) -> str:
-    """Returns `add x 2, tanh`, sorted, so that an order that means nothing is no difference."""
-    return ", ".join(tally(sorted(n.opcode for n in nodes if n.opcode != "constant")))
+def _times(counts: Mapping[str, int]) -> dict[str, str]:
+    return {text: count(n, "fusion") for text, n in counts.items()}
 
 
 def _figures(was: Record, now: Record) -> Iterator[str]:
@@ -235,61 +244,27 @@ def _figures(was: Record, now: Record) -> Iterator[str]:
             yield f"  {name}: {figure_text(after)}, was {figure_text(before)}"
 
 
-def _by_name(kind: str, was: Record, now: Record, most: int) -> Iterator[str]:
-    """Yields what differs in arguments or results, those with one difference together."""
-    before, after = was.get(kind, {}), now[kind]
-    names: dict[str, list[str]] = {}
-    for name in dict.fromkeys([*after, *before]):
-        if before.get(name) != after.get(name):
-            names.setdefault(_change(before.get(name), after.get(name)), []).append(name)
-    yield from _cut(
-        [f"  {listed(of, most // 4)}: {text}" for text, of in names.items()], most, kind
-    )
-
-
-def _change(before: str | None, after: str | None) -> str:
-    if before is None or after is None:
-        return f"new, {after}" if before is None else f"gone, was {before}"
-    (was_type, _, was), (now_type, _, now) = before.partition(", "), after.partition(", ")
-    pairs = [(now_type, was_type), (now, was)]
-    return "; ".join(
-        f"{new or 'no longer'}, was {old or 'not'}" for new, old in pairs if new != old
-    )
-
-
-def _only_edited(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
-    """Yields what explains another program whose arguments, results and lines are the same."""
-    nodes, rows = _lines(receipt), []
-    for text, before in edited_lines(was["lines"].keys(), now["lines"].keys()).items():
-        rows += [f"  {listed(lines_of(nodes[text]), most // 3)}: {text}", f"      was: {before}"]
-    yield from _cut(rows, 2 * most, "edited")
-    others = "their order or that of arguments, a constant, a setting or jit's options differ"
-    yield f"  each line has the same operations: {others}"
+def _section(title: str, was: Record, now: Record, most: int) -> Iterator[str]:
+    """Yields what is new, other or gone of texts by name: of many, some."""
+    rows = [
+        f"  {name}: {now.get(name, 'gone')}, {f'was {was[name]}' if name in was else 'new'}"
+        for name in dict.fromkeys([*now, *was])
+        if was.get(name) != now.get(name)
+    ]
+    yield from _cut(rows, most, title)
 
 
 def _by_line(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
-    """Yields lines with other operations, each with what is new and gone."""
+    """Yields lines with other operations, each with its place and what it was."""
     nodes, edited = _lines(receipt), edited_lines(was.keys(), now.keys())
     rows = []
-    alike = [
-        text
-        for text in nodes
-        if text in was and was[text] != now[text] and _tally_change(was[text], now[text]) == _ALIKE
-    ]
-    if len(alike) > 1:  # an input of another shape changes them all
-        places = dict.fromkeys(place for text in alike for place in lines_of(nodes[text]))
-        rows += [
-            f"  {_ALIKE}, in {count(len(alike), 'line')}:",
-            f"      {listed([*places], 2 * most // 3)}",
-        ]
-    for text in nodes:
-        before = was.get(text, was.get(edited.get(text, ""), ""))
-        if before != now[text] and not (len(alike) > 1 and text in alike):
+    for text, operations in now.items():
+        earlier = text if text in was else edited.get(text, "")
+        if operations != was.get(earlier):
             place = listed(lines_of(nodes[text]), most // 3)
-            rows.append(f"  {place}{': ' if place else ''}{text}")
-            if text in edited:
-                rows.append(f"      was: {edited[text]}")
-            rows.append(f"      {_tally_change(before, now[text])}")
+            rows.append(f"  {place}{': ' * bool(place)}{text}")
+            rows += [f"      was: {earlier}"] * (earlier not in ("", text))
+            rows.append(f"      {_tally_change(was.get(earlier, ''), operations)}")
     for text in sorted(was.keys() - now.keys() - set(edited.values())):
         rows += [f"  gone: {text}", f"      {_tally_change(was[text], '')}"]
     yield from _cut(rows, 3 * most, "by line")
@@ -306,20 +281,6 @@ def _tally_change(before: str, after: str) -> str:
 def _counts(text: str) -> Counter[str]:
     entries = _ENTRY.findall(text.rpartition(" #")[0])
     return Counter({name: int(number or 1) for name, number in entries})
-
-
-def _by_fusion(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
-    """Yields fusions that are new, with their lines, and those that are gone: of many, some."""
-    more, less = Counter(now) - Counter(was), Counter(was) - Counter(now)
-    title = f"by fusion, {more.total():,} new and {less.total():,} gone"
-    rows = []
-    for name, (text, nodes) in _fusions(receipt).items():
-        if more[text] > 0:
-            more[text] -= 1
-            lines = listed(lines_of(nodes), most // 3)
-            rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
-    gone = [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items()]
-    yield from _cut([*rows, *gone], most, title)
 
 
 def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:

@@ -167,9 +167,6 @@ class LiveDriver(Running):
         length = len(self.stage("stablehlo").text) if passes == "fusing" else 0
         return dumped_passes(passes, length)
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
-        self.compiling.meanwhile(work)
-
     def finish(self) -> None:
         self.compiling.finish()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.program.sentences import listed
 from jaxlens.render.document import Block, Document, Findings, TableBlock
-from jaxlens.report import Cell, Finding, Table, barred, count
+from jaxlens.report import Finding, NumberColumn, Table, count, table
 
 _ROWS = 20
 # The cache verdict is then from after the run: the cell's own call may have compiled the program.
@@ -41,8 +41,8 @@ def document(why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Docu
     kind = "" if first.own else "an operation of JAX's own, "
     sentence = f"This is {kind}{first.name} ({_times(first)}){most}. {_AFTER}"
     finding = Findings((Finding(f"The cell ran as written. {sentence}", "counted"),))
-    table = [TableBlock(_table(rest))] if rest else []
-    return replace(_ran(shown), blocks=(*why, finding, *table, *shown.blocks))
+    others = [TableBlock(_table(rest))] if rest else []
+    return replace(_ran(shown), blocks=(*why, finding, *others, *shown.blocks))
 
 
 def after_run(shown: Document, verb: str) -> Document:
@@ -83,23 +83,20 @@ def nothing(verb: str, why: Sequence[Block], sentence: str) -> Document:
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    cells = tuple(
-        (
-            Cell(row.program.name),
-            Cell(f"{row.program.calls:,}", row.program.calls),
-            Cell(row.inputs),
-            Cell(row.line or row.program.site.place),
-        )
-        for row in rows[:_ROWS]
-    )
-    left = len(rows) - _ROWS
-    note = f"{left} more are not listed" if left > 0 else ""
-    return Table(
+    return table(
         "Other programs that the cell called",
-        ("program", "calls", "inputs", "the line that shows it, or where it was called"),
-        barred(cells, (1,)),
-        note,
-        right=(1,),
+        (
+            "program",
+            NumberColumn("calls", bar="calls"),
+            "inputs",
+            "the line that shows it, or where it was called",
+        ),
+        (
+            (row.program.name, row.program.calls, row.inputs, row.line or row.program.site.place)
+            for row in rows
+        ),
+        most=_ROWS,
+        rest=" are not listed",
     )
 
 

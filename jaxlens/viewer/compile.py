@@ -38,12 +38,14 @@ from jaxlens.report import Finding, Report, count, explains, ranked
 from jaxlens.viewer.kernel_table import alike, by_cost, table
 from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
-from jaxlens.views.listings.panes import chained, machine_pane, pane, stage_pane
+from jaxlens.views.listings.panes import HEAD, chained, machine_pane, pane, stage_pane
 from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
 
 _OF_PANE = 2  # findings of a question that its pane leaves out: they stand above
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
-_STORY = explains(1, 1)  # advice that saves a quarter comes before what became of the program
+_STORY = explains(1, 1)
+_CODE, _LARGE = 100, 1_000  # lines of LLVM IR and of machine code of a small program; equations
+EXPLORED = 3  # lines of each program in the page of `%%explore` as markup; the rest is deflated
 _HEAD = 4  # lines of these in the page; the rest is deflated
 
 _MISSING = explains(1, 1)  # weight of the reason why a whole answer is missing
@@ -101,10 +103,27 @@ class Overview:
         return [(pane, report_or_reason(pane.report.get)) for pane in self.panes]
 
 
-def blocks(overview: Overview, full: bool = False) -> list[Block]:
-    """Returns the findings, the times, and the tabs from the user's lines to machine code."""
-    subject = overview.subject
-    optimized = stage_pane(subject, "optimized", full)
+def blocks(
+    overview: Overview,
+    full: bool = False,
+    programs: Sequence[Tab] = (),
+    change: ProgramChange | None = None,
+    told: Sequence[Finding] = (),
+    open: tuple[str, ...] = ("kernels", "source", "optimized"),
+) -> list[Block]:
+    """Returns the findings, and the panes from the user's lines to machine code.
+
+    Args:
+        overview: The program.
+        full: Whether nothing is left out.
+        programs: The panes of its stages as text and graphs, of `%%explore`; the text form has
+            none, nor what questions add. By default the optimised program.
+        change: The change across fusion; None where it is unknown.
+        told: Further findings.
+        open: Keys of the panes that are open at first.
+    """
+    subject, explores = overview.subject, bool(programs)
+    programs = programs or [stage_pane(subject, "optimized", full)]
     overview.compute()
     arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
     verdict = Report("")
@@ -113,9 +132,9 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     works, runs = counted_works(overview)
     reports = overview.reports()
     module = jaxpr_module(subject)
-    sentences = [*story(module, works, runs, weight=_STORY), *verdict.findings, *arrays.findings]
-    told = [f for question, report in reports if question.is_told() for f in report.findings]
-    above = ranked((*sentences, *told))[:MOST]
+    sentences = [*story(module, works, runs, change), *told, *verdict.findings, *arrays.findings]
+    answers = [f for row, report in reports if row.is_told() for f in report.findings]
+    above = ranked((*sentences, *answers))[:MOST]
     added: dict[str, Tab] = {}
     for question, report in reports:
         # Those of its findings that neither lead nor answer its question stay in its pane.
@@ -123,25 +142,30 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
         inside = tuple(f for f in report.findings[leave:] if f not in above)
         sentences += (f for f in report.findings if f not in inside)
         shown = tuple(report_blocks(replace(report, findings=inside)))
-        added[question.key] = Tab(question.title, shown, True, question.help, question.key)
+        added[question.key] = Tab(question.title, shown, not explores, question.help, question.key)
     machines: tuple[Machine, ...] = ("llvm", "asm") if works else ()
-    most, first = machine.MOST if full else machine.PAGE, costliest(works, overview)
-    seconds = added.pop("time").blocks if "time" in added else ()
+    # With all of its code the page of a small program would be twice as long.
+    is_small = explores and module is not None and counts(module).total() <= _LARGE
+    most = machine.MOST if full else _CODE if is_small else machine.PAGE
+    ranking = costliest(works, overview)
+    first, spelled = () if is_small else ranking, () if explores else works
+    head = EXPLORED if explores else HEAD
+    seconds = () if explores or "time" not in added else added.pop("time").blocks
     tabs = (
         pane(
             "kernels",
-            lambda: [*kernels(first, overview), *_computed_by(works, subject)],
+            lambda: [*kernels(ranking, overview), *_computed_by(spelled, subject)],
             title="Kernels",
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
             count=kernel_count(works),
         ),
-        source_pane(overview, works),
+        source_pane(overview, works, in_text=explores),
+        *programs,
         *added.values(),
-        optimized,
-        *(machine_pane(subject, works, stage, most, first=first) for stage in machines),
+        *(machine_pane(subject, works, stage, most, head, first) for stage in machines),
     )
-    chain = chained(tabs, ("kernels", "source", "optimized"), elsewhere="time")
+    chain = chained(tabs, open, elsewhere="" if explores else "time")
     return [*leading_blocks(sentences, full), *seconds, chain]
 
 
@@ -150,16 +174,16 @@ def story(
     works: Sequence[Work],
     runs: Finding,
     change: ProgramChange | None = None,
-    weight: float = 1.0,
 ) -> list[Finding]:
     """Returns what the stages changed in a sentence, with the counts of the panes.
+
+    Advice that saves a quarter comes before it.
 
     Args:
         module: The jaxpr; None for a program opened from a later stage.
         works: The kernels; none where they are unknown.
         runs: The finding that says how many kernels there are, or why they are unknown.
         change: The change across fusion; None where it is unknown.
-        weight: Of the sentence; what weighs more comes before it.
     """
     equations = count(counts(module).total(), "equation") if module else ""
     kernels = tallied(work.kernel for work in works)
@@ -167,10 +191,10 @@ def story(
     joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
     if not (equations and kernels):
         said = ", ".join(filter(None, (equations, joined)))
-        told = [Finding(f"{said}.", weight=weight)] if said else []
-        return [*told, replace(runs, weight=weight)]
+        told = [Finding(f"{said}.", weight=_STORY)] if said else []
+        return [*told, replace(runs, weight=_STORY)]
     became = f"{equations} became {kernels}"
-    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=weight)]
+    return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=_STORY)]
 
 
 def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False) -> Tab:

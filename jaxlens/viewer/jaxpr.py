@@ -6,12 +6,11 @@ from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module, paused
-from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
 from jaxlens.options import JaxprPanes
 from jaxlens.render.document import Block, Findings, GraphPane, Tab
 from jaxlens.render.graph.figure import Figure
-from jaxlens.report import Finding, amount, count, explains, is_cause, saves
+from jaxlens.report import Finding, amount, count, explains, saves
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import chained, equation_lines, jaxpr_tab, user_names
 
@@ -69,14 +68,6 @@ def findings(subject: Capture, module: Module) -> tuple[Finding, ...]:
         sentence += f" in {count(inner, 'nested body', 'nested bodies')} and the main one"
     named = sum(n for _, n in nodes.most_common(_KINDS))
     shown = [Finding(f"{sentence}.", weight=explains(named, total))]
-    times = occurrences(module)
-    unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
-    if is_cause(unrolled - total, unrolled):
-        text = (
-            f"Bodies are shared: written out at every call it would be "
-            f"{count(unrolled, 'equation')} (loops counted once)."
-        )
-        shown.append(Finding(text, weight=explains(unrolled - total, unrolled)))
     if subject.constants:
         shown.append(_constants(subject.constants))
     return tuple(shown)

@@ -7,15 +7,17 @@ Kernels that do the same to the leaves of one pytree, as those of an optimiser d
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 
+from jaxlens import report as tables
 from jaxlens.ir.facts import root_name
 from jaxlens.program.kernel_cost import KernelCost, memories_of
 from jaxlens.program.kernels import Work, what
 from jaxlens.program.sentences import listed, passes
-from jaxlens.report import Cell, Table, amount, barred, duration, total
+from jaxlens.report import Cell, NumberColumn, Table, amount, duration, total
 
 _NUMBER = re.compile(r"\.\d+$")
 _STEP = re.compile(r"\[[^\]\[]*\]|\.?[^.\[]+")  # of a pytree's path: "params", "['w']", ".mu"
@@ -146,33 +148,32 @@ def table(
     main, *others = memories if len(memories) > 1 else ["bytes"]
     placed = any(work.place for work in works)
     launched = any(work.kernel.launch for work in works)
+    flop = partial(amount, unit="flop")
+    columns: list[str | NumberColumn] = ["from lines", "kernel"]
+    if seconds:
+        columns.append(NumberColumn("at best" if limits else "in a run", duration, "time", ""))
+    columns += [NumberColumn(name, amount, "bytes", "-") for name in (main, *others)]
+    columns += [NumberColumn("flops", flop, "flops", "-")] if costs else []
+    columns += ["what it fused", "kind", *["where"] * placed, *["launch"] * launched]
 
-    def cells(row: KernelRow) -> tuple[Cell, ...]:
+    def values(row: KernelRow) -> Iterator[object]:
         first, ids = row.works[0], [work.kernel.instruction for work in row.works]
         own = [costs[id] for id in ids if id in costs]
-        times = [seconds[id] for id in ids if seconds and id in seconds]
-        took, moved = sum(times), total(_bytes(work, costs) for work in row.works)
-        launches = dict.fromkeys(work.kernel.launch for work in row.works)
-        return (
-            Cell(listed(first.lines)),
-            Cell(row.name, ids=tuple(work.kernel.name for work in row.works)),
-            *([Cell(duration(took) if times else "", took if times else None)] if seconds else []),
-            Cell("-" if moved is None else amount(moved), moved),
-            *(_elsewhere(own, name) for name in others),
-            *([_flops(own)] if costs else []),
-            Cell(what(first)),
-            Cell(first.kernel.kind),
-            *([Cell(first.place)] if placed else []),
-            *([Cell(listed(list(launches)))] if launched else []),
-        )
+        yield listed(first.lines)
+        yield Cell(row.name, ids=tuple(work.kernel.name for work in row.works))
+        if seconds:
+            times = [seconds[id] for id in ids if id in seconds]
+            yield sum(times) if times else None
+        yield total(_bytes(work, costs) for work in row.works)
+        for name in others:
+            yield sum(cost.memories.get(name, 0) for cost in own) if own else None
+        if costs:
+            unknown = any(cost.uncounted for cost in own)
+            yield "unknown" if unknown else sum(cost.flops for cost in own) if own else None
+        yield from (what(first), first.kernel.kind, *[first.place] * placed)
+        if launched:
+            yield listed(list(dict.fromkeys(work.kernel.launch for work in row.works)))
 
-    time = ["at best" if limits else "in a run"] if seconds else []
-    numbers = (*time, main, *others, *(["flops"] if costs else []))
-    where = (*(["where"] if placed else []), *(["launch"] if launched else []))
-    columns = ("from lines", "kernel", *numbers, "what it fused", "kind", *where)
-    right = tuple(range(2, len(numbers) + 2))
-    first, last = 2 + bool(seconds), 2 + bool(seconds) + len(others)  # the memories' columns
-    scales = *((n,) for n in right if not first <= n <= last), range(first, last + 1)
     of = passes(loop for cost in known for loop in cost.open)
     note = f"Bytes: what all executions in a run{of} read of each operand and write, once."
     if len(works) > len(rows):
@@ -181,25 +182,8 @@ def table(
         note += f" At best: an estimate, by the published limits of {limits}."
     elif seconds:
         note += " In a run: measured under the profiler, which slows it; a loop with its body."
-    shown = barred(map(cells, rows), *scales)
-    measured = bool(seconds) and not limits
-    return Table("Kernels", columns, shown, note, measured, right, "kernels")
-
-
-def _flops(costs: Sequence[KernelCost]) -> Cell:
-    """Returns the cell of what the kernels of a row compute."""
-    if not costs:
-        return Cell("-")
-    if any(cost.uncounted for cost in costs):
-        return Cell("unknown")
-    flops = sum(cost.flops for cost in costs)
-    return Cell(amount(flops, "flop"), flops)
-
-
-def _elsewhere(costs: Sequence[KernelCost], name: str) -> Cell:
-    """Returns the cell of what kernels move in a memory that is not the main one."""
-    n = sum(cost.memories.get(name, 0) for cost in costs) if costs else None
-    return Cell("-" if n is None else amount(n), n)
+    measured, written = bool(seconds) and not limits, map(tuple, map(values, rows))
+    return tables.table("Kernels", columns, written, note, volatile=measured, stage="kernels")
 
 
 def _bytes(work: Work, costs: Mapping[str, KernelCost]) -> int | None:

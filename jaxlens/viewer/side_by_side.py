@@ -31,8 +31,8 @@ def side_by_side(*programs: Any, explore: bool = False) -> View[SideBySide]:
         explore: Whether the programs stand beside your lines at first, and not the kernels.
 
     Returns:
-        An answer with `.columns`, each with `.name`, `.figures` by name, `.seconds` of each step,
-        and `.missing` (why a program did not compile).
+        An answer with `.columns`, each with `.name`, `.figures` by name and `.missing` (why a
+        program did not compile).
 
     Raises:
         OptionError: There is no program, or one of them is no capture.

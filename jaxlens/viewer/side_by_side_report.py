@@ -14,13 +14,12 @@ from jaxlens.program.counted import Cost
 from jaxlens.program.figures import FIGURES, Figures
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import devices
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration, tally
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, tally
 
 _ROWS = (
     "kernels library_calls fusions instructions executions flops xla_flops bytes moved xla_bytes "
     "temporaries peak on_chip reserved"
 ).split()
-_STEPS = ("trace", "lower", "compile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class Column:
         name: Its target, and what else tells it from the others.
         figures: Figures of `FIGURES` by name; None for what this target does not give, {} where
             there is no program.
-        seconds: Wall-clock seconds of each step, measured once.
         missing: Why there is no program; "" if there is one.
         absent: What is to be known of a program for a device that is not here; "" for others.
         memory: The name of the device's main memory.
@@ -41,7 +39,6 @@ class Column:
 
     name: str
     figures: Mapping[str, int | None] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
     missing: str = ""
     absent: str = ""
     memory: str = "main memory"
@@ -72,7 +69,6 @@ def column(name: str, program: Capture | LensError) -> Column:
     if why := uncompiled(program):
         return Column(name, missing=str(why))
     figures = Figures(program)
-    seconds = {time.step: time.seconds for time in program.times if time.step in _STEPS}
     target = program.program.target
     absent = "which is not here" if target.absent else ""
     if absent and target.platform == "gpu":
@@ -81,7 +77,7 @@ def column(name: str, program: Capture | LensError) -> Column:
     memory = space_name(0, target.platform)
     lacking = _uncounted(figures.counted) if rows["flops"] is not None else ()
     lacking += tuple(figures.missing[row] for row in ("moved",) if row in figures.missing)
-    return Column(name, rows, seconds, "", absent, memory, devices(program), lacking)
+    return Column(name, rows, "", absent, memory, devices(program), lacking)
 
 
 def _uncounted(cost: Cost) -> tuple[str, ...]:
@@ -127,15 +123,7 @@ def report(programs: SideBySide) -> Report:
     )
     lacking = dict.fromkeys(text for one in columns for text in one.uncounted)
     note += f" Not all is counted: {listed(list(lacking))}." if lacking else ""
-    times = tuple(
-        (Cell(step), *(_time(one.seconds.get(step)) for one in columns))
-        for step in _STEPS
-        if any(step in one.seconds for one in columns)
-    )
-    once = "Wall clock, measured once each: differences of a third mean nothing."
     tables = [Table("Side by side", names, tuple(rows), note, right=right)] if rows else []
-    if times:
-        tables.append(Table("Time per step", names, times, once, volatile=True, right=right))
     return Report("Side by side", tuple(findings), tuple(tables))
 
 
@@ -157,7 +145,3 @@ def _cell(one: Column, name: str) -> Cell:
     if name == "flops" and one.uncounted:
         return Cell(f"at least {amount(value, unit)}", value) if value else Cell("unknown")
     return Cell(amount(value, unit) if unit else f"{value:,}", value)
-
-
-def _time(seconds: float | None) -> Cell:
-    return Cell("-") if seconds is None else Cell(duration(seconds), seconds)

@@ -5,13 +5,10 @@ from dataclasses import dataclass, replace
 
 from jaxlens.render.document import Block, Findings, Listing, Tab, TableBlock, Tabs
 from jaxlens.viewer import compile as compile_view
-from jaxlens.viewer.compile import Overview
+from jaxlens.viewer.compile import EXPLORED, Overview
 from jaxlens.viewer.side_by_side_report import SideBySide, report
-from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import jaxpr_tab, pane, shortened, stage_pane
 from jaxlens.views.report_blocks import report_blocks
-
-_HEAD = 3  # lines of each program in the page as markup; the rest is deflated
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +39,11 @@ def blocks(facts: TargetsFacts, verb: str, full: bool = False) -> list[Block]:
     kernels = [_kernels(n, name, overview, verb) for n, (name, overview) in targets]
     programs = [_program(n, name, overview, full) for n, (name, overview) in targets]
     _, first = facts.overviews[0]
-    shared = [_source(first), *_jaxpr(first)]
+    jaxpr = pane("jaxpr", lambda: jaxpr_tab(first.subject, full=False).blocks)
+    shared = [compile_view.source_pane(first, ()), shortened(jaxpr, EXPLORED)]
     opened = kernels if verb == "compile" else [*shared[:1], *programs[:2]]
     panes = (*kernels, *shared, *programs) if verb == "compile" else (*shared, *programs, *kernels)
     return [*above, Tabs(panes, open=tuple(tab.key for tab in opened[:3]))]
-
-
-def _source(overview: Overview) -> Tab:
-    def shown() -> list[Block]:
-        counted = overview.counted.get()
-        return stage_blocks.costs(counted.subject, counted.flops, ())
-
-    return pane(
-        "source",
-        shown,
-        title="Your code",
-        help="Your lines, tinted by flops; point at one to see what it became on each target.",
-    )
-
-
-def _jaxpr(overview: Overview) -> list[Tab]:
-    subject = overview.subject
-    tab = pane("jaxpr", lambda: jaxpr_tab(subject, full=False).blocks)
-    return [shortened(tab, _HEAD)]
 
 
 def _kernels(number: int, name: str, overview: Overview, verb: str) -> Tab:
@@ -89,7 +68,7 @@ def _kernels(number: int, name: str, overview: Overview, verb: str) -> Tab:
 
 def _program(number: int, name: str, overview: Overview, full: bool) -> Tab:
     """Returns the pane with the optimised program of one target."""
-    tab = stage_pane(overview.subject, "optimized", full, head=_HEAD)
+    tab = stage_pane(overview.subject, "optimized", full, head=EXPLORED)
     blocks = tuple(_renamed(block, name) for block in tab.blocks)
     return replace(tab, title=f"HLO for {name}", blocks=blocks, key=f"optimized-{number}")
 

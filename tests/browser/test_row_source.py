@@ -11,7 +11,6 @@ from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, T
 from jaxlens.render.html import payload
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.document_html import html
-from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.render.html.marks import pieces
 from jaxlens.views.listings import hlo_brief
 from jaxlens.views.listings import machine as machine_lines
@@ -54,17 +53,6 @@ def blank(new_page):
     return new_page()
 
 
-class Rows(LazyLines):
-    """Rows that are written as given."""
-
-    def __init__(self, rows):
-        super().__init__(len(rows), tuple)
-        self.rows = rows
-
-    def written(self):
-        return iter(self.rows)
-
-
 def read(page, lines):
     """What the script makes of lines."""
     script = f"{_script('viewer/rows.js')}\n{_script('listing/row_source.js')}"
@@ -97,13 +85,13 @@ def test_every_kind_and_any_name(blank):
 
 
 def test_nodes_that_need_no_name(blank):
+    root = Line((Piece("ROOT ", "keyword"), Piece("add.1", "name"), Piece(" = f32[]")), "add.1")
+    parameter = Line((Piece("p", "name"), Piece(" = ")), "p", 1, "a:1")
     rows = [
-        ("ROOT add.1 = f32[]", 1, ""),
-        ("  p = ", 1, "a:1"),
-        ("}", 0, ""),
+        ("}", "", ""),
         ("x", "s9", ""),
         ("y", "s10", "a:1"),
-        ("}", 0, ""),
+        ("}", "", ""),
         ("z", "s11", "b:2"),
         ("z", "s11", ""),
         ("z", "s011", ""),
@@ -111,11 +99,11 @@ def test_nodes_that_need_no_name(blank):
         ("z", "k.9", ""),
         ("z", "k.9", ""),
     ]
-    lines = Rows(rows)
+    lines = [root, parameter, *(Line((Piece(text),), id, 0, of) for text, id, of in rows)]
     assert payload.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
     found = read(blank, lines)
-    assert found["id"] == ["add.1", "p", *(id or "" for _, id, _ in rows[2:])]
-    assert found["owner"] == [owner for _, _, owner in rows]
+    assert found["id"] == [line.id for line in lines]
+    assert found["owner"] == [line.line for line in lines]
     assert found["wide"] == 18
 
 
@@ -136,8 +124,8 @@ def test_the_programs_of_records(blank, path):
 
 
 def test_100_000_lines_are_searched_while_one_types(saved):
-    rows = [(f"  {n} = add(v{n * 7919 % 1013})", f"k{n}", "") for n in range(MANY)]
-    more = Rows(rows)
+    texts = (f"  {n} = add(v{n * 7919 % 1013})" for n in range(MANY))
+    more = tuple(Line((Piece(text),), f"k{n}") for n, text in enumerate(texts))
     listing = Listing("hlo", (Line((Piece("first"),)),), more=more)
     tabs = Tabs((Tab("HLO", (listing,), key="hlo"), Tab("b", (), key="b")))
     page = saved(html(Document("hlo", "f", (tabs,))), ready=".long-list [data-n]")

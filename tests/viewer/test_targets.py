@@ -1,6 +1,5 @@
 """Targets side by side: a column each, panes linked through the equations, and those not here."""
 
-import re
 from dataclasses import replace
 
 import jax
@@ -32,10 +31,8 @@ def test_each_target_has_a_column_with_its_own_figures(three):
         figures = Figures(record(name))
         assert one.figures["kernels"] == figures.get("kernels")
         assert one.figures["peak"] == figures.get("peak")
-        assert one.seconds.keys() == {"trace", "lower", "compile"}
-    table, times = three.tables
+    (table,) = three.tables
     assert table.columns[1:] == tuple(one.name for one in three.columns)
-    assert times.volatile
     rows = {row[0].text: [cell.value for cell in row[1:]] for row in table.rows}
     assert rows["kernels"] == [one.figures["kernels"] for one in three.columns]
     assert rows["flops by XLA, loops once"][1] is None  # not given for an absent GPU
@@ -43,12 +40,6 @@ def test_each_target_has_a_column_with_its_own_figures(three):
         three.document.taken
     )
     assert three.findings[1].text.endswith("autotuning is off, a real one's program may differ.")
-
-
-def test_the_stable_text_has_no_seconds(three):
-    assert "Time per step: left out" in str(three)
-    assert not re.search(r"\d (ms|s|µs)\b", str(three))
-    assert re.search(r"compile +[\d.]+ m?s", three.text(times=True))
 
 
 def test_nodes_of_all_targets_are_linked_through_the_equations(three):

@@ -119,12 +119,6 @@ def is_complex(type_: Type) -> bool:
     return type_.dtype in ("c64", "c128")
 
 
-def reads_operands(opcode: str) -> bool:
-    """Whether the flops of an equation depend on the types of its operands, not of its results."""
-    is_rule = opcode in _RULES or opcode.startswith("reduce_window_")
-    return is_rule or opcode in ("abs", "eq", "ne")  # whose complex operands do not show
-
-
 def applied(node: Node, types: Mapping[str, Type]) -> int | None:
     """Returns how often a reduction applies its body to elements; None where unknown.
 

@@ -45,10 +45,6 @@ class Names:
         number = self._numbers[region][value]
         return _letters(number) if number >= 0 else f"_{-number}"
 
-    def numbers(self, region: str) -> "array[int]":
-        """The number of each value's name: the index of its letters, negative for `_`."""
-        return self._numbers[region]
-
     def _name_all(self) -> None:
         main = next(iter(self._bodies.values()))
         # JAX looks for unused values in the outermost body alone, from its end on.

@@ -5,13 +5,12 @@ Only attribute names are used (`eqns`, `invars`, `constvars`, `outvars`, `primit
 frames are all JAX's own has no spans.
 """
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, calls
+from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns
 from jaxlens.ir.graph import Module, Node, Region, Value, paused
 from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
@@ -73,22 +72,7 @@ def read(
         columns=program,
         locate=reader.locate,
         value_name=reader.name,
-        value_numbers=reader.numbers,
     )
-
-
-def occurrences(module: Module) -> dict[str, int]:
-    """Number of occurrences of each region when every call is inlined.
-
-    Loops count once. Linear in the program's size, even where shared regions call each other.
-    """
-    times = dict.fromkeys(module.regions, 0)
-    times[module.entry] = 1
-    for name, called in calls(module).items():
-        for regions in called.values():
-            for inner in regions:
-                times[inner] += times[name]
-    return times
 
 
 class _Region(LazyFields, Region):
@@ -171,10 +155,6 @@ class _Reader:
     def name(self, region: str, value: int) -> str:
         """The name of a value."""
         return self._names.name(region, value)
-
-    def numbers(self, region: str) -> "array[int]":
-        """The numbers of the names of a region's values."""
-        return self._names.numbers(region)
 
     def description(self, eqn: Any) -> tuple[object, ...]:
         """Describes an equation without the names of its bodies."""

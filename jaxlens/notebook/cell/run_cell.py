@@ -128,44 +128,15 @@ def run_one(
         shown: Whether the value of an expression is displayed, as that of a cell's last one.
     """
     shown = shown or shell.ast_node_interactivity == "all"
-    code = _statement_code(shell, cell, statement, shown)
-    execute(shell, compiled(code, objects) if objects else code())
-    _show_assigned(shell, statement, shown)
+    ast.fix_missing_locations(statement)
 
-
-async def run_one_awaiting(
-    shell: Any, cell: ParsedCell, statement: ast.stmt, shown: bool = False
-) -> None:
-    """Executes one statement as `run_one` does, within an event loop that already runs."""
-    shown = shown or shell.ast_node_interactivity == "all"
-    code = _statement_code(shell, cell, statement, shown)()
-    result = eval(code, shell.user_global_ns, shell.user_ns)
-    if _awaits(code):
-        await result
-    _show_assigned(shell, statement, shown)
-
-
-def must_await(shell: Any, cell: ParsedCell, statements: Iterable[ast.stmt]) -> bool:
-    """Whether one of the statements awaits, while an event loop runs already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return any(
-        _awaits(_compile(shell, ast.Module([statement], []), cell.file)) for statement in statements
-    )
-
-
-def _statement_code(
-    shell: Any, cell: ParsedCell, statement: ast.stmt, shown: bool
-) -> Callable[[], Any]:
     def code() -> Any:
         if shown and isinstance(statement, ast.Expr):
             return _compile(shell, ast.Interactive([statement]), cell.file, "single")
         return _compile(shell, ast.Module([statement], []), cell.file)
 
-    ast.fix_missing_locations(statement)
-    return code
+    execute(shell, compiled(code, objects) if objects else code())
+    _show_assigned(shell, statement, shown)
 
 
 def _show_assigned(shell: Any, statement: ast.stmt, shown: bool) -> None:

@@ -113,30 +113,6 @@ class Looking:
         with self._answered():
             return self._run()
 
-    @property
-    def must_await(self) -> bool:
-        """Whether the cell awaits while the kernel's loop runs, and needs `run_awaiting`."""
-        return not self._line and cells.must_await(self._shell, self._code, self._code.body)
-
-    async def run_awaiting(self) -> None:
-        """Runs a cell that awaits; a call that is itself awaited is made, and not captured.
-
-        Raises:
-            LensError: An option of the magic's line cannot be met.
-        """
-        self._refuse_shapes()
-        with self._answered():
-            *before, last = self._code.body
-            for statement in before:
-                self._watch()
-                await cells.run_one_awaiting(self._shell, self._code, statement)
-            self._watch()
-            if cells.must_await(self._shell, self._code, [last]):
-                shown = self._shows_last
-                await cells.run_one_awaiting(self._shell, self._code, last, shown)
-            else:
-                self._last(last)
-
     @contextmanager
     def _answered(self) -> Iterator[None]:
         """Wraps the run of a cell, and shows the fallback output if the run has shown no view."""

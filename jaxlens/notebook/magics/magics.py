@@ -231,13 +231,7 @@ class ProgramMagics(OutputMagics):
         with of_the_user(self.shell):
             if "against" in magic.show:
                 magic.show["against"] = stored(self.shell.user_ns, magic.show["against"])
-            looking = self._looking(magic, cell)
-            return self._awaited(looking) if looking.must_await else looking.run()
-
-    async def _awaited(self, looking: "Looking") -> None:
-        """Runs a cell that awaits; the transformed cell awaits this coroutine (`awaiting.py`)."""
-        with of_the_user(self.shell):
-            await looking.run_awaiting()
+            return self._looking(magic, cell).run()
 
     def _looking(self, magic: "MagicLine", cell: str | None) -> "Looking":
         """Returns the run of a cell, or of the statement behind a line magic, not yet started."""

@@ -1,24 +1,56 @@
-"""`%%timeline` and `%arrays`: the process as it runs."""
+"""`%%recompiles`, `%%timeline` and `%arrays`: the process as it runs."""
 
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument
 
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
-from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
+from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 
 
 @magics_class
 class RunningMagics(WholeCellMagics):
-    """`%%timeline` and `%arrays`."""
+    """`%%recompiles`, `%%timeline` and `%arrays`."""
 
     @line_cell_magic
     @no_var_expand
     @parser_on_use
-    @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
+    @STORE
+    @HELP
+    def recompiles(self, line: str, cell: str | None = None) -> Any:
+        """Why did it recompile? Run the cell, then show what JAX compiled in it, and why.
+
+        All of the cell runs as usual. What follows is one line for each function that was
+        compiled again: the argument responsible, old and new.
+
+            %%recompiles -o log
+            for batch in batches:
+                params = step(params, batch)
+
+        In one line:  %recompiles step(params, batch)
+        In Python:    with jaxlens.recompiles() as log: ...
+        """
+        options, rest = self.options_of(self.recompiles, line, cell)
+        if options is None:
+            return None
+        with of_the_user(self.shell):
+            code = self.read_code("%recompiles", cell, rest)
+            from jaxlens.questions.recompiles.verbs import RecompileLog  # which imports JAX
+
+            with RecompileLog(where="in this cell" if cell else "") as log:
+                self.store(options, log)
+                try:
+                    return self.run_whole(code, cell)
+                finally:
+                    log.__exit__()
+                    self.display(log)
+
+    @line_cell_magic
+    @no_var_expand
+    @parser_on_use
+    @STORE
     @HELP
     def timeline(self, line: str, cell: str | None = None) -> Any:
         """Who waits for whom, at which line? Run the cell once, then show it over time.
@@ -36,9 +68,8 @@ class RunningMagics(WholeCellMagics):
         In Python:    jaxlens.timeline(predict, params, x)
         """
         options, rest = self.options_of(self.timeline, line, cell)
-        if options.help:
-            return self.print_help(self.timeline, "timeline")
-        check_name(options.o, "answer")
+        if options is None:
+            return None
         with of_the_user(self.shell):
             code = self.read_code("%timeline" if cell is None else "%%timeline", cell, rest)
             from jaxlens.questions.timeline.verbs import answer, recording  # which import JAX
@@ -49,14 +80,13 @@ class RunningMagics(WholeCellMagics):
                 finally:
                     run.__exit__()
                     shown = answer(run.timeline, "cell" if cell is not None else "line")
-                    if options.o:
-                        self.shell.user_ns[options.o] = shown
+                    self.store(options, shown)
                     self.display(shown)
 
     @line_magic
     @no_var_expand
     @parser_on_use
-    @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
+    @STORE
     @HELP
     def arrays(self, line: str) -> None:
         """What lives on each device, and what grew? Show the live arrays, and who holds them.
@@ -68,16 +98,13 @@ class RunningMagics(WholeCellMagics):
 
         In Python:    jaxlens.arrays()
         """
-        options, rest = self.options_of(self.arrays, line, None)
-        if options.help:
-            return self.print_help(self.arrays, "arrays")
-        check_name(options.o, "answer")
+        options, rest = self.options_of(self.arrays, line)
+        if options is None:
+            return
         if rest:
             raise OptionError(f"%arrays takes no code, got {rest!r}: %arrays alone looks")
         from jaxlens.questions.arrays.verbs import arrays  # imports JAX, which %load_ext does not
 
         answer = arrays(self.shell.user_ns)
-        if options.o:
-            self.shell.user_ns[options.o] = answer
+        self.store(options, answer)
         self.display(answer)
-        return None

@@ -15,7 +15,7 @@ from jaxlens.interrupts import deferred, undoing
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.after_import import AfterImport
 from jaxlens.notebook.magics.magics import parser_on_use
-from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
+from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 from jaxlens.report import Finding, count
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class JaxLens(WholeCellMagics):
             c.InteractiveShellApp.extensions = ["jaxlens"]
             c.JaxLens.watch = True
         """
-        options, state = self.options_of(self.jaxlens, line, None)
-        if options.help:
-            return print(self.jaxlens.getdoc())
+        options, state = self.options_of(self.jaxlens, line)
+        if options is None:
+            return
         if state not in ("", "on", "off"):
             raise OptionError(
                 f"%jaxlens takes on or off, got {state!r}; {nearest(state, ('on', 'off'))}"
@@ -71,7 +71,6 @@ class JaxLens(WholeCellMagics):
             self.watch = state == "on"
             self.begin()
         print(self._state())
-        return None
 
     @line_magic
     @no_var_expand
@@ -82,7 +81,7 @@ class JaxLens(WholeCellMagics):
         metavar="DEVICE",
         help='try what would make the program that ran out of memory fit: h100, "16 GB"',
     )
-    @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
+    @STORE
     @HELP
     def explain(self, line: str) -> None:
         """Explain the last cell: why it compiled, or why its tracing failed.
@@ -96,19 +95,16 @@ class JaxLens(WholeCellMagics):
 
         In Python:  jaxlens.explain() for errors, with jaxlens.recompiles() as log: ... for cells
         """
-        options, rest = self.options_of(self.explain, line, None)
-        if options.help:
-            return print(self.explain.getdoc())
-        check_name(options.o, "answer")
+        options, rest = self.options_of(self.explain, line)
+        if options is None:
+            return
         if rest:
             raise OptionError(f"%explain takes no code, got {rest!r}: %explain alone explains")
         view = self._answer()
         if options.fits:
             view = self._fits(view, options.fits)
-        if options.o:
-            self.shell.user_ns[options.o] = view
+        self.store(options, view)
         self.display(view)
-        return None
 
     def _answer(self) -> "View[Any]":
         import jaxlens
@@ -206,7 +202,6 @@ class JaxLens(WholeCellMagics):
             after = self._session.cell_done()
             if after.compiles:
                 self._has_failed, self._since_compile = has_failed, 0
-            if after.compiles:
                 display(self._session.said(after, self.in_html), raw=True)
         except Exception as error:
             self._fail(error)

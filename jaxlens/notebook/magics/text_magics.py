@@ -9,7 +9,7 @@ import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
-from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
+from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 
 
 @magics_class
@@ -31,7 +31,7 @@ class TextMagics(WholeCellMagics):
         help="what %%edit writes: stablehlo, hlo, or optimized, which is compiled as it is written",
     )
     @argument("--run", type=int, default=10, metavar="N", help="run both so often; 0: not at all")
-    @argument("-o", default="", metavar="NAME", help="store the comparison in a variable")
+    @STORE
     @HELP
     def edit(self, line: str, cell: str | None = None) -> Any:
         """Change a program's text: compile it, run both on the same arguments, compare.
@@ -54,10 +54,8 @@ class TextMagics(WholeCellMagics):
         if cell is None and word not in ("-h", "--help") and self._program(word) is None:
             return self._ipythons(line)
         options, rest = self.options_of(self.edit, line, cell)
-        if options.help:
-            print(self.edit.getdoc())
+        if options is None:
             return None
-        check_name(options.o, "comparison")
         name = options.name or rest
         with of_the_user(self.shell):
             cap = self._program(name)
@@ -72,8 +70,7 @@ class TextMagics(WholeCellMagics):
                 return None
             # The first line is the magic's, so that a parser's error has the line of the cell.
             edited = jaxlens.edit(cap, _stage(cell), f"\n{cell}", run=options.run)
-            if options.o:
-                self.shell.user_ns[options.o] = edited
+            self.store(options, edited)
             return edited
 
     def _program(self, name: str) -> Any:

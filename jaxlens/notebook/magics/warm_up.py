@@ -24,4 +24,4 @@ def _get_ready() -> None:
     with suppress(Exception):
         graphviz_run.load()
     assets.scripts(("viewer", "graph", "glossary"))
-    assets.scripts(("viewer", "graph", "jaxpr", "glossary", "list"))
+    assets.scripts(("viewer", "graph", "glossary", "list"))

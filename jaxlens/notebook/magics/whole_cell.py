@@ -13,33 +13,42 @@ if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
 
 HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
-
-
-def check_name(name: str, what: str) -> None:
-    """Raises OptionError if the value of `-o` is no name."""
-    if name and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise OptionError(f"-o takes a name to store the {what} under, got {name!r}")
+STORE = argument("-o", default="", metavar="NAME", help="store the answer in a variable")
 
 
 class WholeCellMagics(OutputMagics):
     """Reads a line's options, prints help, and runs a whole cell once."""
 
-    def options_of(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
-        """Returns the options at the start of a line, and the text behind them."""
+    def options_of(self, magic: Any, line: str, cell: str | None = None) -> tuple[Any, str]:
+        """Returns the options at the start of a line, and the text behind them.
+
+        With `-h` it prints what the magic answers, how its figures are known, and its options, and
+        returns None in place of the options.
+
+        Raises:
+            OptionError: There is no such option, or the value of `-o` is no name.
+        """
         from jaxlens.notebook.magics.magic_line import parse, split, with_parser
+        from jaxlens.questions import about
 
         called = ("%" if cell is None else "%%") + magic.__name__
         parser = with_parser(magic).parser
         words, rest = split(parser, called, line, alone=cell is not None)
         if cell is not None:
             words, rest = [*words, *rest.split()], ""
-        return parse(parser, called, words), rest
+        options = parse(parser, called, words)
+        if options.help:
+            print(*filter(None, (about(magic.__name__), magic.getdoc())), sep="\n\n")
+            return None, ""
+        name = getattr(options, "o", "")
+        if name and (not name.isidentifier() or keyword.iskeyword(name)):
+            raise OptionError(f"-o takes a name to store the answer under, got {name!r}")
+        return options, rest
 
-    def print_help(self, magic: Any, question: str) -> None:
-        """Prints what a magic answers, how its figures are known, and its options."""
-        from jaxlens.questions import about
-
-        print(f"{about(question)}\n\n{magic.getdoc()}")
+    def store(self, options: Any, answer: Any) -> None:
+        """Stores an answer under the name of `-o`."""
+        if options.o:
+            self.shell.user_ns[options.o] = answer
 
     def run_whole(self, code: "ParsedCell", cell: str | None) -> Any:
         """Runs a whole cell, whose result IPython displays, or a line, and returns its value."""

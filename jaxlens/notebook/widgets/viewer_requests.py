@@ -11,6 +11,7 @@ place of the output.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, get_args
 
 from jaxlens.answers import ask
@@ -33,7 +34,6 @@ from jaxlens.render.html import passes
 from jaxlens.render.html.payload import lines_data
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding
-from jaxlens.views.listings.jaxpr_stretches import Rows
 from jaxlens.views.listings.machine import Machine, kernel_lines
 from jaxlens.views.passes.pane import beside as atoms_beside
 from jaxlens.views.passes.pane import step
@@ -123,16 +123,11 @@ def _lines(capture: Capture, document: Document, request: Mapping[str, Any]) -> 
 def _row(capture: Capture, document: Document, request: Mapping[str, Any]) -> int:
     """Returns the number of the first line with a node's id."""
     listing, id = _listing(document, int(request["listing"])), str(request["id"])
-    for n, line in enumerate(listing.lines):
-        if line.id == id:
-            return n
-    if isinstance(listing.more, Rows):
-        place = listing.more.place(id)
-    else:
-        place = next((n for n, line in enumerate(listing.more) if line.id == id), None)
+    lines = chain(listing.lines, listing.more)
+    place = next((n for n, line in enumerate(lines) if line.id == id), None)
     if place is None:
         raise OptionError(f"no line of {id!r} in the listing of {listing.stage}")
-    return len(listing.lines) + place
+    return place
 
 
 def _listing(document: Document, place: int) -> Listing:

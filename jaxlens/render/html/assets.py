@@ -35,7 +35,6 @@ Kit = Literal[
     "source",
     "passes",
     "list",
-    "jaxpr",
     "chart",
     "line_trace",
     "page",
@@ -77,7 +76,6 @@ KITS: Mapping[Kit, KitFiles] = {
         "passes/scrubber.js", late=("viewer/buttons.css", "passes/scrubber.css"), needs="viewer"
     ),
     "list": KitFiles("listing/long_list.js", late=("listing/long_list.css",), needs="viewer"),
-    "jaxpr": KitFiles("listing/jaxpr_rows.js", needs="viewer"),
     "line_trace": KitFiles(
         "line_trace/player.js",
         late=("viewer/buttons.css", "line_trace/player.css"),

@@ -45,7 +45,7 @@ from jaxlens.render.html.line_trace import line_trace_html
 from jaxlens.render.html.listing import code_html, listing_html
 from jaxlens.render.html.marks import Ink, attr, escaped, image, ink, note, prose
 from jaxlens.render.html.passes import passes_html
-from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Budget, data_html, packs, web_html
+from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Budget, data_html, web_html
 from jaxlens.render.html.source import source_html
 from jaxlens.render.html.table import findings_html, table_html
 
@@ -75,8 +75,6 @@ def html(document: Document, *, extra: Collection[Kit] = ()) -> str:
     for kit, block_type in _KITS.items():
         if any(issubclass(kind, block_type) for kind in kinds):
             kits.append(kit)
-    if any(isinstance(s.part, Listing) and packs(s.part.more) for s in walk(document.blocks)):
-        kits.append("jaxpr")
     kits += extra
     with paused():  # the many short strings of a large program would trigger the GC
         page = body(document, whole="page" in kits)

@@ -26,7 +26,7 @@ from jaxlens.render.document import (
     TableBlock,
     walk,
 )
-from jaxlens.render.html.lazy_lines import row_of, written
+from jaxlens.render.html.lazy_lines import row_of
 from jaxlens.render.html.marks import MARKS, attr, escaped
 from jaxlens.report import Table
 
@@ -44,13 +44,9 @@ _KINDS: dict[str, Kind] = {
     "asm": "asm",
 }
 _IDS = re.compile(r"(?:(e)|(s))\d+")
-_KEY = re.compile(r"(?<![\w.-])[\w.-]++(?=(?:\[\d+\])? ?=)")
-_VALUE = re.compile(r"\b(?:k[A-Z]\w+|[A-Z][A-Z\d_]+)\b")
-_TARGET = re.compile(r'custom_call_target="([^"]*)"|^@([\w$.-]+)')
-_BEHIND = re.compile(r"\s*// ([a-z][\w-]*)")
 _ATTRIBUTES = frozenset({"primitive", "op", "instruction"})
-# Names of values and computations, types, and words such as ROOT; a layout such as {1,0}.
-_NAME = re.compile(r"[A-Za-z][\w.-]*+|\{\d[^}]*\}")
+# Names of values, computations, types, attributes and targets, words such as ROOT; a layout {1,0}.
+_NAME = re.compile(r"[A-Za-z_][\w.$-]*+|\{\d[^}]*\}")
 _START = "start of "  # before the name of a pipeline, as `program/passes.py` writes it
 _LAYOUT = re.compile(r"\{\d[^}]*\}")
 
@@ -66,7 +62,7 @@ class _Words:
 
     by_kind: dict[Kind, dict[str, None]] = field(default_factory=dict)
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
-    texts: set[tuple[Kind, str, str]] = field(default_factory=set)
+    texts: set[tuple[Kind, str, Piece]] = field(default_factory=set)
     brief: set[tuple[Kind, str]] = field(default_factory=set)
 
     def add_all(self, kind: Kind) -> None:
@@ -168,7 +164,7 @@ def _listing(block: Listing, words: _Words) -> None:
     if kind is None:
         return
     if kind not in _ATTRIBUTES:
-        rows = chain(map(row_of, block.lines), written(block.more))
+        rows = map(row_of, chain(block.lines, block.more))
         for op in dict.fromkeys(_OP.findall("\n".join(row for row, _, _ in rows))):
             words.add(_machine(kind, op), op)
         return
@@ -193,20 +189,9 @@ def _lines(lines: Iterable[tuple[Kind, Line]], words: _Words) -> None:
             if piece.kind == "op":
                 op = piece.text
                 words.add(_machine(kind, op), op)
-                continue
-            if kind != "primitive" or piece.kind != "name":  # values of a jaxpr are a, b, ..., in
-                _names(piece, words)
-            if kind in _ATTRIBUTES and (op or kind != "primitive"):  # values come before it
+            elif (kind, op, piece) not in words.texts:
+                words.texts.add((kind, op, piece))
                 _piece(kind, op, piece, words)
-
-
-def _names(piece: Piece, words: _Words) -> None:
-    """Names of values and computations, types and keywords."""
-    if ("word", "", piece.text) in words.texts:
-        return
-    words.texts.add(("word", "", piece.text))
-    for name in _NAME.findall(piece.text):
-        words.add("word", "layout" if _LAYOUT.fullmatch(name) else name)
 
 
 def _machine(kind: Kind, op: str) -> Kind:
@@ -215,20 +200,22 @@ def _machine(kind: Kind, op: str) -> Kind:
 
 
 def _piece(kind: Kind, op: str, piece: Piece, words: _Words) -> None:
-    """Attributes, their values and call targets in the text around an operation."""
-    if piece.kind == "comment":
-        if behind := _BEHIND.match(piece.text):
-            words.add(kind, behind[1])
-    elif piece.kind in ("attr", "fold", "", "keyword"):
-        key = piece.text[: piece.text.find("=")]
-        if (kind, op, piece.text) in words.texts or words.seen[op, key] > _OFTEN:
-            return
-        words.texts.add((kind, op, piece.text))
-        words.seen[op, key] += "=" in piece.text
-        for name in chain(_KEY.findall(piece.text), _VALUE.findall(piece.text)):
+    """What stands beside an operation: each name in it is looked up as all that it may be."""
+    key = piece.text[: piece.text.find("=")]
+    if words.seen[op, key] > _OFTEN:
+        return
+    words.seen[op, key] += "=" in piece.text
+    is_value = kind == "primitive" and piece.kind == "name"  # a, b, ..., in
+    # Values of a jaxpr's equation come before its primitive.
+    has_attributes = kind in _ATTRIBUTES and (op or kind != "primitive")
+    for name in _NAME.findall(piece.text):
+        if not is_value:
+            words.add("word", "layout" if _LAYOUT.fullmatch(name) else name)
+        if has_attributes and piece.kind not in ("name", "type"):
             words.add("attribute", f"{op}.{name}" if op else name)
-        for match in _TARGET.finditer(piece.text):
-            words.add("target", match[1] or match[2])
+            words.add("target", name)
+            if piece.kind == "comment":  # the only instruction of a fusion
+                words.add(kind, name)
 
 
 def _entries(kind: Kind, words: Iterable[str]) -> Iterator[tuple[str, Entry]]:

@@ -7,7 +7,7 @@ string with a control character before each run of a kind.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import overload
 
 from jaxlens.render.control_chars import visible
@@ -24,7 +24,6 @@ a line that folds n others.
 """
 
 _FEW = 4_000  # lines that are kept when iterated
-_PREPARED = 100_000  # rows made in advance, 15 MB
 
 
 class LazyLines(Sequence[Line]):
@@ -40,19 +39,6 @@ class LazyLines(Sequence[Line]):
         self._count = count
         self._make = make
         self._start, self._end = start, start + count
-        self._prepared: Iterator[Row] | None = None
-
-    def prepare(self) -> None:
-        """Makes the rows now, for the next use of them alone: they are large."""
-        rows = self.written()
-        self._prepared = chain(list(islice(rows, _PREPARED)), rows)
-
-    def written(self) -> Iterator[Row]:
-        """The rows."""
-        if self._prepared is not None:
-            prepared, self._prepared = self._prepared, None
-            return prepared
-        return map(row_of, self)
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
@@ -78,11 +64,6 @@ class LazyLines(Sequence[Line]):
 
     def __hash__(self) -> int:
         return hash(self._count)
-
-
-def written(lines: Iterable[Line]) -> Iterator[Row]:
-    """The rows of lines."""
-    return lines.written() if isinstance(lines, LazyLines) else map(row_of, lines)
 
 
 def head_first(lines: Iterable[Line], head: int) -> Iterator[Line]:

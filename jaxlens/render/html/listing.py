@@ -5,7 +5,7 @@ from itertools import groupby
 from jaxlens.render.document import Code, Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.render.html.marks import Ink, attr, escaped, has_folds, note, row, style
-from jaxlens.render.html.payload import Budget, more_html, packs
+from jaxlens.render.html.payload import Budget, more_html
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
@@ -32,7 +32,7 @@ def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> st
     label = attr("aria-label", f"{listing.stage} listing")
     budget = budget or Budget(0, 0)
     more = listing.more
-    data, left = more.packed(budget) if packs(more) else more_html(more, budget)
+    data, left = more_html(more, budget)
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""

@@ -10,20 +10,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
-from jaxlens.render.html.lazy_lines import Row, written
+from jaxlens.render.html.lazy_lines import Row, row_of
 from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import packed
 from jaxlens.render.link_data import Alike, Parts, Web
 
 MOST = 5_000_000  # bytes of data in one output
-# Lines beyond those shown, in one output. %%jaxpr has to render in a tenth of the time of a trace,
-# so it has few. Beside a compile their time is negligible, and bytes are the limit. A live kernel
-# serves the rest.
-ROWS = 1_000
+# Lines beyond those shown, in one output: %%jaxpr has to be quick beside a trace, so it has fewer.
+# Beside a compile their time is negligible, and bytes are the limit. A live kernel serves the rest.
+ROWS = 20_000
 COMPILED_ROWS = 200_000
 _SAME, _NEXT = 2, 3
 _COMPILED = ("more", "passes")  # deflated better: negligible beside a compile
@@ -58,23 +57,6 @@ class Budget:
         self.bytes -= len(element)
         self.rows -= rows
         return element
-
-
-@runtime_checkable
-class PackedLines(Protocol):
-    """Lines beyond those shown that have a form shorter than text, with a script that reads it."""
-
-    @property
-    def packable(self) -> bool:
-        """Whether there are enough of them for that form."""
-
-    def packed(self, budget: Budget) -> tuple[str, int]:
-        """As `more_html`, in that form."""
-
-
-def packs(more: Sequence[Line]) -> TypeGuard[PackedLines]:
-    """Whether lines are embedded in a form of their own."""
-    return isinstance(more, PackedLines) and more.packable
 
 
 def data_html(name: str, data: object) -> str:
@@ -194,7 +176,7 @@ def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
         once, and `owner`: the place among them of each row's owner, from 1, 0 for none. `wide`:
         the most columns.
     """
-    return _rows_data(written(lines))
+    return _rows_data(map(row_of, lines))
 
 
 def _rows_data(written: Iterable[Row]) -> dict[str, Any]:
@@ -232,7 +214,7 @@ def more_html(more: Sequence[Line], budget: Budget) -> tuple[str, int]:
         if not count:
             break
         left = len(more) - count
-        data = _rows_data(islice(written(more), count))
+        data = _rows_data(islice(map(row_of, more), count))
         rows = data.pop("rows")
         head = json.dumps(data | {"left": left}, separators=(",", ":"))
         element = _data_element("more", f"{head}\n{rows}")

@@ -3,7 +3,6 @@
 A compile runs in the background, so that the jaxpr and HLO can be read and drawn meanwhile.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -57,7 +56,6 @@ class Compiling:
         self.made: CompileOutput | None = None
         self._lacking: CompileOutput | None = None  # an earlier look's, without what is needed
         self._running: RunningCompile | None = None
-        self._meanwhile: list[Callable[[], object]] = []
         self.origins = origins
         staging.before_reading = self._converted
 
@@ -84,7 +82,6 @@ class Compiling:
                 self._keep(self._started(**options).result(), dumps, profile)
             else:
                 self._running = self._started(**options)
-                self._meanwhile = [lambda: self._module]
 
     def _program(self) -> object:
         """Identifies the program with its call in this process; None if its result is not shared.
@@ -124,26 +121,18 @@ class Compiling:
         self._times += tuple(replace(t, note=f"{t.note}; {_EARLIER}") for t in done.times[:1])
         return True
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
-        """Has work done while `finish` would wait; it is dropped if no compile runs by then."""
-        with self._staging.lock:
-            if self._running is not None:
-                self._meanwhile.append(work)
-
     def finish(self) -> None:
         """Waits for the running compile, if there is one."""
         with self._staging.lock:
-            while self._meanwhile and self._running is not None and not self._running.done():
-                with suppress(Exception):  # it fails again where its result is used
-                    self._meanwhile.pop(0)()
-            self._meanwhile.clear()
+            if self._running is not None and not self._running.done():
+                with suppress(Exception):  # it fails again where it is used
+                    _ = self._module
             running, self._running = self._running, None
             if running is not None:
                 self._keep(running.result(), True, False)
 
     def abandon(self) -> None:
         """Leaves the running compile to end in the background."""
-        self._meanwhile.clear()
         running, self._running = self._running, None
         if running is not None:
             running.abandon()

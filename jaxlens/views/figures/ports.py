@@ -7,13 +7,14 @@ pytree ("params") share one box, whose inner panel lists them.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from jaxlens.render.graph.figure import Box, BoxKind, Panel
 from jaxlens.views.figures.body import DrawnRegion
 
 _SINGLE = 12  # more inputs than these are grouped
 _SINGLE_OUT = 6
-_PAGE = 250  # boxes of one list
+_PAGE = 400  # boxes of one list
 _ROOT = re.compile(r"^(?:[^\[.]+|\[[^\]]*\])")
 
 
@@ -127,7 +128,7 @@ def _boxes(side: _Side, root: Callable[[int], str]) -> Ports:
             name = f"{side.prefix} {title}"
             kind = side.port(members[0]).kind
             box = Box(name, title, f"{len(members):,} arrays", kind, name)
-            panels |= _list(side, name, title, members)
+            panels[name] = partial(_list, side, name, title, members)
         shown.append(box)
         box_of.update(dict.fromkeys(members, box.id))
     return Ports(tuple(shown), box_of, panels)
@@ -139,32 +140,10 @@ def _single(port: Port, prefix: str, detail: str = "") -> Box:
     return Box(f"{prefix} {port.name}", port.label, detail, port.kind, hint=hint)
 
 
-def _list(
-    side: _Side, name: str, title: str, members: Sequence[int]
-) -> dict[str, Callable[[], Panel]]:
-    """Returns a panel with a box for each member; for more than `_PAGE`, a panel of pages."""
-
-    def panel() -> Panel:
-        """Returns the panel of the members."""
-        ports = map(side.port, members)
-        boxes = (_single(port, f"{side.prefix} each", port.type) for port in ports)
-        return Panel(name, title, tuple(boxes), ())
-
-    def panel_of_pages() -> Panel:
-        boxes = []
-        for page, part in pages.items():
-            first, last = side.port(part[0]), side.port(part[-1])
-            ends = f"{first.label} … {last.label}"
-            boxes.append(Box(page, ends, f"{len(part):,} arrays", first.kind, page))
-        return Panel(name, title, tuple(boxes), ())
-
-    if len(members) <= _PAGE:
-        return {name: panel}
-    size = _PAGE
-    while len(members) > size * _PAGE:
-        size *= _PAGE
-    pages = {f"{name} {n}": members[n : n + size] for n in range(0, len(members), size)}
-    panels: dict[str, Callable[[], Panel]] = {name: panel_of_pages}
-    for page, part in pages.items():
-        panels |= _list(side, page, title, part)
-    return panels
+def _list(side: _Side, name: str, title: str, members: Sequence[int]) -> Panel:
+    """Returns a panel with a box for each member; of many, the last box counts the others."""
+    prefix = f"{side.prefix} each"
+    boxes = [_single(port, prefix, port.type) for port in map(side.port, members[:_PAGE])]
+    if (left := len(members) - _PAGE) > 0:
+        boxes.append(Box(f"{prefix} more", f"{left:,} more", "", boxes[-1].kind))
+    return Panel(name, title, tuple(boxes), ())

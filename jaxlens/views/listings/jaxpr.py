@@ -5,8 +5,9 @@ A jaxpr that several equations use is written out at its first use, and by name 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TypeAlias
 
 from jaxlens.ir.columns import calls
@@ -14,16 +15,43 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.pallas import BLOCK, INDEX_MAP
 from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import count
 from jaxlens.views.listings.equation import left, operands, params, scope
 from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
-from jaxlens.views.listings.jaxpr_rows import ColumnRows
-from jaxlens.views.listings.jaxpr_stretches import Page, Stretch
 from jaxlens.views.listings.lines_by_id import EquationLines, LinesById
 
 _WORD = re.compile(r"\w{1,40}$")
 _LONGEST = 40  # characters of a field's name
 LIMIT = 400  # lines in the page; a viewer renders the others on scrolling
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive equations of a region, from `low` to before `high`, on one line each."""
+
+    region: Region
+    low: int
+    high: int
+    indent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Data shared by the lines of one listing.
+
+    Attributes:
+        module: The program.
+        lines: Equations on one line, by id.
+        shared: Names of the regions that several equations use.
+        calls: Names of the nested regions, by region and step.
+    """
+
+    module: Module
+    lines: LinesById
+    shared: frozenset[str]
+    calls: Mapping[str, Mapping[int, tuple[str, ...]]]
+
 
 Steps: TypeAlias = "Iterator[Line | Stretch | Steps]"
 """Lines, runs of equations, and nested iterators of the same."""
@@ -55,17 +83,30 @@ def listing(
     uses = Counter(chain.from_iterable(regions))
     shared = frozenset(name for name, n in uses.items() if n > 1)
     page = Page(module, lines or equations(module), shared, called)
-    rows = ColumnRows(page, _all_rows(page, inputs, captured))
-    head = rows[:limit]
+    rows = list(_all_rows(page, inputs, captured))
+    head = tuple(islice(_written(page, rows), limit))
     total = sum(len(region.nodes) for region in module.regions.values())
     left = total - len({line.id for line in head if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
-    return Listing("jaxpr", head, note, rows.after(limit) if limit < len(rows) else ())
+    beyond = sum(row.high - row.low if isinstance(row, Stretch) else 1 for row in rows) - len(head)
+    more = LazyLines(beyond, lambda: _written(page, rows), limit)
+    return Listing("jaxpr", head, note, more or ())
 
 
 def equations(module: Module, names: UserNames | None = None) -> EquationLines:
     """Returns every equation on one line, by id; `names` are those of the values to show."""
     return EquationLines(module, names or UserNames(module))
+
+
+def _written(page: Page, rows: Sequence[Line | Stretch]) -> Iterator[Line]:
+    """Yields the lines, those of a stretch one by one."""
+    for row in rows:
+        if isinstance(row, Line):
+            yield row
+            continue
+        for step in range(row.low, row.high):
+            line = page.lines.at(row.region, step)
+            yield Line(line.pieces, line.id, row.indent, line.line)
 
 
 def _all_rows(

@@ -3,7 +3,7 @@
 If a backend does not give the content of a pane, the pane shows the reason.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.captures import Capture
@@ -81,14 +81,11 @@ def stage_pane(
 ) -> Tab:
     """Returns the pane of a stage's program, line by line."""
 
-    def listing() -> Iterator[Block]:
+    def listing() -> list[Block]:
         inputs, stage = subject.program.inputs, subject.stage(name)
-        shown = stage_blocks.listing(stage, full, alone=False, head=head, inputs=inputs)
-        if isinstance(shown.more, LazyLines):
-            subject.driver.meanwhile(shown.more.prepare)
-        yield shown
+        return [stage_blocks.listing(stage, full, alone=False, head=head, inputs=inputs)]
 
-    shown = pane(name, lambda: tuple(listing()), title=title)
+    shown = pane(name, listing, title=title)
     return replace(shown, count=_operations(subject, name))
 
 

@@ -22,6 +22,7 @@ from jax.sharding import PartitionSpec
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.bodies import opened
+from jaxlens.program.equations import equations
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from tests.ir.check import check
 
@@ -217,7 +218,7 @@ def test_equations_are_counted_as_jax_counts_them(name):
     module = read(closed)
     plain = opened(closed)
     assert sum(1 for _ in module.nodes()) == sum(1 for _ in jaxpr_util.all_eqns(plain, False))
-    times = jaxpr.occurrences(module)
+    times = equations(module).times
     unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
     assert unrolled == sum(1 for _ in jaxpr_util.all_eqns(plain, True))
 
@@ -416,7 +417,7 @@ def test_a_body_called_a_thousand_million_times_is_one_body():
         f = jax.jit(lambda x, g=f: g(g(x)))
     module = read(trace(f, jax.ShapeDtypeStruct((), "float32")))
     assert sum(1 for _ in module.nodes()) < 100
-    times = jaxpr.occurrences(module)
+    times = equations(module).times
     assert max(times.values()) == 2**29  # twice per level, and the innermost is `sin` itself
 
 

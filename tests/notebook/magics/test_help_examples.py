@@ -7,13 +7,12 @@ import pytest
 
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
-from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.options import flag
 from jaxlens.questions import rows
 
 MAGICS = sorted(
     name
-    for kind in (ProgramMagics, WatchMagics, RunningMagics)
+    for kind in (ProgramMagics, RunningMagics)
     for name in {**kind.magics["cell"], **kind.magics["line"]}
 )
 # What the examples name.

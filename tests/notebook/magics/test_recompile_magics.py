@@ -73,9 +73,9 @@ def test_an_error_is_the_users_and_the_log_is_shown(run, shell):
     ("line", "says"),
     [
         ("%%recompiles --out x\nx = 1", "%%recompiles has no option --out"),
-        ("%%recompiles -o 3x\nx = 1", "-o takes a name to store the log under, got '3x'"),
+        ("%%recompiles -o 3x\nx = 1", "-o takes a name to store the answer under, got '3x'"),
         ("%recompiles --out x step(w, w)", "%recompiles has no option --out"),
-        ("%recompiles -o 3x step(w, w)", "-o takes a name to store the log under, got '3x'"),
+        ("%recompiles -o 3x step(w, w)", "-o takes a name to store the answer under, got '3x'"),
         ("%recompiles -o", "%recompiles: argument -o: expected one argument; see %recompiles -h"),
         ("%recompiles", "%recompiles has nothing to look at: put a call behind it"),
     ],

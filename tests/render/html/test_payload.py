@@ -6,7 +6,6 @@ import re
 import pytest
 
 from jaxlens.render.document import Document, Fold, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html import lazy_lines
 from jaxlens.render.html.document_html import body, pane_key
 from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import unpacked
@@ -104,27 +103,6 @@ def words(count):
         Line((Piece(f"v{n * n} = f32[{n}] add(v{n * 7919 % 1013})"),), f"e{n}")
         for n in range(count)
     )
-
-
-def test_rows_made_in_advance_are_those_of_later_and_kept_for_one_use(monkeypatch):
-    monkeypatch.setattr(lazy_lines, "_PREPARED", 3)
-    monkeypatch.setattr(lazy_lines, "_FEW", 0)
-    made = []
-
-    def make():
-        for n in range(9):
-            made.append(n)
-            yield Line((Piece(f"row {n}"),))
-
-    lines = lazy_lines.LazyLines(5, make, start=2)
-    later = list(lines.written())
-    made.clear()
-    lines.prepare()
-    assert made == [0, 1, 2, 3, 4]  # two that it skips and three
-    assert list(lines.written()) == later
-    assert made == list(range(7))
-    assert list(lines.written()) == later
-    assert made == [*range(7), *range(7)]
 
 
 def test_what_does_not_fit_is_counted_and_said():

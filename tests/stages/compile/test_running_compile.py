@@ -87,32 +87,6 @@ def test_gathering_waits_at_its_end():
     assert [timing.step for timing in capture.times][-2:] == ["compile", "read dumps"]
 
 
-def test_work_is_done_while_the_compile_is_waited_for(monkeypatch):
-    go = threading.Event()
-    capture = jaxlens.capture(lambda x: jnp.sin(x) * 2, jnp.ones(8))
-    compiles = type(capture.driver.lowered).compile
-
-    def paused(lowered, **options):
-        result = compiles(lowered, **options)
-        assert go.wait(60)
-        return result
-
-    monkeypatch.setattr(type(capture.driver.lowered), "compile", paused)
-    done = []
-    capture.driver.meanwhile(lambda: done.append("before the compile"))
-    with capture.gathering(Needs(compiled=True)):
-        for work in (lambda: done.append("first"), lambda: 1 / 0, go.set):
-            capture.driver.meanwhile(work)
-        capture.driver.meanwhile(lambda: done.append(capture.optimized.info.name))
-        assert not done
-    assert done[0] == "first"
-    assert set(done[1:]) <= {"optimized"}  # dropped where the compile has ended by then
-    capture.driver.meanwhile(lambda: done.append("after the compile"))
-    capture.driver.finish()
-    assert len(done) <= 2
-    assert capture.kernels
-
-
 def test_a_module_is_not_read_while_it_has_another_name():
     name = "step_" + "x" * 120
 

@@ -87,14 +87,17 @@ def test_flops_follow_the_operands_where_the_results_are_alike():
     assert RunCosts(module).flops("main", 0, steps) == jaxlens.cost(products, x).flops
 
 
-def test_a_reduction_of_the_users_own_has_no_figure():
+def test_a_reduction_of_the_users_own_counts_its_body():
     from jaxlens.views.figures.run_cost import RunCosts
 
-    module = jaxlens.capture(
-        lambda x: jax.lax.reduce(x, jnp.zeros(()), lambda a, b: a * b + a, (0,)), jnp.ones((4, 8))
-    ).jaxpr.module
+    def total(x):
+        return jax.lax.reduce(x, jnp.zeros(()), lambda a, b: a * b + a, (0,))
+
+    module = jaxlens.capture(total, jnp.ones((4, 8))).jaxpr.module
     steps = len(module.body().nodes)
-    assert RunCosts(module).flops("main", 0, steps) is None
+    flops = jaxlens.cost(total, jnp.ones((4, 8))).flops
+    assert flops
+    assert RunCosts(module).flops("main", 0, steps) == flops
 
 
 def test_a_loop_of_unknown_length_has_no_figure():

@@ -9,7 +9,7 @@
  * rows in the HTML come first in the data, so `order` says which row follows which.
  */
 import { inflated } from "../viewer/packing.js";
-import { answeredSource, readers, ShownRows } from "./row_source.js";
+import { answeredSource, ShownRows, writtenSource } from "./row_source.js";
 import { lists, onPage, OrderedRows } from "../viewer/rows.js";
 
 /** @typedef {import("./row_source.js").Source} Source */
@@ -56,8 +56,8 @@ export class LongList extends OrderedRows {
 
   /** Takes the place of the rows in the HTML. */
   async activate() {
-    const beside = dataOf(this.box);
-    const more = beside && readers[beside.name](await inflated(beside.pack));
+    const beside = this.box.querySelector(":scope > script");
+    const more = beside && writtenSource(await inflated(beside.textContent ?? ""));
     this.append(new ShownRows(this.pre));
     if (more) this.append(more);
     this.pre.classList.add("long-list");
@@ -414,12 +414,6 @@ export class LongList extends OrderedRows {
   }
 }
 
-/** What stands beside a listing. @param {Element} box */
-function dataOf(box) {
-  const data = box.querySelector(":scope > script");
-  return data && { name: data.getAttribute("data-jl") ?? "", pack: data.textContent ?? "" };
-}
-
 /** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root */
 function longLists(root) {
   const waiting = new Set(root.querySelectorAll(".listing[data-lines]"));
@@ -427,9 +421,6 @@ function longLists(root) {
     for (const box of waiting) {
       const body = box.closest(".pane-body");
       if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !onPage(box)) continue;
-      const beside = dataOf(box);
-      // Its kit announces when it is loaded.
-      if (beside && !readers[beside.name]) continue;
       waiting.delete(box);
       await new LongList(root, box, body).activate();
       const { links } = /** @type {any} */ (root).jaxlens;
@@ -438,7 +429,7 @@ function longLists(root) {
       root.dispatchEvent(new CustomEvent("jl-rows"));
     }
   };
-  for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, activate);
+  root.addEventListener("jl-panes", activate);
   root.addEventListener("toggle", activate, { capture: true });
   activate();
 }

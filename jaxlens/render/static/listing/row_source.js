@@ -1,8 +1,7 @@
 // @ts-check
 /**
  * Where the rows of a long listing come from. A list asks a source for what it is about to show,
- * so a source may make rows as they are looked at. What is written beside the HTML or answered by
- * a kernel says in its data which source reads it.
+ * so a source may make rows as they are looked at.
  *
  * @typedef {object} Source
  * @property {number} count how many rows it has
@@ -22,38 +21,10 @@ const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"
 /** @type {Record<string, string>} */
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
-/** Rows with a control character before each kind of words. */
-export class MarkedRows {
-  /** @param {number} n @returns {string} */
-  row(n) {
-    return "";
-  }
-
-  /** @param {number} n */
-  html(n) {
-    return this.row(n).replace(/[&<>]/g, (sign) => ENTITIES[sign])
-      .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
-        const tag = KIND_TAGS[kind.charCodeAt(0)];
-        return `<${tag}${tag === "tt" ? " hidden=1" : ""}>${words}</${tag}>`;
-      }) || "<br>";
-  }
-
-  /** @param {number} n */
-  text(n) {
-    return this.row(n).replace(/[\0-\x08]/g, "");
-  }
-
-  /** @param {number} n */
-  folds(n) {
-    return 0 * n;
-  }
-}
-
-/** Rows as `payload.lines_data` writes them. @implements {Source} */
-class WrittenRows extends MarkedRows {
+/** Rows as `payload.lines_data` writes them, with a control character before each kind of words. @implements {Source} */
+class WrittenRows {
   /** @param {Written} data */
   constructor({ rows, ids, lines, owner, wide }) {
-    super();
     this.rows = rows;
     this.count = rows.length;
     this.wide = wide;
@@ -71,8 +42,17 @@ class WrittenRows extends MarkedRows {
   }
 
   /** @param {number} n */
-  row(n) {
-    return this.rows[n];
+  html(n) {
+    return this.rows[n].replace(/[&<>]/g, (sign) => ENTITIES[sign])
+      .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
+        const tag = KIND_TAGS[kind.charCodeAt(0)];
+        return `<${tag}${tag === "tt" ? " hidden=1" : ""}>${words}</${tag}>`;
+      }) || "<br>";
+  }
+
+  /** @param {number} n */
+  text(n) {
+    return this.rows[n].replace(/[\0-\x08]/g, "");
   }
 
   /** @param {number} n */
@@ -128,16 +108,10 @@ export class ShownRows {
 }
 
 /** What stands beside a listing: a line of JSON, then the rows. @param {string} text @returns {Source} */
-function writtenSource(text) {
+export function writtenSource(text) {
   const [head, ...rows] = text.split("\n");
-  return sourceOf({ ...JSON.parse(head), rows });
+  return new WrittenRows({ ...JSON.parse(head), rows });
 }
 
 /** What a kernel answers. @param {any} data @returns {Source} */
-export const answeredSource = (data) => sourceOf({ ...data, rows: data.rows.split("\n") });
-
-/** The source that reads some data. @param {any} data @returns {Source} */
-const sourceOf = (data) => new WrittenRows(data);
-
-/** What reads the data beside a listing, by its `data-jl`; other kits add theirs. @type {Record<string, (text: string) => Source>} */
-export const readers = { more: writtenSource };
+export const answeredSource = (data) => new WrittenRows({ ...data, rows: data.rows.split("\n") });
