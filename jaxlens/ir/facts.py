@@ -6,7 +6,7 @@ All of it is frozen data; where it comes from is behind a `Driver` (`ir/driver.p
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from jaxlens.errors import UnavailableError
@@ -266,20 +266,11 @@ class Kernel:
     name: str
     instruction: str
     kind: KernelKind
-    llvm_before: str = ""
-    llvm_after: str = ""
-    asm: str = ""
+    llvm_before: str = field(default="", repr=False)  # what makes them can take long
+    llvm_after: str = field(default="", repr=False)
+    asm: str = field(default="", repr=False)
     note: str = ""
     launch: str = ""
-
-
-class LazyKernel(Kernel):
-    """A Kernel whose `repr` does not make its texts."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name} of {self.instruction or 'no instruction'}>"
 
 
 def lazy_kernel(
@@ -295,16 +286,16 @@ def lazy_kernel(
     Disassembling a large program takes longer than compiling a small one, and a table of kernels
     does not need it.
     """
-    makers: dict[str, Callable[[Kernel], str]] = {
-        text: _ignoring((texts or {}).get(text, str)) for text in KERNEL_TEXTS
-    }
-    values = {"name": name, "instruction": instruction, "kind": kind, "note": note}
-    return lazy(LazyKernel, makers, launch=launch, **values)
+    makers: dict[str, Callable[[Kernel], str]]
+    makers = {name: partial(_made, make) for name, make in (texts or {}).items()}
+    fields = dict.fromkeys(KERNEL_TEXTS, "") | {"name": name, "instruction": instruction}
+    fields |= {"kind": kind, "note": note, "launch": launch}
+    values = {name: value for name, value in fields.items() if name not in makers}
+    return lazy(Kernel, makers, **values)
 
 
-def _ignoring(make: Callable[[], str]) -> Callable[[Kernel], str]:
-    """The function as one of a kernel."""
-    return lambda _: make()
+def _made(make: Callable[[], str], _: Kernel) -> str:
+    return make()
 
 
 @dataclass(frozen=True, slots=True)

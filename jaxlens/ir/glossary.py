@@ -34,20 +34,21 @@ Kind = Literal[
     "word",
     "stage",
 ]  # "target": names that custom calls call; "asm": machine instructions of CPUs; "word": the rest
-# What each kind is called where a word may have several.
-KIND_NAMES: Mapping[Kind, str] = MappingProxyType(
+# What each kind is called where a word may have several, and the lesson that teaches to read it,
+# for words that no lesson is about.
+KINDS: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
-        "primitive": "primitive",
-        "op": "StableHLO op",
-        "instruction": "HLO instruction",
-        "attribute": "attribute",
-        "pass": "pass",
-        "target": "target of a call",
-        "llvm": "LLVM instruction",
-        "asm": "machine instruction",
-        "ptx": "PTX instruction",
-        "word": "",
-        "stage": "stage",
+        "primitive": ("primitive", 5),
+        "op": ("StableHLO op", 1),
+        "instruction": ("HLO instruction", 18),
+        "attribute": ("attribute", 0),
+        "pass": ("pass", 19),
+        "target": ("target of a call", 20),
+        "llvm": ("LLVM instruction", 21),
+        "asm": ("machine instruction", 21),
+        "ptx": ("PTX instruction", 21),
+        "word": ("", 0),
+        "stage": ("stage", 0),
     }
 )
 
@@ -56,17 +57,6 @@ _HALF = re.compile(r"-(?:start|update|done)$")
 _LAPACK = re.compile(r"^lapack-[sdcz]")
 _INDEX = re.compile(r"\[\d+\]$")
 _LAYOUT = re.compile(r"\{[\d,]*(?::[^}]*)?\}")
-# The lesson that teaches to read a kind, for words that no lesson is about.
-_LESSONS: Mapping[str, int] = {
-    "primitive": 5,
-    "op": 1,
-    "instruction": 18,
-    "pass": 19,
-    "target": 20,
-    "llvm": 21,
-    "asm": 21,
-    "ptx": 21,
-}
 _UNKNOWN = "Unknown: jaxlens has no entry for this pass; what it changed here is all that it says."
 
 # Where a page is, by how its name starts; `{}` is the rest of the name.
@@ -115,7 +105,7 @@ def entry(kind: Kind, word: str) -> Entry | None:
 
 def pass_entry(name: str) -> Entry:
     """What there is to say of a pass; of one that is not in the glossary, that it is unknown."""
-    return entry("pass", name) or Entry(_UNKNOWN, "XLA: HLO passes", _LESSONS["pass"])
+    return entry("pass", name) or Entry(_UNKNOWN, "XLA: HLO passes", KINDS["pass"][1])
 
 
 def meanings(word: str) -> dict[Kind, Entry]:
@@ -225,7 +215,7 @@ def _rows() -> Mapping[str, Mapping[str, Entry]]:
             word: Entry(
                 sentence,
                 link,
-                lessons.get((kind, word), _LESSONS.get(kind, 0)),
+                lessons.get((kind, word), KINDS.get(kind, ("", 0))[1]),
                 tuple(expert.get((kind, word), ())),
             )
             for word, (sentence, link) in by.items()

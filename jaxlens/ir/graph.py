@@ -8,7 +8,7 @@ name the regions they call; nothing here recurses, however deep a program nests.
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from jaxlens.interrupts import uninterrupted
 
-R = TypeVar("R", bound="Region")
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
 
 # Bits of an element in memory; other types have no known size.
 _BITS: Mapping[str, int] = {
@@ -258,9 +259,7 @@ def callers_first(regions: Mapping[str, Region], entry: str) -> dict[str, Region
     return in_order(regions, calls, entry)
 
 
-def in_order(
-    regions: Mapping[str, R], calls: Mapping[str, Iterable[str]], entry: str
-) -> dict[str, R]:
+def in_order(regions: Mapping[K, R], calls: Mapping[K, Iterable[K]], entry: K) -> dict[K, R]:
     """Orders regions in reverse postorder of a depth-first walk over their calls.
 
     Regions that the entry does not reach are ordered likewise. In a cycle of calls, which only
@@ -270,7 +269,7 @@ def in_order(
         name: list(reversed({called: None for called in calls[name] if called in regions}))
         for name in regions
     }
-    placed: dict[str, None] = {}
+    placed: dict[K, None] = {}
     reached, pending = {entry}, [entry]
     while pending:
         names = set(edges[pending.pop()]) - reached
@@ -282,10 +281,10 @@ def in_order(
     return {name: regions[name] for name in [entry, *order]}
 
 
-def _place(start: str, edges: Mapping[str, list[str]], placed: dict[str, None]) -> None:
+def _place(start: K, edges: Mapping[K, list[K]], placed: dict[K, None]) -> None:
     if start in placed:
         return
-    open_: set[str] = {start}
+    open_: set[K] = {start}
     path = [(start, iter(edges[start]))]
     while path:
         name, calls = path[-1]

@@ -68,10 +68,11 @@ class Evidence:
         self._order = {id: index for index, id in enumerate(self.after)}
         self._fusion_of = optimized.fusion_of
         # Without stamps, all equations of a line share its ops: hundreds of each in an optimiser.
-        self._left, self._homes = cache(self._find_left), cache(self._find_homes)
-        self._opcodes = cache(lambda ids: tuple(dict.fromkeys(self.after[i].opcode for i in ids)))
+        self.left, self.homes = cache(self._left), cache(self._homes)
+        self.opcodes = cache(self._opcodes)
+        self._alike = Counter(self.ops.values())
 
-    def _ops(self) -> dict[str, list[str]]:
+    def _ops(self) -> dict[str, tuple[str, ...]]:
         """Returns the ops that each equation was lowered to, the op that defines the result last.
 
         For an equation that JAX lowered to a call of a function of its own (`cumsum`), these
@@ -99,7 +100,7 @@ class Evidence:
                     names += [r for node in inner for r in node.regions if r not in names]
                     ops += [node.id for node in inner]
             ops.sort(key=weight)
-        return ops_of
+        return {id: tuple(ops) for id, ops in ops_of.items()}
 
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
@@ -147,15 +148,12 @@ class Evidence:
                     peers.update(dict.fromkeys(order, tuple(order)))
         return peers
 
-    def left(self, ops: Sequence[str]) -> tuple[str, ...]:
+    def _left(self, ops: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the instructions left of an equation, those of its result's op if there are any.
 
         An instruction that only moves a value counts if no other is left, and an instruction
         without a stamp counts if it has the opcode of the op.
         """
-        return self._left(tuple(ops))
-
-    def _find_left(self, ops: tuple[str, ...]) -> tuple[str, ...]:
         moved: list[str] = []
         near: dict[str, list[str]] = {}
         for op in ops:
@@ -173,23 +171,16 @@ class Evidence:
             moved = moved or ids
         return tuple(moved)
 
-    def alike(self, ops: Sequence[str]) -> int:
+    def alike(self, ops: tuple[str, ...]) -> int:
         """Returns the number of equations that were lowered to these ops, as far as is known."""
-        return 1 if self.exact else self._alike[tuple(ops)]
+        return 1 if self.exact else self._alike[ops]
 
-    @cached_property
-    def _alike(self) -> Counter[tuple[str, ...]]:
-        return Counter(map(tuple, self.ops.values()))
-
-    def opcodes(self, ids: Sequence[str]) -> tuple[str, ...]:
+    def _opcodes(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the opcodes of instructions, each once."""
-        return self._opcodes(tuple(ids))
+        return tuple(dict.fromkeys(self.after[id].opcode for id in ids))
 
-    def homes(self, ids: Iterable[str]) -> tuple[str, ...]:
+    def _homes(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the fusions around instructions, or the instructions, in program order."""
-        return self._homes(tuple(ids))
-
-    def _find_homes(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         ordered = sorted(ids, key=self._order.__getitem__)
         return tuple(dict.fromkeys(self._fusion_of.get(id, id) for id in ordered))
 

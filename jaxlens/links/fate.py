@@ -83,7 +83,7 @@ class _Judge:
         self.blame = by
 
     def fate(self, node: Node) -> EquationFate:
-        ops = self.evidence.ops.get(node.id, [])
+        ops = self.evidence.ops.get(node.id, ())
         if not ops:
             return self._without_ops(node)
         if node.regions and all(self.evidence.opcode[op] in CALLS for op in ops):
@@ -119,7 +119,7 @@ class _Judge:
             sentence = f"Dropped when JAX lowered it: {reason}."
         return EquationFate(node.id, fate, sentence, by="lowering")
 
-    def _call(self, node: Node, ops: Sequence[str]) -> EquationFate:
+    def _call(self, node: Node, ops: tuple[str, ...]) -> EquationFate:
         calls = [id for id in self._after(ops) if self.evidence.after[id].opcode == "call"]
         body = ", ".join(node.regions[:_SHOWN])
         if calls:
@@ -129,11 +129,11 @@ class _Judge:
         sentence = f"Inlined: the equations of {body} took the call's place{_behind(by)}."
         return _judged(node.id, "inlined", sentence, by=by)
 
-    def _after(self, ops: Sequence[str]) -> Iterator[str]:
+    def _after(self, ops: tuple[str, ...]) -> Iterator[str]:
         """Yields the instructions of the optimised program that came from these ops."""
         return (id for op in ops for id in self.evidence.after_of.get(op, ()))
 
-    def _loop(self, node: Node, ops: Sequence[str]) -> EquationFate | None:
+    def _loop(self, node: Node, ops: tuple[str, ...]) -> EquationFate | None:
         """Returns the fate of a loop or branch that the optimised program has, else None."""
         kinds, after = ("while", "conditional"), self.evidence.after
         loops = tuple(dict.fromkeys(i for i in self._after(ops) if after[i].opcode in kinds))
@@ -143,7 +143,7 @@ class _Judge:
         return EquationFate(node.id, "loop", sentence, loops, instructions=loops)
 
     def _merged(
-        self, node: Node, ops: Sequence[str], carriers: Sequence[str]
+        self, node: Node, ops: tuple[str, ...], carriers: tuple[str, ...]
     ) -> EquationFate | None:
         """Returns the fate of an equation merged with one of equal value; None if there is none."""
         own = set(carriers)
@@ -163,7 +163,7 @@ class _Judge:
         return None
 
     def _lives_together(
-        self, node: Node, ops: Sequence[str], carriers: Sequence[str]
+        self, node: Node, ops: tuple[str, ...], carriers: tuple[str, ...]
     ) -> EquationFate:
         """Returns the fate in `_lives`, said of all equations that cannot be told apart."""
         fate, alike = self._lives(node, ops, carriers), self.evidence.alike(ops)
@@ -173,7 +173,7 @@ class _Judge:
         together = f"The {alike} equations of its line, which have no ids here, together"
         return replace(fate, sentence=f"{together}: {sentence}")
 
-    def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
+    def _lives(self, node: Node, ops: tuple[str, ...], carriers: tuple[str, ...]) -> EquationFate:
         """Returns the fate of an equation that has instructions in the optimised program."""
         opcodes = self.evidence.opcodes(carriers)
         if opcodes == ("constant",):
@@ -202,7 +202,7 @@ class _Judge:
         sentence = f"Rewritten: {were[-1]} became {_kinds(homes, opcodes)}{more}{_behind(by)}."
         return _judged(node.id, "rewritten", sentence, homes, (), by, carriers)
 
-    def _gone(self, node: Node, ops: Sequence[str]) -> EquationFate:
+    def _gone(self, node: Node, ops: tuple[str, ...]) -> EquationFate:
         """Returns the fate of an equation without instructions, from that of its first HLO."""
         before = self.evidence.gone(ops)
         if not before:
@@ -251,7 +251,7 @@ class _Judge:
         kind = word(self.evidence.opcode[self.evidence.ops[node.id][-1]])
         kin = [id for id in into if self.evidence.after[id].opcode == kind]
         if kin:
-            homes = self.evidence.homes(kin)
+            homes = self.evidence.homes(tuple(kin))
             sentence = f"Rewritten together with {names}: both are in {_names(homes)}{_behind(by)}."
             return _judged(node.id, "rewritten", sentence, homes, (), by, kin)
         if by is not None and by.words == "constant_folding":
@@ -260,7 +260,7 @@ class _Judge:
         sentence = f"Rewritten away with what read it{named}{_behind(by)}."
         return _judged(node.id, "rewritten", sentence, by=by)
 
-    def _by(self, passes: Mapping[str, By], ops: Sequence[str]) -> By | None:
+    def _by(self, passes: Mapping[str, By], ops: tuple[str, ...]) -> By | None:
         return next((passes[op] for op in reversed(ops) if op in passes), None)
 
 

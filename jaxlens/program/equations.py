@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.ir.columns import Place, calls, columns
 from jaxlens.ir.graph import Module
+from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.program.python_loops import looped
 from jaxlens.program.subject import Given
 from jaxlens.program.unrolled import Unrolled, unrolled
@@ -43,7 +44,7 @@ class Equations:
 
 def equations(module: Module) -> Equations:
     """Counts the equations of a jaxpr, in time linear in its size."""
-    written, times = _written(module)
+    written, times = _written(module), occurrences(module)
     program = columns(module)
     stacks = [_stack(place) for place in program.places]
     own: Counter[str] = Counter()
@@ -73,11 +74,11 @@ def _stack(place: Place) -> Stack:
     return tuple(dict.fromkeys(f"{span.file}:{span.line}" for span in spans))
 
 
-def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
-    """Returns, by region, its number of equations with calls inlined, and its occurrences.
+def _written(module: Module) -> dict[str, int]:
+    """Returns, by region, its number of equations with calls inlined.
 
-    Sizes are summed from callees to callers, occurrences from callers to callees, so neither
-    expands a call: 20 functions that each call the next twice are 2 ** 20 inlined bodies.
+    Sizes are summed from callees to callers, so that no call is expanded: 20 functions that each
+    call the next twice are 2 ** 20 inlined bodies.
     """
     called = calls(module)
     sizes = {name: len(region) for name, region in columns(module).regions.items()}
@@ -85,13 +86,7 @@ def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
     for name in reversed(list(sizes)):
         inner = (region for regions in called[name].values() for region in regions)
         written[name] = sizes[name] + sum(written[region] for region in inner)
-    times = dict.fromkeys(sizes, 0)
-    times[module.entry] = 1
-    for name in sizes:
-        for regions in called[name].values():
-            for region in regions:
-                times[region] += times[name]
-    return written, times
+    return written
 
 
 def written_out(

@@ -6,7 +6,7 @@ A traced figure needs no compile. None means that the backend does not provide t
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Any, Literal
 
@@ -149,7 +149,6 @@ class Metric:
         of: Computes it; may raise UnavailableError.
         unit: Its unit; "" for a count.
         compiled: Whether it needs the compiled program.
-        portable: Whether it is equal on all machines with this version of JAX.
     """
 
     title: str
@@ -157,7 +156,6 @@ class Metric:
     of: Callable[[Figures], int | None]
     unit: Unit = ""
     compiled: bool = True
-    portable: bool = False
 
 
 def _xla(key: str) -> Callable[[Figures], int | None]:
@@ -168,26 +166,18 @@ def _xla(key: str) -> Callable[[Figures], int | None]:
     return of
 
 
+_traced = partial(Metric, compiled=False)
 FIGURES: Mapping[str, Metric] = {
-    "equations": Metric(
-        "equations", "equation", lambda f: sum(f.primitives.values()), "", False, True
+    "equations": _traced("equations", "equation", lambda f: sum(f.primitives.values())),
+    "flops": _traced("flops", "flops", lambda f: f.of_equations("flops"), "flop"),
+    "transcendentals": _traced(
+        "transcendentals", "transcendental", lambda f: f.of_equations("transcendentals")
     ),
-    "flops": Metric("flops", "flops", lambda f: f.of_equations("flops"), "flop", False, True),
-    "transcendentals": Metric(
-        "transcendentals",
-        "transcendental",
-        lambda f: f.of_equations("transcendentals"),
-        "",
-        False,
-        True,
-    ),
-    "bytes": Metric(
+    "bytes": _traced(
         "bytes of arguments and results",
         "arguments and results",
         lambda f: f.of_equations("bytes"),
         "B",
-        False,
-        True,
     ),
     "instructions": Metric(
         "instructions, loop bodies once", "instruction", lambda f: sum(f.operations.values())

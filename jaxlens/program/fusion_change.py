@@ -5,6 +5,7 @@ pass is called: XLA:CPU's library rewriter makes some before the pass named fusi
 TPU have passes of their own. "After" is the optimised program.
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,6 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import PLUMBING
-from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.trips import CONTROL
 from jaxlens.links.match.instruction_fates import ProgramChange, between
@@ -22,7 +22,7 @@ from jaxlens.program.sentences import Quoter, listed
 from jaxlens.report import Finding, Table, barred, cells, count, is_cause
 
 _CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
-_FUSION = " fusion("
+_FUSION = re.compile(r'\n +(?:ROOT )?%?[^\s=]++ = [^"\n]*? fusion\(')
 # Characters of dumps beyond which passes are not named: in a report on fusion alone
 # (TRACE_LIMIT), and where fusion is one question of several (GLANCE_LIMIT).
 TRACE_LIMIT = 20_000_000
@@ -87,18 +87,8 @@ def first_fusing(passes: Sequence[PassStage]) -> int | None:
 
 
 def _fuses(stage: PassStage) -> bool:
-    """Whether a dump has a fusion; parses only the lines that contain " fusion("."""
-    text = stage.stage.raw
-    position = text.find(_FUSION)
-    while position >= 0:
-        line = text[text.rfind("\n", 0, position) + 1 : (text.find("\n", position) + 1 or None)]
-        parts = cut(line.strip())
-        if parts is None:  # an instruction on several lines, or no instruction
-            return any(node.opcode == "fusion" for node in stage.stage.module.nodes())
-        if parts.opcode == "fusion":
-            return True
-        position = text.find(_FUSION, position + 1)
-    return False
+    """Whether a dump has a fusion; reads no more than its text."""
+    return _FUSION.search(stage.stage.raw) is not None
 
 
 def findings(change: ProgramChange, quote: Quoter) -> list[Finding]:

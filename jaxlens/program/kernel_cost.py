@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, UnavailableError
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Limits
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.flops import PRODUCTS, Done, done
@@ -25,7 +25,7 @@ from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.ir.hlo.traffic import Moved, Sizes, Traffic
 from jaxlens.ir.trips import CONTROL, RunCount, runs
 from jaxlens.links.instruction_atoms import TRIVIAL
-from jaxlens.program.kernels import fused, inside
+from jaxlens.program.kernels import fused, inside, linked_lines
 from jaxlens.program.sentences import lines_of
 
 _SILENT = TRIVIAL | CONTROL
@@ -125,18 +125,15 @@ def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
         names = {kernel.instruction: kernel.name for kernel in capture.kernels}
     except UnavailableError:
         return costs
-    named = (replace(cost, name=names.get(cost.name, cost.name)) for cost in costs)
-    return tuple(replace(cost, lines=_linked(capture, cost)) for cost in named)
-
-
-def _linked(capture: Capture, cost: KernelCost) -> tuple[str, ...]:
-    """Returns the lines of a kernel; of a product that XLA rewrote without metadata by links."""
-    if cost.lines or not cost.product:
-        return cost.lines
-    try:
-        return capture.links.back(cost.instruction, "source", "optimized")
-    except LensError:
-        return ()
+    return tuple(
+        replace(
+            cost,
+            name=names.get(cost.name, cost.name),
+            # XLA rewrites products without metadata.
+            lines=cost.lines or (linked_lines(capture, cost.instruction) if cost.product else ()),
+        )
+        for cost in costs
+    )
 
 
 def memories_of(costs: Iterable[KernelCost]) -> Counter[str]:

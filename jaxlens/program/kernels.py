@@ -85,12 +85,15 @@ def works(capture: Capture) -> list[Work]:
 
 def _linked(capture: Capture, node: Node, parts: tuple[Node, ...]) -> tuple[str, ...]:
     """Returns the lines of a computing kernel that lost its own, as rewritten dots do."""
-    if any(part.owner for part in parts):
+    if any(part.owner for part in parts) or not any(part.opcode in _LOSING for part in parts):
         return ()
-    if not any(part.opcode in _LOSING for part in parts):
-        return ()
+    return linked_lines(capture, node.id)
+
+
+def linked_lines(capture: Capture, instruction: str) -> tuple[str, ...]:
+    """Returns the source lines that an instruction without metadata has by links."""
     try:
-        return capture.links.back(node.id, "source", "optimized")
+        return capture.links.back(instruction, "source", "optimized")
     except LensError:
         return ()
 

@@ -1,7 +1,6 @@
 """Lines of the user's source that are in a `for`, a `while`, a comprehension, `map` or `reduce`."""
 
 import ast
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -9,6 +8,7 @@ from functools import cache
 from jaxlens.ir.columns import Place
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Span
+from jaxlens.ir.jaxpr.python_text import parsed
 from jaxlens.program.lines import shared_frames, spot
 
 _STATEMENTS = ast.For | ast.AsyncFor | ast.While
@@ -37,16 +37,6 @@ def looped(sources: Mapping[str, Source]) -> Callable[[Span], int | None]:
         return known[span.line] if known is not None else None
 
     return loops
-
-
-def parsed(text: str) -> ast.Module | None:
-    """Returns the syntax tree of a user's text; None if it is no Python, as a cell with magics."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the user's text, such as an invalid escape
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def loops_by_line(text: str) -> Counter[int] | None:

@@ -113,7 +113,7 @@ def report(programs: SideBySide) -> Report:
             metric = FIGURES[name]
             title = metric.title
             if metric.unit and any(one.devices > 1 for one in columns):
-                title += ", all devices" if metric.portable else ", one device"
+                title += ", one device" if metric.compiled else ", all devices"
             row = (Cell(title), *(_cell(one, name) for one in columns))
             rows += barred([row], right)  # each figure has a unit of its own
     note = (

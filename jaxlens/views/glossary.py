@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.glossary import KIND_NAMES, Entry, Kind, address, meanings, similar
+from jaxlens.ir.glossary import KINDS, Entry, Kind, address, meanings, similar
 from jaxlens.ir.lessons import reference
 from jaxlens.render.document import Document, TableBlock
 from jaxlens.report import Cell, CellLink, Table
@@ -25,7 +25,7 @@ def document(word: str) -> Document:
 
 
 def _table(word: str, kind: Kind, entry: Entry) -> Table:
-    title = f"{word}, {KIND_NAMES[kind]}" if KIND_NAMES[kind] else word
+    title = f"{word}, {KINDS[kind][0]}" if KINDS[kind][0] else word
     return Table(title, ("", "meaning"), tuple((Cell(name), cell) for name, cell in _rows(entry)))
 
 

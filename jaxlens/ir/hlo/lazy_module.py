@@ -196,18 +196,3 @@ def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Metadata:
     if len(paths) != 1 or paths[0][-1][0] != "s":
         paths = tuple(path for path in paths if path[-1].startswith("s"))
     return unstamped_scope, spans or frames.merged(scope, paths), paths
-
-
-def printed(node: Instruction) -> str | None:
-    """The text of a line without name, type, operands and metadata; None where it is not plain.
-
-    A literal, in the place of operands, is a part of it.
-    """
-    if node.operands or node.said is None:
-        return node.said
-    line = node._line
-    start = line.find(f" {node.opcode}(")
-    end = line.find(", metadata={", start)
-    if end >= 0 and line.find("}", end) != len(line) - 1:
-        return None
-    return line[start : end if end >= 0 else None]

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo import text as hlo_text
-from jaxlens.ir.hlo.lazy_module import Instruction, printed
+from jaxlens.ir.hlo.lazy_module import Instruction
 
 # Opcodes whose computation is inlined.
 _INLINED = frozenset({"fusion", "call"})
@@ -79,9 +79,9 @@ class Numbers:
         Few texts of a program's instructions differ apart from names and metadata, so each is
         parsed once.
         """
-        if not isinstance(node, Instruction) or (text := printed(node)) is None:
+        if not isinstance(node, Instruction) or not node.operands or node.said is None:
             return self._kind(node)
-        key = node.opcode, node.shape, text
+        key = node.opcode, node.shape, node.said
         kind = self._printed.get(key)
         if kind is None:
             kind = self._printed[key] = self._kind(node)
@@ -225,10 +225,7 @@ def _frame(region: Region, parameters: tuple[int, ...], call: Node | None = None
 
 def _elided(node: Node) -> bool:
     """Whether XLA omitted the digits of a constant: two such constants may differ."""
-    text = printed(node) if isinstance(node, Instruction) else None
-    if node.opcode != "constant" or (text is not None and "..." not in text):
-        return False
-    return "..." in node.attrs.get("literal", "")
+    return node.opcode == "constant" and "..." in node.attrs.get("literal", "")
 
 
 def _kind(node: Node) -> tuple[str, str]:
@@ -249,12 +246,6 @@ def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
     """
     if node.operands and isinstance(node, Instruction) and node.said is not None:
         return _affecting(node.said)
-    start = node.text.find(f" {node.opcode}(")
-    end = node.text.find(", metadata={", start)
-    printed_part = node.text[start : end if end >= 0 else None]
-    operands, closed, attributes = printed_part.partition(")")
-    if start >= 0 and closed and node.operands and '"' not in printed_part and "{" not in operands:
-        return _affecting(attributes)
     affecting = [(name, text) for name, text in node.attrs.items() if name not in _SILENT]
     if node.opcode == "custom-call":
         affecting.append(("backend_config", node.attrs.get("backend_config", "")))

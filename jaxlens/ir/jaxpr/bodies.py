@@ -5,7 +5,6 @@ alike. A jaxpr that several equations use is one body. Nothing recurses: bodies 
 generators on a stack.
 """
 
-import heapq
 import re
 from array import array
 from bisect import bisect_right
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
-from jaxlens.ir.graph import Node, unique
+from jaxlens.ir.graph import Node, in_order, unique
 from jaxlens.ir.lazy import ComputedSequence
 
 _NAME = 80  # characters of a body's name
@@ -200,7 +199,11 @@ def bodies(jaxpr: Any) -> dict[int, JaxprBody]:
                 break
         else:
             stack.pop()
-    ordered = _callers_first(by_identity)
+    calls = {
+        key: [id(callee) for inner in body.inner.values() for callee in inner]
+        for key, body in by_identity.items()
+    }
+    ordered = in_order(by_identity, calls, id(jaxpr))
     _count(ordered)
     return ordered
 
@@ -250,28 +253,6 @@ def callee(jaxpr: Any) -> str:
     """Name of the function that a jaxpr was traced from, "" where it is not known."""
     name = getattr(getattr(opened(jaxpr), "debug_info", None), "func_name", "")
     return name if isinstance(name, str) else ""
-
-
-def _callers_first(by_identity: dict[int, JaxprBody]) -> dict[int, JaxprBody]:
-    """Orders bodies topologically, callers first; ties in the order of discovery."""
-    place = {key: index for index, key in enumerate(by_identity)}
-    keys = list(by_identity)
-    waiting = dict.fromkeys(by_identity, 0)
-    for body in by_identity.values():
-        for inner in body.inner.values():
-            for jaxpr in inner:
-                waiting[id(jaxpr)] += 1
-    ready = [0]
-    ordered = {}
-    while ready:
-        key = keys[heapq.heappop(ready)]
-        ordered[key] = by_identity[key]
-        for inner in by_identity[key].inner.values():
-            for jaxpr in inner:
-                waiting[id(jaxpr)] -= 1
-                if not waiting[id(jaxpr)]:
-                    heapq.heappush(ready, place[id(jaxpr)])
-    return ordered
 
 
 def _count(ordered: dict[int, JaxprBody]) -> None:

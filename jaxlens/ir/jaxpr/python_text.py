@@ -5,6 +5,7 @@ columns in UTF-8 bytes from 0, as Python's own column tables have them.
 """
 
 import ast
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -20,21 +21,26 @@ _SEVERAL = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp  # the n
 _PARSED = 200_000  # characters of a text that is parsed
 
 
-@lru_cache(32)
-def statements(text: str) -> tuple[ast.stmt, ...]:
-    """Returns every statement, nested ones too; none on a syntax error.
+def parsed(text: str) -> ast.Module | None:
+    """Returns the syntax tree of a user's text; None on a syntax error, or for a very long text.
 
     Lines of a cell that are IPython's own count as blank.
     """
-    if len(text) > _PARSED:
-        return ()
     python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
     try:
-        tree = ast.parse(python)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the user's text, such as an invalid escape
+            return ast.parse(python) if len(text) <= _PARSED else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
+        return None
+
+
+@lru_cache(32)
+def statements(text: str) -> tuple[ast.stmt, ...]:
+    """Returns every statement, nested ones too; none on a syntax error."""
+    tree = parsed(text)
     found: list[ast.stmt] = []
-    pending: list[ast.AST] = [tree]
+    pending: list[ast.AST] = [tree] if tree else []
     while pending:
         node = pending.pop()
         if isinstance(node, ast.stmt):

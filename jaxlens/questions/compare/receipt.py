@@ -31,8 +31,8 @@ from jaxlens.views.view import View
 
 _DIGITS = 16
 _FEW, _SENTENCES = 8, 2  # fusions, and findings, in a failed assertion
-_PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
-_COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
+_PORTABLE = tuple(name for name, figure in FIGURES.items() if not figure.compiled)
+_COMPILED = tuple(name for name, figure in FIGURES.items() if figure.compiled)
 
 
 class Receipt(View[Figures]):

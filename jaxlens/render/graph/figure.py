@@ -6,8 +6,10 @@ positions, `svg.py` renders it as SVG.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, overload
+from itertools import islice
+from typing import Literal
+
+from jaxlens.ir.lazy import ComputedSequence
 
 BoxKind = Literal[
     "input",
@@ -79,38 +81,24 @@ class Panel:
     through: bool = False
 
 
-class Panels(Sequence[Panel]):
+class Panels(ComputedSequence[Panel]):
     """Panels that are made on first access: a program has far more than are shown.
 
-    Attributes:
-        named: The panels by name, the first one first; access to one makes no other.
+    Args:
+        named: The panels by name, in order.
     """
 
     def __init__(self, named: Mapping[str, Panel]) -> None:
         self.named = named
 
-    @cached_property
-    def _all(self) -> tuple[Panel, ...]:
-        return tuple(map(self.named.__getitem__, self.named))
-
-    @overload
-    def __getitem__(self, index: int) -> Panel: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Panel, ...]: ...
-    def __getitem__(self, index: int | slice) -> Panel | tuple[Panel, ...]:
-        return self.named[next(iter(self.named))] if index == 0 else self._all[index]
-
-    def __iter__(self) -> Iterator[Panel]:
-        return map(self.named.__getitem__, self.named)
-
     def __len__(self) -> int:
         return len(self.named)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+    def _item(self, index: int) -> Panel:
+        return self.named[next(islice(self.named, index, None))]
 
-    def __hash__(self) -> int:
-        return hash(tuple(self))
+    def __iter__(self) -> Iterator[Panel]:
+        return map(self.named.__getitem__, self.named)
 
 
 @dataclass(frozen=True, slots=True)

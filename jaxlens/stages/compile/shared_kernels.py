@@ -7,7 +7,7 @@ and operands in the same order; names and metadata are ignored.
 from collections.abc import Collection, Iterable
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.hlo.lazy_module import Instruction, printed
+from jaxlens.ir.hlo.lazy_module import Instruction
 
 
 def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) -> dict[str, str]:
@@ -67,12 +67,11 @@ def _content(region: Region, module: Module, bodies: dict[str, int]) -> object:
 
 def _text(node: Node) -> tuple[str, str, str] | None:
     """Returns an instruction's text without names and metadata; None if `_call` must compare it."""
-    if node.regions or not isinstance(node, Instruction):
+    if node.regions or not isinstance(node, Instruction) or not node.operands:
         return None
-    text = printed(node)
-    if text is None or "frontend_attributes=" in text:
+    if node.said is None or "frontend_attributes=" in node.said:
         return None
-    return node.opcode, node.shape, text
+    return node.opcode, node.shape, node.said
 
 
 def _call(node: Node, module: Module, bodies: dict[str, int]) -> object:

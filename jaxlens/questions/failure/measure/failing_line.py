@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
+from jaxlens.ir.jaxpr.python_text import parsed
 from jaxlens.ir.spans import BOUNDARY, File, describe
-from jaxlens.program.python_loops import parsed
 from jaxlens.stages.trace.sources import source_text
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from jaxlens.call.arguments.closed_over_names import Binding, closed_over
 from jaxlens.ir.graph import Span
+from jaxlens.ir.jaxpr.python_text import parsed
 from jaxlens.ir.spans import describe
-from jaxlens.program.python_loops import parsed
 from jaxlens.questions.failure.facts import TracedValue
 from jaxlens.questions.failure.measure.failing_value import tracers
 from jaxlens.stages.trace.sources import source_text

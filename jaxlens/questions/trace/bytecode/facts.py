@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
-from jaxlens.program.python_loops import parsed
+from jaxlens.ir.jaxpr.python_text import parsed
 from jaxlens.program.subject import ProgramFacts
 
 _Place = tuple[int, int]  # index of the function, line

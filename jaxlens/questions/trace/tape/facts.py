@@ -13,7 +13,7 @@ from itertools import chain
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import LineTrace, TapeStep
-from jaxlens.program.python_loops import parsed
+from jaxlens.ir.jaxpr.python_text import parsed
 from jaxlens.program.subject import ProgramFacts
 
 
