@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import Any, get_args
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
+from jaxlens.render.document import Line, PassMark, PassStep, PassSteps
 from jaxlens.render.fate_marks import mark
-from jaxlens.render.html.marks import Ink, note, text_runs
+from jaxlens.render.html.lazy_lines import row_of
+from jaxlens.render.html.marks import Ink, note
 from jaxlens.render.html.payload import Budget, data_html, runs
 from jaxlens.render.html.table import table_html
 from jaxlens.report import Cell, Table, count
@@ -73,16 +74,6 @@ def _timeline(block: PassSteps) -> Table:
 
 MARKS: tuple[PassMark, ...] = get_args(PassMark)
 _LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
-_KINDS: Mapping[Kind, str] = {
-    "op": "o",
-    "type": "t",
-    "literal": "l",
-    "attr": "a",
-    "comment": "c",
-    "keyword": "k",
-    "warn": "w",
-    "fold": "f",
-}
 
 
 def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -93,10 +84,9 @@ def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, A
         hues: The hue of each source line that has one, by its name.
 
     Returns:
-        `marks`: word, sign and tint by letter; `lines`: text as pieces that begin with a letter
-        for their kind ("-": plain), id (1: the first word behind keywords), place in `owners` from
-        1 (0: none), atoms as `payload.runs` writes them; `owners`: names of source lines with their
-        hues (-1: none); `notes`; `steps`.
+        `marks`: word, sign and tint by letter; `lines`: text and id as a `lazy_lines.Row` has them,
+        place in `owners` from 1 (0: none), atoms as `payload.runs` writes them; `owners`: names of
+        source lines with their hues (-1: none); `notes`; `steps`.
     """
     pool = _Pool(hues or {})
     steps = [_step(step, pool) for step in block.steps]
@@ -145,8 +135,5 @@ class _Pool:
 
     def _written(self, line: Line, atoms: tuple[int, ...]) -> list[Any]:
         owner = self._owners.setdefault(line.line, len(self._owners)) + 1 if line.line else 0
-        pieces = [_KINDS.get(kind, "-") + visible(text) for kind, text in text_runs(line.pieces)]
-        id = visible(line.id)
-        text = next((piece[1:] for piece in pieces if piece[0] != "k"), "")
-        first = bool(id) and text.split(" ")[0] == id
-        return [pieces, 1 if first else id, owner, *runs(atoms)]
+        text, id, _ = row_of(replace(line, indent=0))
+        return [text, id, owner, *runs(atoms)]

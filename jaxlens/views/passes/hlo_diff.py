@@ -1,7 +1,7 @@
 """Builds the diff of two HLO programs: each fusion with its instructions, then other changes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -15,7 +15,7 @@ from jaxlens.program.sentences import fusion_kind, lines_of, listed
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.hlo_brief import instructions
-from jaxlens.views.passes.rows import successor
+from jaxlens.views.passes.rows import origins, successor
 
 _MOST = 600  # maximum number of rows; the others are only counted
 _OTHERS = (
@@ -86,7 +86,7 @@ class _Columns:
         self.left = instructions(change.before, full, inputs)
         self.right = instructions(change.after, full, inputs)
         self.again = recomputed(change)
-        self.origins = _origins(change)
+        self.origins = origins(change)
         self.shown_in: dict[str, str] = {}  # first fusion that shows a recomputed value, by id
 
     def groups(self) -> Iterator[_Group]:
@@ -220,12 +220,3 @@ def _kinds(line: Line, kinds: Sequence[str]) -> list[Piece]:
 def _unnamed(line: Line) -> tuple[Piece, ...]:
     """Returns the pieces of an instruction's line without its name."""
     return tuple(p for p in line.pieces if not (p.kind == "name" and p.text == line.id))
-
-
-def _origins(change: ProgramChange) -> Mapping[str, Fate]:
-    """Returns, by id of an instruction after, the first fate that leads to it."""
-    origins: dict[str, Fate] = {}
-    for fate in change.fates.values():
-        for head in fate.into:
-            origins.setdefault(head, fate)
-    return origins

@@ -83,7 +83,7 @@ class _Side:
         self.old = {node.id: node for node in self.before.nodes()}
         self.left, self.right = _lines(self.before, cache), _lines(self.after, cache)
         self.homes, self.places = _homes(self.before), _homes(self.after)
-        self.origins = _origins(change)
+        self.origins = origins(change)
         self.partners = self._partners()  # computation before by computation after
 
     def rows(self) -> Iterator[PassRow]:
@@ -183,7 +183,7 @@ class _Side:
         return PassRow("adjusted" if note else "same", line, note=note)
 
 
-def _origins(change: ProgramChange) -> dict[str, Fate]:
+def origins(change: ProgramChange) -> dict[str, Fate]:
     """Returns, by id of an instruction after, its fate before: of the same id, else the first."""
     origins: dict[str, Fate] = {}
     for fate in change.fates.values():

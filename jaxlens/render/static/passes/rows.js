@@ -8,7 +8,7 @@ import { create } from "../viewer/elements.js";
 import { unrolled } from "../viewer/link_data.js";
 
 /**
- * @typedef {[pieces: string[], id: string, owner: number, ...atoms: number[]]} PassLine
+ * @typedef {[text: string, id: string, owner: number, ...atoms: number[]]} PassLine
  * @typedef {{index: number, title: string, name: string, size: number | null, did: string,
  *   for: string, marks?: string, lines?: number[], notes?: number[]}} PassStepData
  * @typedef {{marks: Record<string, [word: string, sign: string, tint: string]>, note: string,
@@ -16,8 +16,8 @@ import { unrolled } from "../viewer/link_data.js";
  *   notes: string[]}} PassData
  */
 
-/** @type {Record<string, string>} */
-const PASS_TAGS = { o: "b", t: "var", l: "samp", a: "small", c: "em", k: "strong", w: "mark" };
+/** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
+const PASS_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
 const PASS_SAME = "a";
 // Rows that are the same and stand alone between others are shown
 const PASS_NEAR = 2;
@@ -72,7 +72,7 @@ function passParts(data, step, rows) {
  * @param {PassData} data @param {PassStepData} step @param {number} row
  */
 export function passRow(data, step, row) {
-  const [pieces, id, owner] = data.lines[step.lines?.[row] ?? 0];
+  const [text, id, owner] = data.lines[step.lines?.[row] ?? 0];
   const letter = step.marks?.[row] ?? PASS_SAME;
   const [word, sign, tint] = data.marks[letter.toLowerCase()];
   const gone = letter !== letter.toLowerCase();
@@ -81,7 +81,7 @@ export function passRow(data, step, row) {
   if (tint) mark.style.background = tint;
   const note = step.notes?.[row] ?? 0;
   const [line, hue] = owner ? data.owners[owner - 1] : ["", -1];
-  const element = create("div", hue < 0 ? "" : `hue${hue}`, {}, mark, ...passWords(pieces));
+  const element = create("div", hue < 0 ? "" : `hue${hue}`, {}, mark, ...passWords(text));
   if (note) element.append(create("u", "", {}, data.notes[note - 1]));
   if (id) element.setAttribute("data-id", id);
   if (line) element.title = line;
@@ -103,11 +103,11 @@ export const endsAt = (data, step, id) =>
     (line, row) => data.lines[line][1] === id && (step.marks?.[row] ?? "a") < "a",
   );
 
-/** @param {string[]} pieces */
-const passWords = (pieces) =>
-  pieces.map((piece) => {
-    const tag = PASS_TAGS[piece[0]];
-    return tag ? create(tag, "", {}, piece.slice(1)) : piece.slice(1);
+/** @param {string} text with a control character before each kind of words */
+const passWords = (text) =>
+  text.split(/(?=[\0-\x08])/).map((piece) => {
+    const tag = PASS_TAGS[piece.charCodeAt(0)];
+    return tag ? create(tag, "", {}, piece.slice(1)) : piece.replace("\0", "");
   });
 
 /**
@@ -116,8 +116,7 @@ const passWords = (pieces) =>
  */
 export function decodePasses(data) {
   for (const line of data.lines)
-    if (line[1] === 1)
-      [line[1]] = line[0].find((/** @type {string} */ piece) => piece[0] !== "k").slice(1).split(" ");
+    if (line[1] === 1) line[1] = /^(?:ROOT )?(\S+)/.exec(line[0].replace(/[\0-\x08]/g, ""))?.[1];
   for (const step of data.steps) {
     let at = 0;
     step.lines = step.lines?.map((/** @type {number} */ by) => (at += by));
@@ -133,8 +132,8 @@ export function fillStep(data, step, sent) {
   const [lines, owners, notes] = [data.lines.length, data.owners.length, data.notes.length];
   data.owners.push(...sent.owners);
   data.notes.push(...sent.notes);
-  for (const [pieces, id, owner, ...atoms] of sent.lines)
-    data.lines.push([pieces, id, owner && owner + owners, ...atoms]);
+  for (const [text, id, owner, ...atoms] of sent.lines)
+    data.lines.push([text, id, owner && owner + owners, ...atoms]);
   const [filled] = sent.steps;
   Object.assign(step, filled, {
     lines: filled.lines?.map((line) => line + lines),
