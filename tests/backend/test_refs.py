@@ -211,7 +211,7 @@ def test_what_is_written_to_a_ref_is_live():
 
 RUNS = {
     "run": lambda cap: cap.driver.run(2).outputs,
-    "cost": lambda cap: jaxlens.cost(cap, run=1).run().outputs,
+    "cost": lambda cap: jaxlens.cost(cap, run=1).run.outputs,
     "arguments": lambda cap: cap.driver.live().module_arguments() and None,
 }
 
