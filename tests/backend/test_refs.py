@@ -203,7 +203,7 @@ def test_what_is_written_to_a_ref_is_live():
 
 RUNS = {
     "run": lambda cap: cap.driver.run(2).outputs,
-    "cost": lambda cap: jaxlens.cost(cap, run=1).run().outputs,
+    "cost": lambda cap: jaxlens.cost(cap, run=1).run.outputs,
 }
 
 

@@ -88,7 +88,7 @@ def test_measured_kernels_are_no_faster_than_the_roofline(wide) -> None:
     missing = {n for n, p in points.items() if p.measured is None and p.kernel.opcode != "copy"}
     assert not missing
     whole = sum(p.measured for p in measured.values())
-    assert whole <= 1.2 * float(np.median(answer.run().seconds))
+    assert whole <= 1.2 * float(np.median(answer.run.seconds))
     large = [p for p in measured.values() if (p.kernel.bytes or 0) > 2e8 or p.kernel.flops > 1e10]
     assert large
     for point in large:

@@ -116,7 +116,7 @@ def main(name: str, kept: str) -> None:
                 "saved": str(saved),
                 "html": len(sharding.html()),
                 "devices": sharding.devices,
-                "counted": jaxlens.cost(cap).both_counts().devices,
+                "counted": jaxlens.cost(cap).counts.devices,
                 "axes": sharding.axes,
                 "sent": sharding.sent,
                 "inputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.inputs],

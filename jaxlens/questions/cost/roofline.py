@@ -57,6 +57,10 @@ class CostFacts(Forwarding):
         limits: The limits of the roofline's device; None without a roofline.
         seconds: Measured seconds per run, by instruction; None where nothing was run.
         lacking: Why `cost` is None.
+        counts: The counts over the equations and by XLA, with the program.
+        works: The kernels with their instructions.
+        run: The measured executions; None where nothing was run.
+        exchanges: What travels between devices, if they are of several processes; None else.
     """
 
     _forwarded = Cost
@@ -65,40 +69,21 @@ class CostFacts(Forwarding):
     limits: Limits | None = None
     seconds: Mapping[str, float] | None = None
     lacking: str = ""
-    _counted: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
+    counts: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
+    works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
+    run: Run | None = field(default=None, repr=False, compare=False)
+    exchanges: Sharding | None = field(default=None, repr=False, compare=False)
     _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
-    _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
-    _run: Run | None = field(default=None, repr=False, compare=False)
-    _exchanges: Given[Sharding | None] = field(
-        default=Given(lambda: None), repr=False, compare=False
-    )
 
     def _record(self) -> Cost:
         if self.cost is None:
             raise UnavailableError(self.lacking)
         return self.cost
 
-    def both_counts(self) -> Counted:
-        """Returns the counts over the equations and by XLA, with the program."""
-        return self._counted
-
-    def works(self) -> list[Work]:
-        """Returns the kernels with their instructions; empty where unknown."""
-        return self._works.or_else([])
-
-    def run(self) -> Run | None:
-        """Returns the measured executions; None where nothing was run."""
-        return self._run
-
     @property
     def modules(self) -> tuple[ModuleCost, ...]:
         """The cost by module and layer, each followed by those within it; () for none."""
         return self._modules.get()
-
-    @property
-    def exchanges(self) -> Sharding | None:
-        """What travels between devices, if they are of several processes; None else."""
-        return self._exchanges.get()
 
     @property
     def mfu(self) -> float | None:
@@ -108,11 +93,11 @@ class CostFacts(Forwarding):
         seconds are the median of the runs. None without `run`, and without the limits of the device
         that ran it (`roofline`), and where the trips of a loop are unknown.
         """
-        if self._run is None or self.limits is None or self.cost is None:
+        if self.run is None or self.limits is None or self.cost is None:
             return None
         if self.cost.flops is None:
             return None
-        if not _is_of(self.limits, self.both_counts().subject.program.target.kind):
+        if not _is_of(self.limits, self.counts.subject.program.target.kind):
             return None
         products = Counter[str]()
         for kernel in self.kernels:
@@ -120,7 +105,7 @@ class CostFacts(Forwarding):
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
         flops = self.cost.flops - self.cost.recomputed
-        return flops / (median(self._run.seconds) * peak * self._counted.devices)
+        return flops / (median(self.run.seconds) * peak * self.counts.devices)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -156,17 +141,18 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         kernels = tuple(_of_pallas(capture, both.cost, kernel) for kernel in kernels)
     if both.cost is None and not kernels:
         raise UnavailableError(lacking or both.lacking)
+    seconds = measured.instructions if measured else None
     return CostFacts(
         both.cost,
         kernels,
         limits,
-        measured.instructions if measured else None,
+        seconds,
         both.lacking,
         both,
-        Given(lambda: module_costs(capture, kernels, measured.instructions if measured else None)),
         Given(lambda: works(capture)),
         measured,
-        Given(lambda: exchanges(capture) if capture.program.target.processes else None),
+        exchanges(capture) if kernels and capture.program.target.processes else None,
+        Given(lambda: module_costs(capture, kernels, seconds)),
     )
 
 
@@ -215,7 +201,7 @@ def limits_of(capture: Capture, device: str) -> Limits:
 
 def report(facts: CostFacts) -> Report:
     """Reports the cost of the equations, and the flops, bytes and bound of each kernel."""
-    equations, kernels = cost_report(facts.both_counts()), roofline(facts)
+    equations, kernels = cost_report(facts.counts), roofline(facts)
     first, *rest = equations.findings
     return Report(
         "Cost",
@@ -236,7 +222,7 @@ def roofline(facts: CostFacts) -> Report:
         findings += between(facts.exchanges) if facts.exchanges else ()
     if limits is not None:
         findings += _bounds(facts.points, limits)
-        kind = facts.both_counts().subject.program.target.kind
+        kind = facts.counts.subject.program.target.kind
         if kind and not _is_of(limits, kind):
             text = f"The kernels are those that XLA made for {kind}; it would make others for "
             findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
@@ -245,7 +231,7 @@ def roofline(facts: CostFacts) -> Report:
         recomputed = facts.cost.recomputed if facts.cost else 0
         without = ", without what jax.checkpoint computes again," if recomputed else ""
         text = f"The flops per second of the measured runs{without} were compared with "
-        devices = facts.both_counts().devices
+        devices = facts.counts.devices
         on_all = f" times {devices} devices" if devices > 1 else ""
         text += f"{limits.name}'s peak{on_all}."
         tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"

@@ -39,8 +39,8 @@ def _cost() -> Lens[CostFacts]:
         facts,
         report,
         blocks,
-        lambda links, facts: weave_small(links, facts.both_counts().subject),
-        run=lambda facts: facts.run(),
+        lambda links, facts: weave_small(links, facts.counts.subject),
+        run=lambda facts: facts.run,
     )
 
 

@@ -30,13 +30,13 @@ _ROW = 15.0  # pixels between labels
 def blocks(facts: CostFacts, full: bool = False) -> list[Block]:
     """Returns findings, the chart, and tabs of source lines, kernels and equations."""
     try:
-        counted = facts.both_counts()
-        source = stage_blocks.costs(counted.subject, counted.flops, facts.works())
+        counted = facts.counts
+        source = stage_blocks.costs(counted.subject, counted.flops, facts.works.or_else([]))
     except LensError:
         source = []
     measured = facts.seconds is not None
     kernels = tuple(TableBlock(table, asked=measured) for table in roofline(facts).tables)
-    costs = tuple(map(TableBlock, equations(facts.both_counts()).tables))
+    costs = tuple(map(TableBlock, equations(facts.counts).tables))
     tabs = (
         Tab("Your code", tuple(source), True, "Your lines, tinted by flops.", "source"),
         Tab("Kernels", kernels, True, key="kernels"),

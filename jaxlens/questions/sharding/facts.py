@@ -174,6 +174,7 @@ class Sharding(ProgramFacts):
         outputs: Outputs in order.
         values: Intermediate values, largest first.
         collectives: Collectives in program order.
+        flops: XLA's count of flops for one device; None if the backend has none.
         processes: The process of each device; () if all are of one, or it is not known.
     """
 
@@ -183,12 +184,8 @@ class Sharding(ProgramFacts):
     outputs: tuple[Spread, ...]
     values: tuple[Spread, ...]
     collectives: tuple[Collective, ...]
-    _flops: float | None = None
+    flops: float | None = None
     processes: tuple[int, ...] = ()
-
-    def flops(self) -> float | None:
-        """Returns XLA's count of flops for one device; None if the backend has none."""
-        return self._flops
 
     @property
     def by_device(self) -> Mapping[int, float]:

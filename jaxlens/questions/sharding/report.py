@@ -132,7 +132,7 @@ def _per_device(sharding: Sharding) -> Finding:
     """Returns the size of the program that one device runs."""
     body = sharding.subject().optimized.module.body()
     work = count(sum(1 for node in body.nodes if node.opcode not in NO_WORK), "instruction")
-    flops = sharding.flops()
+    flops = sharding.flops
     counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
     counted += ", loops once" if flops and any(n.opcode == "while" for n in body.nodes) else ""
     text = f"All devices run the same program, each on its pieces: {work}{counted}."

@@ -34,6 +34,7 @@ class Times(ProgramFacts):
         lacking: Why equations were not counted; "" if they were.
         instructions: Number of instructions of the optimised program, the bodies of fusions and
             loops once each; None without that program.
+        closed_over: The arrays that the program closes over; None if they are not known.
     """
 
     stages: Mapping[str, float]
@@ -43,11 +44,7 @@ class Times(ProgramFacts):
     loops: tuple[Unrolled, ...]
     lacking: str = ""
     instructions: int | None = None
-    _closed_over: tuple[Constant, ...] | None = None
-
-    def closed_over(self) -> tuple[Constant, ...] | None:
-        """Returns the arrays that the program closes over; None if they are not known."""
-        return self._closed_over
+    closed_over: tuple[Constant, ...] | None = None
 
     @property
     def by_line(self) -> Mapping[str, int]:

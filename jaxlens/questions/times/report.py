@@ -51,7 +51,7 @@ def report(facts: Times) -> Report:
     subject = facts.subject()
     kernels = Given(lambda: works(subject)).or_else([])
     # Each step copies the captured arrays; no part of the profile has a name for that.
-    folded = captured.alarm(facts.closed_over())
+    folded = captured.alarm(facts.closed_over)
     tables = (*_within(facts), *_kernels(facts, kernels), _lines(subject, facts))
     timed = stages(subject).tables if facts.stages else ()
     return Report("Times", tuple(_findings(subject, facts, folded)), (*timed, *tables))
@@ -192,7 +192,7 @@ def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
     if group[0].before:  # e.g. the first layer has a scalar input or another shape
         steps = f"a loop of {group[0].count + 1:,} steps was unrolled, the first unlike the others"
     return (
-        f"{where} made {repeated:,} of {counted.total:,} equations: {steps} "
+        f"{where} made {repeated:,} of {_equations(counted)}: {steps} "
         f"({listed(passes)}); `lax.scan` would make {scans:,}"
     )
 
@@ -205,8 +205,16 @@ def _whole_line(group: tuple[Unrolled, ...]) -> str:
     return f"{ranges[0][0]}:{low}" + (f"-{high}" if high > low else "")
 
 
+def _equations(counted: Equations) -> str:
+    """Returns `440 equations`, and how many they are where calls share the body of a function."""
+    text = count(counted.total, "equation")
+    if counted.shown == counted.total:
+        return text
+    return f"{text} with every call written out ({counted.shown:,} in the jaxpr)"
+
+
 def _largest(counted: Equations) -> str:
-    equations = count(counted.total, "equation")
+    equations = _equations(counted)
     if not counted.own:
         return f"{equations}, which no line of yours made."
     line, most = max(counted.own.items(), key=lambda item: item[1])
@@ -295,10 +303,7 @@ def _lines(subject: Capture, facts: Times) -> Table:
         )
         for line, n in sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
     )
-    note = (
-        f"Every call written out: {counted.total:,} equations, {counted.shown:,} as the jaxpr "
-        "prints them. Ops and instructions as printed."
-    )
+    note = f"{_equations(counted)}; ops and instructions as printed."
     numbers = (
         NumberColumn("equations", bar="equations"),
         _SHARE,

@@ -161,7 +161,7 @@ def test_mfu_is_flops_over_seconds_and_peak(monkeypatch):
     n = 256
     cap = jaxlens.capture(lambda x: x @ x, jnp.ones((n, n)))
     answer = jaxlens.cost(cap, run=3, roofline="here")
-    seconds = sorted(answer.facts.run().seconds)[1]
+    seconds = sorted(answer.facts.run.seconds)[1]
     assert answer.mfu == pytest.approx(2 * n**3 / seconds / 1e11)
     assert any("model flops utilisation" in finding.measured for finding in answer.findings)
     assert jaxlens.cost(cap).mfu is None
@@ -191,7 +191,7 @@ def test_mfu_is_without_what_checkpoint_computes_again(monkeypatch):
     forward = 6 * 2 * 2 * 64 * 32 * 32
     assert again.flops - plain.flops in range(forward // 2, 2 * forward)
     assert again.flops - again.recomputed == pytest.approx(plain.flops, rel=0.02)
-    seconds = sorted(again.facts.run().seconds)[1]
+    seconds = sorted(again.facts.run.seconds)[1]
     assert again.mfu == pytest.approx((again.flops - again.recomputed) / seconds / 1e11)
     said = [finding.text for finding in again.findings if "utilisation" in finding.measured]
     assert "without what jax.checkpoint computes again" in said[0]

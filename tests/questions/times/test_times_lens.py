@@ -54,7 +54,7 @@ def test_a_cause_made_a_fifth_of_the_equations() -> None:
         (190, 50, "No line made a fifth of 1,000 equations; the most, 190, are those of cell 3:2"),
         (50, 50, "No line made a fifth of 1,000 equations; the most, 50, are those of cell 3:2"),
     ):
-        counted = replace(facts.equations, total=1_000, own={"cell 3:2": own})
+        counted = replace(facts.equations, total=1_000, shown=1_000, own={"cell 3:2": own})
         found = replace(loop, block=repeated // 10)
         findings = report_of(replace(facts, equations=counted, loops=(found,))).findings
         assert words in findings[0].text
