@@ -7,7 +7,6 @@ describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without 
 
 import importlib.util
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
@@ -347,10 +346,4 @@ def _hint(name: str) -> str:
     """What to write instead of a name without a device."""
     if "," in name:
         return "; give each target an option of its own: --target cpu --target gpu:h100"
-    if name in GPUS:
-        return f"; for one that is not here write gpu:{name}"
-    if re.fullmatch(r"v\d\w*", name):
-        return f"; for TPUs that are not here write a grid too: tpu:{name}:2x2"
-    if name in ("gpu", "tpu") or name in _SYNONYMS:
-        return "; devices that are not here have longer names: gpu:h100, tpu:v5e:2x2"
     return "; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU (gpu:h100)"

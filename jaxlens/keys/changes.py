@@ -170,9 +170,9 @@ def _mesh_text(mesh: Any) -> str:
 # The nearest key is the one that a user would call the earlier call. A type in which one axis
 # differs is nearer than one of another rank:
 #
-#     f32[32,784], was f32[31,784]    0.5 + 0.4 * (ratio of 32 and 31) / 3
+#     f32[32,784], was f32[31,784]    0.5 + 0.4 / 3
 #     f32[32,784], was f32[784]       0.9
-#     f32[], was weak f32[]           0.5 + 0.4 * 0.25 / 2
+#     f32[], was weak f32[]           0.5 + 0.4 / 2
 #     a new array in a container      1.5
 
 
@@ -189,16 +189,4 @@ def _distance(change: KeyChange) -> float:
     new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
     if len(new) != len(old):
         return 0.9 + 0.1 * (new[0] != old[0])
-    return 0.5 + 0.4 * sum(map(_ratio, new, old)) / len(new)
-
-
-def _ratio(new: str, old: str) -> float:
-    """Returns the distance of two dimensions or dtypes, 0 to 1; of dimensions by their ratio."""
-    sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
-    if new == old:
-        return 0.0
-    if new.removeprefix("weak ") == old.removeprefix("weak "):
-        return 0.25
-    if len(sizes) < 2 or not min(sizes):
-        return 1.0
-    return 0.5 + 0.5 * (1 - min(sizes) / max(sizes))
+    return 0.5 + 0.4 * sum(a != b for a, b in zip(new, old, strict=True)) / len(new)

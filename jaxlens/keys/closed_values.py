@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxlens import compat
-from jaxlens.call.arguments.closed_over_names import closure, defaults
+from jaxlens.call.arguments.closed_over_names import closure, code_globals, defaults
 from jaxlens.call.arguments.inputs import positional_names, signature_of
 from jaxlens.keys.value_diff import tuple_steps
 
@@ -139,9 +139,7 @@ def _references(fun: Any) -> Iterator[tuple[str, Any, str]]:
         fun = fun.__func__
     if not isinstance(fun, FunctionType):
         return
-    for name in fun.__code__.co_names:
-        if name in fun.__globals__:
-            yield name, fun.__globals__[name], "global"
+    yield from ((name, value, "global") for name, value in code_globals(fun))
     yield from ((name, value, "default") for name, value in defaults(fun))
     yield from ((name, value, "closure") for name, value in closure(fun))
 

@@ -15,23 +15,20 @@ import numpy as np
 
 from jaxlens.errors import OptionError, nearest
 
-_SHORT = {
+_BITS = (2, 4, 8, 16, 32, 64)
+_FLOATS8 = ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ")
+DTYPES = {
+    **dict.fromkeys(("i1", "pred", "bool"), "bool"),
+    **{f"{letter}{bits}": f"int{bits}" for bits in _BITS for letter in "is"},
+    **{f"{prefix}{bits}": f"uint{bits}" for bits in _BITS for prefix in ("ui", "u")},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"f8{form}": f"float8_{x.lower()}" for x in _FLOATS8 for form in (x, x.lower())},
     "bf16": "bfloat16",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "c64": "complex64",
-    "c128": "complex128",
-    "pred": "bool",
-    "f8e4m3fn": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-    **{
-        f"{letter}{bits}": f"{word}{bits}"
-        for letter, word in (("i", "int"), ("s", "int"), ("u", "uint"))
-        for bits in (4, 8, 16, 32, 64)
-    },
+    **dict.fromkeys(("complex<f32>", "c64"), "complex64"),
+    **dict.fromkeys(("complex<f64>", "c128"), "complex128"),
 }
-_LONG = sorted({*_SHORT.values(), "float8_e4m3fn"})
+"""JAX's names of dtypes, by those of jaxprs, MLIR and HLO."""
+_LONG = sorted({*DTYPES.values()})
 _SCALAR = re.compile(r"\b([A-Za-z]\w*)\s*\[\s*\]")
 
 
@@ -69,7 +66,7 @@ def _value(node: ast.expr) -> Any:
             return [_value(part) for part in parts]
         case ast.Tuple(elts=parts):
             return tuple(_value(part) for part in parts)
-        case ast.Name(id=dtype) if dtype in _SHORT or dtype in _LONG:
+        case ast.Name(id=dtype) if dtype in DTYPES or dtype in _LONG:
             raise _expected(dtype, f"a scalar is {dtype}[]")
     try:
         return ast.literal_eval(node)
@@ -96,9 +93,9 @@ def _dims(node: ast.expr) -> tuple[int, ...]:
 
 def _dtype(name: str) -> np.dtype[Any]:
     """Returns the dtype, in 32 bits if x64 is off, as JAX does for arrays."""
-    if name not in _SHORT and name not in _LONG:
-        raise OptionError(f"no dtype {name!r} in --in; {nearest(name, [*_SHORT, *_LONG])}")
-    return jax.dtypes.canonicalize_dtype(jnp.dtype(_SHORT.get(name, name)))
+    if name not in DTYPES and name not in _LONG:
+        raise OptionError(f"no dtype {name!r} in --in; {nearest(name, [*DTYPES, *_LONG])}")
+    return jax.dtypes.canonicalize_dtype(jnp.dtype(DTYPES.get(name, name)))
 
 
 def _expected(text: str, why: str) -> OptionError:

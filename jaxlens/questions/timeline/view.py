@@ -12,12 +12,12 @@ from jaxlens.questions.timeline.events import (
     Wait,
 )
 from jaxlens.questions.timeline.facts import ELSEWHERE, TimelineFacts
+from jaxlens.questions.timeline.lanes import BARS, LANES, LaneBar, lanes_svg, lanes_text
 from jaxlens.questions.timeline.report import report, times
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import count, duration
-from jaxlens.views.figures.lanes import BARS, LANES, LaneBar, lanes_svg, lanes_text
 
 _Event = Dispatch | Wait | Execution | Activity
 
@@ -110,4 +110,4 @@ def _text(facts: TimelineFacts) -> Iterator[str]:
             head = times(n) if not number else ""
             did = f"{step.kind} {step.program or 'the device'}"
             rows.append((head, step.line.place, did, shorten(step.line.text, 60)))
-    yield from lanes_text(rows, "more steps")
+    yield from lanes_text(rows)

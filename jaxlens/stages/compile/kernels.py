@@ -36,28 +36,13 @@ _CALLS = frozenset({"while", "conditional", "call", "async-start"})
 _ASYNC = frozenset({"copy-start", "copy-done", "async-start", "async-update", "async-done"})
 _LIBRARY = frozenset({"custom-call", "dot", "convolution", "fft", "cholesky", "triangular-solve"})
 _LIBRARY_NAMES = {"ynn": "YNNPACK", "onednn": "oneDNN", "cublas": "cuBLAS", "cudnn": "cuDNN"}
-_THUNKS = {
-    "while": "the runtime runs the loop",
-    "conditional": "the runtime picks the branch",
-    "call": "the runtime calls the computation's kernels one by one",
-    "copy": "the runtime copies",
-    "copy-start": "a copy begins that goes on beside other work",
-    "copy-done": "waits for that copy",
-    "async-start": "work begins that goes on beside other work",
-    "async-done": "waits for that work",
-    "sort": "the runtime sorts; shown is the comparison that it calls",
-}
+_SORT = "the runtime sorts; shown is the comparison that it calls"
 _EQUAL = "equal to {}: XLA compiles equal fusions once"
 # Targets of custom calls that are kernels of Pallas or Mosaic.
 _WRITTEN = ("tpu_custom_call", "mosaic_gpu", "__gpu$xla.gpu.triton", "triton_kernel_call")
 _OWN = ("triton", "custom")  # kinds of custom fusions that name no library
 # Kinds of XLA:GPU thunks that launch generated code; the runtime implements the others.
 _CODE = frozenset({"kKernel", "kCustomKernel"})
-_RUNTIME = {
-    "kCopy": "the runtime copies; no code is generated",
-    "kMemzero": "the runtime fills it with zeros; no code is generated",
-    "kDynamicSliceFusion": "the runtime works on a slice in place; no code is generated",
-}
 
 
 def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
@@ -215,7 +200,7 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
     wide = str(launch or "")
     if symbol is None:
         if launch is not None and launch.kind not in _CODE and node.opcode == "fusion":
-            note = _RUNTIME.get(launch.kind, f"the runtime does it as {launch.kind[1:]}")
+            note = f"the runtime does it as {launch.kind[1:]}; no code is generated"
             return lazy_kernel(node.id, node.id, "thunk", note)
         return lazy_kernel(node.id, node.id, *_kind_and_note(node, platform), launch=wide)
     owner = code.taken.setdefault(symbol, node.id)
@@ -223,7 +208,7 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
         note = _EQUAL.format(owner)
         return lazy_kernel(node.id, node.id, "kernel", note, code.texts(symbol), wide)
     if node.opcode == "sort" and symbol in node.regions:
-        return lazy_kernel(node.id, node.id, "thunk", _THUNKS["sort"], code.texts(symbol))
+        return lazy_kernel(node.id, node.id, "thunk", _SORT, code.texts(symbol))
     return lazy_kernel(symbol, node.id, "kernel", "", code.texts(symbol), wide)
 
 
@@ -263,7 +248,7 @@ def _kind_and_note(node: Node, platform: str) -> tuple[KernelKind, str]:
         return "kernel", "XLA shows no machine code for TPUs"
     if opcode == "fusion":
         return "kernel", f"XLA showed no code of this name on {platform}"
-    return "thunk", _THUNKS.get(opcode, f"the runtime does {opcode}; no code is generated")
+    return "thunk", f"the runtime does {opcode}; no code is generated"
 
 
 def _decoded(text: bytes) -> str:

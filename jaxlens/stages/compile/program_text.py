@@ -16,25 +16,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxlens import compat
+from jaxlens.call.arguments.written_shapes import DTYPES
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.errors import LensError, ReadError, UnavailableError
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 
-_BITS = (2, 4, 8, 16, 32, 64)
-_FLOATS8 = ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ")
-# JAX's names of dtypes, by MLIR's and HLO's.
-_DTYPES = {
-    **dict.fromkeys(("i1", "pred", "bool"), "bool"),
-    **{f"{letter}{bits}": f"int{bits}" for bits in _BITS for letter in "is"},
-    **{f"{prefix}{bits}": f"uint{bits}" for bits in _BITS for prefix in ("ui", "u")},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    **{f"f8{form}": f"float8_{x.lower()}" for x in _FLOATS8 for form in (x, x.lower())},
-    "bf16": "bfloat16",
-    **dict.fromkeys(("complex<f32>", "c64"), "complex64"),
-    **dict.fromkeys(("complex<f64>", "c128"), "complex128"),
-}
 _TENSOR = re.compile(r"tensor<((?:\d++x)*+)([\w<>]+)>")
 _NAME = re.compile(r'loc\("(.*?)"')
 _DONATED = ("tf.aliasing_output", "jax.buffer_donor")
@@ -179,10 +167,10 @@ def struct(kind: Type) -> Any:
     Raises:
         UnsuitedError: It is no array of plain numbers.
     """
-    if kind.dtype not in _DTYPES or not all(isinstance(size, int) for size in kind.shape):
+    if kind.dtype not in DTYPES or not all(isinstance(size, int) for size in kind.shape):
         raise UnsuitedError(f"it takes or gives a {kind}, which is no array of plain numbers")
     shape: Any = jax.ShapeDtypeStruct
-    return shape(kind.shape, jnp.dtype(_DTYPES[kind.dtype]))
+    return shape(kind.shape, jnp.dtype(DTYPES[kind.dtype]))
 
 
 def plain_array(leaf: Any) -> Any:

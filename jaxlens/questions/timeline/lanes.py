@@ -100,17 +100,12 @@ def _grid(end: float, scale: float, bottom: float) -> Iterator[str]:
     yield chart.group("ticks", ticks)
 
 
-def lanes_text(rows: Sequence[tuple[str, ...]], left_out: str) -> Iterator[str]:
-    """Yields rows in aligned columns, as the text of a picture.
-
-    Args:
-        rows: Cells of each row.
-        left_out: What the rows are, where there are more than a text has: "more steps".
-    """
+def lanes_text(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yields rows in aligned columns, as the text of a picture."""
     shown = rows[:_TEXT]
     widths = [max(map(columns, cells)) for cells in zip(*shown, strict=True)][:-1]
     for *cells, last in shown:
         padded = (text + " " * (w - columns(text)) for text, w in zip(cells, widths, strict=True))
         yield "  ".join((*padded, last)).rstrip()
     if len(rows) > _TEXT:
-        yield f"{len(rows) - _TEXT:,} {left_out} are left out"
+        yield f"{len(rows) - _TEXT:,} more steps are left out"
