@@ -92,12 +92,6 @@ def test_the_chain_goes_by_keyboard(saved, cap):
     assert page.get_by_text("This page does not hold LLVM").is_visible()
 
 
-def test_steps_of_a_narrow_output_wrap(saved, cap):
-    page = saved(jaxlens.explore(cap).html(), width=420)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator(STEP).last.is_visible()
-
-
 def test_ask_finds_a_question_and_says_which_line_answers_it(saved, cap):
     page = saved(jaxlens.compile(cap).html())
     page.locator(".bar [data-key=source]").focus()
