@@ -70,42 +70,6 @@ LOOKS = [
     "%%{m}\npredict(params)",
     "%%{m}\npredict(params, x[:, :3])",
 ]
-OWN = {
-    "jaxpr": [
-        "%%jaxpr --text\npredict(params, x)",
-        "%%jaxpr --graph --depth 2\nstep(params, x)",
-        "%%jaxpr --tape\nloss(params, x)",
-        "%%jaxpr --ladder\njax.vmap(jax.grad(loss), (None, 0))(params, x)",
-        "%%jaxpr --captured\n(lambda v: v @ w)(x)",
-        "%%jaxpr -o before\npredict(params, x)",
-        "%%jaxpr --against before\nloss(params, x)",
-        "%%jaxpr --against nobody\nloss(params, x)",
-        "%%jaxpr --depth two\nloss(params, x)",
-    ],
-    "hlo": [
-        "%%hlo --stage stablehlo\npredict(params, x)",
-        "%%hlo --stage optimised\npredict(params, x)",
-        "%%hlo --diff hlo optimized\npredict(params, x)",
-        "%%hlo --diff hlo nothing\npredict(params, x)",
-        "%%hlo --passes\npredict(params, x)",
-        "%%hlo --pass fusion\npredict(params, x)",
-        "%%hlo --pass no-such-pass\npredict(params, x)",
-        "%%hlo --fusion\npredict(params, x)",
-        "%%hlo --without no-such-pass\npredict(params, x)",
-    ],
-    "compile": [
-        "%%compile --why\nstep(params, x)",
-        "%%compile --cost --memory\nstep(params, x)",
-        "%%compile --roofline=h100\nstep(params, x)",
-        "%%compile --roofline=h999\nstep(params, x)",
-        "%%compile --kernel nothing\nstep(params, x)",
-        "%%compile --asm\nstep(params, x)",
-        "%%compile --sharding --captured\nstep(params, x)",
-        "%%compile --run -3\nstep(params, x)",
-        "%%compile --run many\nstep(params, x)",
-    ],
-    "explore": [],
-}
 WATCHES = [
     "%%recompiles\nfor n in (5, 4, 3):\n    step(params, batch(n))",
     "%%recompiles -o log\nstep(params, batch(3))\nn = 2",
@@ -122,26 +86,6 @@ WATCHES = [
     "step(params, batch(21))",
     "%recompiles off",
     "%recompiles on off",
-]
-TABS = [
-    "%%{m} ",
-    "%%{m} -",
-    "%%{m} --",
-    "%{m} --f",
-    "v = %{m} --",
-    "%%{m} --stage ",
-    "%%{m} --diff hlo ",
-    "%%{m} --pass ",
-    "%%{m} --kernel ",
-    "%%{m} --target ",
-    "%%{m} --roofline=",
-    "%%{m} --against ",
-    "%%{m} --without ",
-    "%%{m} -o ",
-    "%%{m} --vmap ",
-    "%{m} pred",
-    "%{m} predict(par",
-    "%{m} --grad ",
 ]
 
 
@@ -176,18 +120,11 @@ class Shell:
                 self.out.html(f"{name}-{n}", output.data["text/html"], timed)
         self.out.write(name, "txt", told, timed)
 
-    def tab(self, text: str) -> list[str]:
-        from IPython.core.completer import provisionalcompleter
-
-        self.shell.Completer.use_jedi = False
-        with provisionalcompleter():
-            return sorted({c.text for c in self.shell.Completer.completions(text, len(text))})
-
 
 def cells(out: Any, name: str) -> None:
     """The cells of one magic."""
     shell = Shell(out)
-    for code in [*[look.format(m=name) for look in LOOKS], *OWN[name]]:
+    for code in [look.format(m=name) for look in LOOKS]:
         shell.cell(code)
 
 
@@ -199,7 +136,7 @@ def watches(out: Any, name: str) -> None:
 
 
 def help_and_tab(out: Any, name: str) -> None:
-    """`-h` and `?` of each magic, docstrings of the package, what Tab offers, unloading."""
+    """`-h` and `?` of each magic, docstrings of the package, unloading."""
     import inspect
 
     from IPython.core.oinspect import getdoc
@@ -212,10 +149,6 @@ def help_and_tab(out: Any, name: str) -> None:
         shell.cell(f"%%{magic} -h\n1")
         found = shell.shell.find_magic(magic, "cell")
         out.write(f"doc-{magic}", "txt", str(getdoc(found)))
-    shell.cell("%%compile -o stored\nstep(params, x)")
-    for magic in MAGICS:
-        rows = {text: shell.tab(text.format(m=magic)) for text in TABS}
-        out.write(f"tab-{magic}", "txt", pretty(rows))
     for word in jaxlens.__all__:
         value = getattr(jaxlens, word)
         out.write(f"python-{word}", "txt", f"{_signature(value)}\n{inspect.getdoc(value)}")
