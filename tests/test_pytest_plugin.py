@@ -329,3 +329,14 @@ def test_a_file_of_another_form_is_named(project, content):
     shown.assert_outcomes(failed=1, deselected=1)
     shown.stdout.fnmatch_lines(["E*CaptureFileError: *test_model.json holds no receipts*"])
     assert "pytest_plugin/" not in shown.stdout.str()
+
+
+def test_a_receipt_that_lacks_a_key_is_asked_for(project):
+    project.makepyfile(test_model=TESTS)
+    run(project, "--jaxlens-update").assert_outcomes(passed=2)
+    content = json.loads(receipts(project).read_text())
+    del content["tests"]["test_step"]["step"]["compiled"]
+    receipts(project).write_text(json.dumps(content))
+    shown = run(project, "-k", "step")
+    shown.assert_outcomes(failed=1, deselected=1)
+    shown.stdout.fnmatch_lines(["E*has no whole receipt of step in test_step; pytest --jaxlens*"])

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.values.measure import Statistics
 from jaxlens.taps.execute import CompiledPieces, execute
 from tests.backend.test_output_size import sizes
+from tests.bench.bench_lenses import once
 from tests.bench.bench_verbs import bare_compile, bare_jaxpr, shown
 from tests.bench.turns import Task, fresh, options, seconds, turns
 from tests.support import programs
@@ -141,27 +143,17 @@ def compiles(rounds: int, layers: int) -> Rows:
 
 
 def lenses(rounds: int, layers: int) -> Rows:
-    """Fates, `compare` and the tape beside a compile; `bench_lenses` has the other lenses."""
+    """Fates, `compare` and the tape: of the figures of `bench_lenses`, those that have a goal."""
     f, args = programs.gpt_step(layers=layers)
-    times: dict[str, list[float]] = {"fates": [], "compare": [], "tape": []}
-    for _ in range(rounds):
-        bare = seconds(lambda: jax.jit(fresh(f)).trace(*args).lower().compile()).wall
-        trace = seconds(lambda: jax.jit(fresh(f)).trace(*args)).wall
-        caps = [jaxlens.capture(fresh(f), *args) for _ in range(2)]
-        for cap in caps:
-            cap.gather(Needs(passes="all"))
-            for stage in (cap.jaxpr, cap.stablehlo, cap.hlo, cap.optimized):
-                sum(1 for _ in stage.module.nodes())
-        times["fates"].append(seconds(lambda caps=caps: caps[0].links.fates()).wall)
-        caps[1].links.fates()
-        compared = seconds(lambda caps=caps: str(jaxlens.compare(*caps))).wall
-        tape = seconds(lambda: str(jaxlens.tape(fresh(f), *args))).wall - trace
-        times["compare"].append(100 * compared / bare)
-        times["tape"].append(100 * tape / bare)
-    fates, compare, tape = (statistics.median(every) for every in times.values())
-    yield Row(f"all fates of the {layers}-layer step through all passes", fates, "s", 0.5)
-    yield Row(f"`compare` of two captures of the {layers}-layer step / a compile", compare, "%", 5)
-    yield Row(f"`tape` of the {layers}-layer step, beyond a trace / a compile", tape, "%", 5)
+    times: dict[str, list[float]] = defaultdict(list)
+    for turn in range(rounds):
+        for lens in ("compare", "tape"):
+            once(f, args, times, turn, lens)
+    median = {name: statistics.median(every) for name, every in times.items()}
+    yield Row(f"all fates of the {layers}-layer step", median["fates"], "s", 0.5, "CPU")
+    for name in ("compare", "tape"):
+        share = 100 * median[name] / median["bare compile"]
+        yield Row(f"`{name}` of the {layers}-layer step / a compile", share, "%", 5, "CPU")
 
 
 def large(rounds: int, layers: int) -> Rows:

@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,10 +18,8 @@ _DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
 _STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
 _READ = bytes.maketrans(_DIGITS, _STANDARD)
 
-_STYLE = re.compile(r"(<style data-jl=)\"(\w+)\">(.*?)</style>", re.DOTALL)
+_STYLE = re.compile(r"<style data-jl=\"\w+\">.*?</style>", re.DOTALL)
 _INSTALL = re.compile(r"<script>\(\(\) => \{\n.*?</script>", re.DOTALL)
-_PACK = re.compile(r'const pack = "([^"]*)"')
-_KITS = re.compile(r'\[\["\w{8}","\w*"\](?:,\["\w{8}","\w*"\])*\]')
 _DATA = re.compile(r'(<script type="application/json"[^>]*>)("?)([^<]*?)\2</script>')
 _IMAGE = re.compile(r"data:image/svg\+xml,([^']+)")
 
@@ -71,28 +69,9 @@ def masked(text: str, paths: Mapping[str, str], timed: bool = False, prose: bool
     return text
 
 
-def html_forms(html: str, assets: Callable[[str, str], None] | None = None) -> tuple[str, str]:
-    """HTML with placeholders for its data and its assets, tag by tag; and the data as text.
-
-    Args:
-        html: An output.
-        assets: Is given the name and text of each style and script.
-    """
+def html_forms(html: str) -> tuple[str, str]:
+    """HTML with placeholders for its data and its assets, tag by tag; and the data as text."""
     data: list[str] = []
-
-    def style(match: re.Match[str]) -> str:
-        if assets:
-            assets(f"style{len(data)}.css", match[3].replace("}", "}\n"))
-        return "<style ASSET></style>"
-
-    def install(match: re.Match[str]) -> str:
-        pack, kits = _PACK.search(match[0]), _KITS.search(match[0])
-        if assets and pack:
-            for n, script in enumerate(unpacked(pack[1]).split("\0")):
-                assets(f"script{n}.js", script)
-            head = match[0].replace(pack[1], "PACK")
-            assets("install.js", _KITS.sub("KITS", head))
-        return f"<script ASSETS {kits[0].count('[') - 1 if kits else '?'}></script>"
 
     def payload(match: re.Match[str]) -> str:
         text = match[3]
@@ -108,7 +87,7 @@ def html_forms(html: str, assets: Callable[[str, str], None] | None = None) -> t
         data.append(f"=== {len(data)}: image\n{markup(drawn)}")
         return f"data:image/svg+xml;DATA {len(data) - 1}"
 
-    html = _INSTALL.sub(install, _STYLE.sub(style, html))
+    html = _INSTALL.sub("<script ASSETS></script>", _STYLE.sub("<style ASSET></style>", html))
     html = _IMAGE.sub(image, _DATA.sub(payload, html))
     return markup(html), "\n".join(data)
 

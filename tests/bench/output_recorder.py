@@ -96,30 +96,23 @@ class Out:
         text = masked(text, self.paths, timed, prose=face.endswith("txt"))
         (self.folder / f"{file}.{face}").write_text(text + "\n", errors="surrogatepass")
 
-    def said(self, name: str, face: str, ask: Callable[[], str], timed: bool = False) -> bool:
-        """One face, or the error in its place; says whether it was said."""
+    def said(self, name: str, face: str, ask: Callable[[], str], timed: bool = False) -> None:
+        """One face, or the error in its place."""
         try:
-            text, fine = ask(), True
+            text = ask()
         except Exception as error:
-            text, fine = error_text(error), False
+            text = error_text(error)
         self.write(name, face, text, timed)
-        return fine
 
-    def html(self, name: str, html: str, timed: bool = False, assets: bool = False) -> None:
+    def html(self, name: str, html: str, timed: bool = False) -> None:
         """HTML and its data as two files."""
-
-        def asset(kind: str, text: str) -> None:
-            self.write(name, kind, text.replace(";", ";\n"))
-
-        shown, data = html_forms(html, asset if assets else None)
+        shown, data = html_forms(html)
         self.write(name, "html", shown, timed)
         if data:
             self.write(name, "html-data", data, timed)
 
-    def view(
-        self, name: str, ask: Callable[[], Any], faces: str = "tfhjsd", assets: bool = False
-    ) -> None:
-        """All faces of a view: t(ext), f(ull text), h(tml), j(son), s(vg) and d(ot)."""
+    def view(self, name: str, ask: Callable[[], Any], faces: str = "tfhjs") -> None:
+        """All faces of a view: t(ext), f(ull text), h(tml), j(son) and s(vg)."""
         timed = self.timed(name)
         try:
             view = ask()
@@ -127,15 +120,14 @@ class Out:
             if "f" in faces:
                 self.write(name, "full.txt", view.text(full=True), timed)
             if "h" in faces:
-                self.html(name, view.html(), timed, assets)
+                self.html(name, view.html(), timed)
             if "j" in faces:
                 self.write(name, "json", pretty(view.json()), timed)
         except Exception as error:
             self.write(name, "txt", error_text(error), timed)
             return
-        drawn = "s" in faces and self.said(name, "svg", lambda: markup(view.svg()), timed)
-        if drawn and "d" in faces:
-            self.said(name, "dot", view.dot, timed)
+        if "s" in faces:
+            self.said(name, "svg", lambda: markup(view.svg()), timed)
 
 
 def error_text(error: BaseException) -> str:
@@ -177,7 +169,7 @@ def views(out: Out, cap: Any, large: bool = False) -> None:
 
     for verb, variants in VERBS.items():
         for name, options in variants.items():
-            faces = "th" if large or name.endswith("-full") else "tfhjsd"
+            faces = "th" if large or name.endswith("-full") else "tfhjs"
             out.view(name, lambda: getattr(jaxlens, verb)(cap, **options), faces)
     with contextlib.suppress(Exception):
         kernel = cap.kernels[0].name
@@ -210,26 +202,6 @@ def record(out: Out, name: str) -> None:
     views(out, jaxlens.load(Path(os.environ["OUTPUTS_RECORDS"]) / f"{name}.jaxlens"))
 
 
-def assets(out: Out, name: str) -> None:
-    """CSS and scripts that outputs carry, by one view for each kit."""
-    from output_programs import PROGRAMS
-
-    import jaxlens
-
-    f, args, kwargs = PROGRAMS["matmul"]()
-    cap = jaxlens.capture(f, *args, **kwargs)
-    f, args, kwargs = PROGRAMS["many_equations"]()
-    for kit, view in {
-        "lens": lambda: jaxlens.cost(cap),
-        "graph": lambda: jaxlens.jaxpr(cap, graph=True),
-        "tape": lambda: jaxlens.tape(cap),
-        "passes": lambda: jaxlens.hlo(cap, passes=True),
-        "chart-times": lambda: jaxlens.times(cap),
-        "jaxpr-many": lambda: jaxlens.jaxpr(jaxlens.capture(f, *args, **kwargs)),
-    }.items():
-        out.view(kit, view, "h", assets=True)
-
-
 def main() -> None:
     import output_shell
 
@@ -240,7 +212,6 @@ def main() -> None:
     kinds: dict[str, Callable[[Out, str], None]] = {
         "program": program,
         "record": record,
-        "assets": assets,
         **output_shell.KINDS,
     }
     kinds[kind](out, name)

@@ -4,7 +4,7 @@
     python tests/bench/outputs.py --against BEFORE AFTER [--renamed old=new | FILE] [--leave GLOB]
 
 The first form writes into DIR what some 30 programs, the saved captures of `tests/records`, the
-magics and widgets say: one file for each program, question and face.
+magics say: one file for each program, question and face.
 HTML has a tag on a line, and its packed data beside it as readable text (`.html-data`). The
 package is the one that Python finds first: set PYTHONPATH to record another checkout with the
 same programs. `--list` names the groups; `--quick` takes some of them.
@@ -49,7 +49,6 @@ QUICK = (
     "record.scan_rnn.gpu-h100",
     "cells.jaxpr",
     "help.all",
-    "assets.kits",
 )
 Change = Callable[[str], str]
 
@@ -60,7 +59,7 @@ def groups() -> dict[str, list[str]]:
     programs = re.findall(r"^(?:@program\ndef |real\(\")(\w+)", made, re.MULTILINE)
     records = sorted(p.name.removesuffix(".jaxlens") for p in RECORDS.glob("*.jaxlens"))
     others = [("cells", name) for name in ("jaxpr", "hlo", "compile", "explore")]
-    others += [("watches", "all"), ("help", "all"), ("widgets", "all"), ("assets", "kits")]
+    others += [("watches", "all"), ("help", "all")]
     others += [("record", name) for name in records]
     found = {name: ["program", name] for name in programs}
     return found | {f"{kind}.{name}": [kind, name] for kind, name in others}
@@ -175,12 +174,9 @@ def differences(
 
 def _places(name: str, text: str) -> str:
     """Text without the places of jaxlens' own code, which a rebuild moves."""
-    if name.startswith("assets") and name.endswith(".js"):  # functions may move between files
-        return "\n".join(sorted(text.splitlines()))
     if name.startswith("help"):
         text = re.sub(r"\bjaxlens(?:\.[a-z_]\w*)+\.(?=[A-Z])", "", text)
     text = re.sub(r"(?<=jaxlens>:)\d+|(?<=jaxlens&gt;:)\d+", "N", text)
-    text = re.sub(r"(?<=\"_anywidget_id\": \")[\w.]*\.(?=\w+\")", "", text)
     text = re.sub(r"CHECKOUT/jaxlens/[\w/]+\.py", "CHECKOUT/jaxlens", text)
     if "FileNames\n" not in text:
         return text

@@ -5,7 +5,7 @@ import pytest
 
 import jaxlens
 from jaxlens.questions import askable
-from tests.browser.test_axe import violations
+from tests.support.browsing import violations
 
 NAMES = (
     "Your code,jaxpr,StableHLO,HLO,fusion,optimised HLO,kernels,LLVM,assembly,"

@@ -185,7 +185,6 @@ def test_arrows_walk_along_the_edges_into_and_out_of_open_boxes(show):
         page.keyboard.press(key)
         walked.append(focused(page))
     assert walked == ["e2", "e3", "relu in d", "e4", "relu out 0", "main out 0"]
-    assert box(page, "e2").get_attribute("aria-description") == "reads 2, read by 1"
     for node in ["e3", "e2"]:
         page.keyboard.press("ArrowUp")
         assert focused(page) == node
@@ -461,3 +460,28 @@ def test_a_box_at_the_edge_stays_under_the_pointer_that_presses_it(show):
     assert view.evaluate("e => e.scrollTop") == before
     page.mouse.up()
     assert page.locator(".graph-box[aria-expanded=true]").count() == 2
+
+
+def test_letters_typed_in_the_drawing_do_not_reach_the_notebook(show):
+    page = show(figure(predict()))
+    page.evaluate(
+        "() => { window.heard = [];"
+        " document.addEventListener('keydown', (e) => heard.push(e.key), true); }"
+    )
+    box(page, "e0").click()
+    for key in ("d", "d", "n", "x", "Control+d", "Tab"):
+        page.keyboard.press(key)
+    assert page.evaluate("heard") == ["Control", "d", "Tab"]
+
+
+def test_everything_that_has_the_focus_says_what_it_is(show):
+    page = show(figure(predict(), depth=2))
+    named = page.locator(".jaxlens-drawing :is(button, [tabindex], [role])")
+    nameless = "all => all.filter((e) => !e.ariaLabel && !e.textContent.trim()).length"
+    assert named.evaluate_all(nameless) == 0
+    box(page, "e0").focus()
+    page.keyboard.press("ArrowDown")
+    assert box(page, "e2").get_attribute("aria-description") == "reads 2, read by 1"
+    ring = page.evaluate("getComputedStyle(document.activeElement).outline")
+    assert "solid" in ring
+    assert "0px" not in ring

@@ -256,3 +256,14 @@ def test_a_card_keeps_off_the_row_and_its_neighbours(page):
         else:
             assert box["y"] >= below["y"] + below["height"] - 1
         page.keyboard.press("Escape")
+
+
+def test_h_answers_on_every_row(page):
+    page.locator("[data-pane=optimized] .pane-body").focus()
+    for _ in HLO.lines:
+        page.keyboard.press("j")
+        page.keyboard.press("h")
+        card = page.locator(".tip.on")
+        evil = page.locator("[data-pane=optimized] .row-cursor").inner_text().startswith("evil")
+        assert ("The glossary has no word of this row." in card.inner_text()) == evil
+        page.keyboard.press("Escape")

@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -81,41 +80,22 @@ def test_what_a_page_stored_amiss_is_the_default(saved):
         assert shown(page) == ["Your code", "Optimised HLO"]
 
 
-def test_an_output_that_is_still_being_read_is_left_until_it_is_whole(chromium):
+def test_an_output_that_is_still_being_read_is_left_until_it_is_whole(chromium, served):
     output = html(a_document())
     text = PAGE.format("true", output * 2)
     cut = text.index("<summary", len(text) - len(output))
     whole = threading.Event()
-
-    class Slow(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(text[:cut].encode())
-            self.wfile.flush()
-            whole.wait(20)
-            self.wfile.write(text[cut:].encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Slow)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     page = chromium.new_page()
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
-        address = f"http://127.0.0.1:{server.server_address[1]}/"
-        page.goto(address, wait_until="commit")
+        page.goto(served(text[:cut], whole, text[cut:]), wait_until="commit")
         page.wait_for_selector(".jaxlens >> nth=1", state="attached")
         page.wait_for_timeout(1000)  # the first output's program is there by now
         whole.set()
         page.wait_for_function("document.querySelectorAll('.jaxlens .bar').length === 2")
     finally:
         whole.set()
-        server.shutdown()
-        server.server_close()
         page.close()
     assert errors == []
 

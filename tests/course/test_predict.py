@@ -1,5 +1,8 @@
 """Predictions: the truth is computed, and folded until there is an answer."""
 
+import gc
+
+import jax
 import pytest
 
 import jaxlens
@@ -98,3 +101,17 @@ def test_a_unit_may_have_a_prefix():
 
 def test_an_answer_that_is_near_is_told():
     assert str(jaxlens.course.predict("11.c", "401")).startswith("Near")
+
+
+def test_arrays_of_a_program_do_not_wait_for_the_garbage_collector():
+    def large():
+        return sum(array.shape == (1500, 1500) for array in jax.live_arrays())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = large()
+        assert str(jaxlens.course.predict("25.b", "line 3"))
+        assert large() == before
+    finally:
+        gc.enable()

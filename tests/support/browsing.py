@@ -1,45 +1,32 @@
 """What browser tests share: waiting, the requests and errors of a page, and contrast of text."""
 
+import os
+import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 import nbformat
+import pytest
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
-# Texts on the page whose contrast with their background is below 4.5.
-CONTRAST = """
-() => {
-  const parse = (c) => c.match(/[\\d.]+/g).map(Number);
-  const over = (top, under) => {
-    const a = top[3] ?? 1;
-    return [0, 1, 2].map((i) => top[i] * a + under[i] * (1 - a));
-  };
-  const light = (c) => {
-    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-    const [r, g, b] = c.map((v) => linear(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const veil = (e) => {
-    const style = getComputedStyle(e, "::before");
-    return style.zIndex < 0 ? parse(style.backgroundColor) : ground(e.parentElement);
-  };
-  const ground = (e) => !e ? [255, 255, 255]
-    : over(parse(getComputedStyle(e).backgroundColor), veil(e));
-  const low = [];
-  const output = document.querySelector(".jaxlens");
-  const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !e.getClientRects().length) continue;
-    const [a, b] = [light(over(parse(getComputedStyle(e).color), ground(e))), light(ground(e))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) low.push([e.tagName, e.className, ratio.toFixed(2), e.textContent]);
-  }
-  return low;
-}
-"""
+# axe's rules for whole pages (landmarks, a heading, a language) are the notebook's business.
+AXE = "axe.run('.jaxlens').then((result) => result.violations)"
+
+
+def violations(page) -> list[str]:
+    """What axe finds in the outputs of a page: names, roles, contrast of text, headings."""
+    axe = pytest.importorskip("axe_playwright_python")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((files(axe) / "axe.min.js").read_text("utf-8"))
+    return [
+        f"{broken['id']} ({len(broken['nodes'])}): {broken['nodes'][0]['html'][:200]}"
+        for broken in page.evaluate(AXE)
+    ]
 
 
 def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> object:
@@ -52,6 +39,24 @@ def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> 
             pass
         time.sleep(0.2)
     raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+
+
+@contextmanager
+def running(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """A server with its log in a folder; all its processes end with the block."""
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, env=env, start_new_session=True
+        )
+        try:
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
 
 
 def wait_for_outputs(path: Path, count: int):

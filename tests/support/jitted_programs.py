@@ -450,6 +450,7 @@ ON_EIGHT_DEVICES = _named(
 
 # By the words that begin their names: the library that a call needs.
 LIBRARIES = {
+    "flax": "flax",
     "nnx": "flax",
     "equinox": "equinox",
     "linen": "flax",

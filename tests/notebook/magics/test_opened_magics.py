@@ -72,3 +72,11 @@ def test_options_that_trace_anew_are_refused_in_a_line(run, option):
     assert not ran.ok
     assert "OptionError" in ran.out or "CellError" in ran.out
     assert len(ran.out.strip().splitlines()) == 1
+
+
+def test_a_folder_is_a_line(run, tmp_path):
+    assert run(MADE).ok
+    assert run(f"c = lowered.compile(compiler_options={{'xla_dump_to': {str(tmp_path)!r}}})").ok
+    ran = run(f"%hlo {str(tmp_path)!r}")
+    assert ran.ok, ran.out
+    assert "a folder of XLA's dumps" in " ".join(ran.shown.split())
