@@ -33,6 +33,7 @@ _MASKS = (
     (re.compile(r"<ipython-input-(\d+)-[0-9a-f]+>"), r"<ipython-input-\1>"),
 )
 _TIMES = (
+    (re.compile(r" style=--bar:[\d.]+em"), ""),
     (re.compile(r"linear-gradient\([^)]*\)"), "BAR"),
     (re.compile(r'style="([\w:-]+);background:BAR"'), r"style=\1"),
     (
@@ -67,6 +68,17 @@ def masked(text: str, paths: Mapping[str, str], timed: bool = False, prose: bool
     for pattern, word in (*_MASKS, *more):
         text = pattern.sub(word, text)
     return text
+
+
+def timeless(value: Any) -> Any:
+    """JSON-able data without floats and durations."""
+    if isinstance(value, float):
+        return "FLOAT"
+    if isinstance(value, str):
+        return masked(value, {}, timed=True)
+    if isinstance(value, list):
+        return [timeless(v) for v in value]
+    return {k: timeless(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def html_forms(html: str) -> tuple[str, str]:

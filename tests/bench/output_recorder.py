@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from output_forms import html_forms, markup, masked, pretty
+from output_forms import html_forms, markup, masked, pretty, timeless
 
 STAGES = ("jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm")
 QUESTIONS = (
@@ -122,7 +122,8 @@ class Out:
             if "h" in faces:
                 self.html(name, view.html(), timed)
             if "j" in faces:
-                self.write(name, "json", pretty(view.json()), timed)
+                data = timeless(view.json()) if timed else view.json()
+                self.write(name, "json", pretty(data), timed)
         except Exception as error:
             self.write(name, "txt", error_text(error), timed)
             return

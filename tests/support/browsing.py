@@ -15,17 +15,17 @@ import pytest
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 # axe's rules for whole pages (landmarks, a heading, a language) are the notebook's business.
-AXE = "axe.run('.jaxlens').then((result) => result.violations)"
+AXE = "(rules) => axe.run('.jaxlens', rules ? { runOnly: rules } : {}).then((r) => r.violations)"
 
 
-def violations(page) -> list[str]:
-    """What axe finds in the outputs of a page: names, roles, contrast of text, headings."""
+def violations(page, *rules: str) -> list[str]:
+    """What axe finds in the outputs of a page by some rules, or by all: names, roles, contrast."""
     axe = pytest.importorskip("axe_playwright_python")
     if not page.evaluate("'axe' in window"):
         page.evaluate((files(axe) / "axe.min.js").read_text("utf-8"))
     return [
         f"{broken['id']} ({len(broken['nodes'])}): {broken['nodes'][0]['html'][:200]}"
-        for broken in page.evaluate(AXE)
+        for broken in page.evaluate(AXE, list(rules) or None)
     ]
 
 
