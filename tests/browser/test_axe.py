@@ -3,6 +3,7 @@
 Lessons as readers meet them: whole in a narrow window, and evidence that is open.
 """
 
+from importlib.resources import files
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -11,11 +12,23 @@ import pytest
 
 import jaxlens
 from jaxlens.course import progress_file
-from tests.support.browsing import violations
 
 LESSONS = Path(__file__).parents[2] / "notebooks" / "course"
 # A tape, graphs, passes, charts, a map: each kind of output once.
 CHOSEN = ["02_*", "05_*", "19_*", "26_*", "index"]
+
+# axe's rules for whole pages (landmarks, a heading, a language) are the notebook's business.
+AXE = "axe.run('.jaxlens').then((result) => result.violations)"
+
+
+def violations(page):
+    axe = pytest.importorskip("axe_playwright_python")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((files(axe) / "axe.min.js").read_text("utf-8"))
+    return [
+        f"{broken['id']} ({len(broken['nodes'])}): {broken['nodes'][0]['html'][:200]}"
+        for broken in page.evaluate(AXE)
+    ]
 
 
 def in_all_panes(page):

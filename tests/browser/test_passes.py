@@ -10,7 +10,7 @@ from jaxlens.notebook.widgets.viewer_requests import step_rows
 from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece, walk
 from jaxlens.render.html.document_html import html
 from tests.support import programs
-from tests.support.browsing import PAGE, violations
+from tests.support.browsing import CONTRAST, PAGE
 from tests.support.documents import explore as document
 from tests.support.viewer_pages import choose
 
@@ -300,7 +300,7 @@ def test_text_has_contrast_in_both_themes(show, steps, light):
         go(page, steps, place)
         for row in page.locator(".passes pre [data-id]").all()[:1]:
             row.hover()
-        assert violations(page, "color-contrast") == []
+        assert page.evaluate(CONTRAST) == []
 
 
 def test_names_that_look_like_markup_do_nothing(show, steps):

@@ -18,7 +18,7 @@ from jaxlens.render.html.document_html import html
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding
 from tests.support import programs
-from tests.support.browsing import violations
+from tests.support.browsing import CONTRAST
 from tests.support.viewer_pages import a_document, choose, lit, of_line, program, row
 
 MARKED = "[...(CSS.highlights.get('jl-expression') ?? [])].map(String)"
@@ -187,7 +187,7 @@ def test_what_is_lit_keeps_its_contrast_in_both_themes(saved, light):
     page.locator(".source-lines .rows > *", has_text="line_3").hover()
     assert len(lit(page)) > 3
     assert len(lit(page, "hit")) > 3
-    assert violations(page) == []
+    assert page.evaluate(CONTRAST) == []
 
 
 def test_an_output_without_links_and_one_that_is_a_single_listing_work(saved):

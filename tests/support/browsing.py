@@ -7,26 +7,43 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
 import nbformat
-import pytest
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
-# axe's rules for whole pages (landmarks, a heading, a language) are the notebook's business.
-AXE = "(rules) => axe.run('.jaxlens', rules ? { runOnly: rules } : {}).then((r) => r.violations)"
-
-
-def violations(page, *rules: str) -> list[str]:
-    """What axe finds in the outputs of a page by some rules, or by all: names, roles, contrast."""
-    axe = pytest.importorskip("axe_playwright_python")
-    if not page.evaluate("'axe' in window"):
-        page.evaluate((files(axe) / "axe.min.js").read_text("utf-8"))
-    return [
-        f"{broken['id']} ({len(broken['nodes'])}): {broken['nodes'][0]['html'][:200]}"
-        for broken in page.evaluate(AXE, list(rules) or None)
-    ]
+# Texts on the page whose contrast with their background is below 4.5.
+CONTRAST = """
+() => {
+  const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+  const over = (top, under) => {
+    const a = top[3] ?? 1;
+    return [0, 1, 2].map((i) => top[i] * a + under[i] * (1 - a));
+  };
+  const light = (c) => {
+    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = c.map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const veil = (e) => {
+    const style = getComputedStyle(e, "::before");
+    return style.zIndex < 0 ? parse(style.backgroundColor) : ground(e.parentElement);
+  };
+  const ground = (e) => !e ? [255, 255, 255]
+    : over(parse(getComputedStyle(e).backgroundColor), veil(e));
+  const low = [];
+  const output = document.querySelector(".jaxlens");
+  const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !e.getClientRects().length) continue;
+    const [a, b] = [light(over(parse(getComputedStyle(e).color), ground(e))), light(ground(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push([e.tagName, e.className, ratio.toFixed(2), e.textContent]);
+  }
+  return low;
+}
+"""
 
 
 def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> object:

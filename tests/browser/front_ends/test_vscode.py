@@ -15,7 +15,7 @@ import jaxlens
 from jaxlens.render.document import Document, SourceLine, SourcePane, Tab, Tabs
 from jaxlens.render.html.document_html import html
 from tests.support.browser.front_ends import check, seen
-from tests.support.browsing import violations
+from tests.support.browsing import CONTRAST
 from tests.support.paths import RECORDS
 from tests.support.viewer_pages import a_document, choose, lit, row
 
@@ -119,7 +119,7 @@ def test_the_theme_is_the_notebooks_and_text_reads_in_it(webview, kind):
     assert scheme == ("light" if kind in LIGHT else "dark")
     assert ground == "rgb({}, {}, {})".format(*bytes.fromhex(THEMES[kind][0][1:]))
     row(page, "jaxpr", "e1").click()
-    assert violations(page) == []
+    assert page.evaluate(CONTRAST) == []
 
 
 @pytest.mark.parametrize("width", [500, 900, 1500])
