@@ -65,12 +65,6 @@ def test_lab_without_jupyterlab_says_what_to_install(tmp_path, monkeypatch, caps
     assert 'pip install "jaxlens[lab]"' in capsys.readouterr().err
 
 
-def test_course_has_a_help_of_its_own(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        main(["course", "--help"])
-    assert "usage: jaxlens course" in capsys.readouterr().out
-
-
 def test_course_lists_lessons_and_puzzles(capsys):
     assert main(["course", "list"]) == 0
     text = capsys.readouterr().out

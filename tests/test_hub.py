@@ -1,16 +1,9 @@
-"""The files of `binder/hub/`: they load, and no learner's work is ever written over.
+"""The files of `binder/hub/`: they load, and no learner's work is ever written over."""
 
-The last test starts a real hub; it needs `binder/hub/requirements.txt` and, on the PATH,
-configurable-http-proxy.
-"""
-
-import asyncio
 import importlib.util
 import os
 import resource
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 from traitlets.config.loader import PyFileConfigLoader
@@ -105,52 +98,3 @@ def test_a_process_uses_no_more_cores_than_the_limit():
     )
     cores = [str(len(os.sched_getaffinity(0))), "1"]
     assert run_python(script, PYTHONPATH=PATHS).split() == cores
-
-
-def test_two_learners_open_a_lesson_in_a_real_hub(tmp_path):
-    pytest.importorskip("jupyterhub")
-    if shutil.which("configurable-http-proxy") is None:
-        pytest.skip("configurable-http-proxy is not on the PATH")
-    from tests.bench.hub import Learner, running
-
-    lesson = "01_one_line_five_programs.ipynb"
-
-    async def lesson_of(learner):
-        await learner.log_in()
-        page = await learner.fetch(f"/user/{learner.name}/lab/tree/{lesson}")
-        await learner.run_lesson(cells=4)
-        return page
-
-    async def use(hub):
-        ada, bob = (Learner(hub, name, lesson) for name in ("ada", "bob"))
-        await ada.hub_is_there()
-        pages = await asyncio.gather(lesson_of(ada), lesson_of(bob))
-        mine = {"type": "file", "format": "text", "content": "mine"}
-        await ada.ask("/user/ada/api/contents/index.ipynb", "PUT", mine)
-        await ada.log_out()
-        await ada.log_in()
-        return ada, bob, pages
-
-    with running(tmp_path) as hub:
-        ada, bob, pages = asyncio.run(use(hub))
-        folder = Path(hub.folder) / "learners"
-        allowed = [os.sched_getaffinity(pid) for pid in servers(hub.pid)]
-        limits = [Path(f"/proc/{pid}/limits").read_text() for pid in servers(hub.pid)]
-    for learner, page in zip((ada, bob), pages, strict=True):
-        assert learner.errors == []
-        assert b"jupyter-config-data" in page
-        shown = [data["text/html"] for data in learner.outputs if "text/html" in data]
-        assert any("class=jaxlens" in html for html in shown)
-    assert (folder / "ada" / "jaxlens-course" / "index.ipynb").read_text() == "mine"
-    assert (folder / "bob" / "jaxlens-course" / "index.ipynb").read_text() != "mine"
-    assert len(limits) == 2
-    assert all(len(cores) <= 4 for cores in allowed)
-    assert all(f"{2 * 2**30}" in text.partition("Max data size")[2][:60] for text in limits)
-
-
-def servers(pid):
-    """The servers of learners, which a hub started."""
-    from tests.bench.hub import descendants
-
-    commands = ((p, Path(f"/proc/{p}/cmdline").read_bytes()) for p in descendants(pid))
-    return [p for p, command in commands if b"jupyterhub.singleuser" in command]

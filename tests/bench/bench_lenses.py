@@ -53,11 +53,10 @@ def cut(tokens, devices: int):
     return jax.device_put(tokens, jax.sharding.NamedSharding(mesh, spec))
 
 
-def shared(cap) -> None:
+def read(cap) -> None:
     """What lenses share, and every output of `%%compile` needs."""
     for stage in (cap.jaxpr, cap.stablehlo, cap.hlo, cap.optimized):
         sum(1 for _ in stage.module.nodes())
-    cap.links.coverage()
 
 
 def once(f, args, times: dict[str, list[float]], turn: int, only: str) -> None:
@@ -67,7 +66,9 @@ def once(f, args, times: dict[str, list[float]], turn: int, only: str) -> None:
         "trace": lambda: jax.jit(fresh(f)).trace(*args),
         "bare compile": lambda: bare.trace(*args).lower().compile(),
         "our compile": lambda: cap.gather(Needs(compiled=True, passes="all", profile=True)),
-        "stages, links": lambda: shared(cap),
+        "stages": lambda: read(cap),
+        "fates": lambda: cap.links.fates(),
+        "links": lambda: cap.links.coverage(),
     }
     names = [name for name in LENSES if only in name]
     lenses = {name: partial(LENSES[name], cap, f, args) for name in rotated(names, turn)}

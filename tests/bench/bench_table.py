@@ -1,47 +1,46 @@
-"""The whole speed table in one run, beside the peers that are installed.
+"""The whole speed table in one run: a row for each figure that the project has a goal for.
 
-    python -m tests.bench.bench_table [--rounds 3] [--layers 12] [--only NAME] [--peers PYTHON]
-        [--write FOLDER]
+    python -m tests.bench.bench_table [--rounds 3] [--layers 12] [--only NAME] [--write FILE]
 
-Prints a row for each figure that the project has a goal for, and with `--write` makes
-`bench.json` and `bench.md` in the folder; `notebooks/site` is the site's. Figures are of the wall
-clock, what a user waits for, and need a machine with two idle cores; "CPU" marks seconds of all
-threads, which tell how much work is hidden beside XLA's.
-
-Peers are measured in the same run: JAX's own `jaxpr_to_html` (jax 0.12 and later) in this process,
-jaxviz and Model Explorer's converter in processes of the Python that `--peers` names, by default
-this one. One that is not installed is left out, with a line that says so.
+With `--write notebooks/site/bench.md` it makes the site's page. Figures are of the wall clock, what
+a user waits for, and need a machine with two idle cores; "CPU" marks seconds of all threads, which
+tell how much work is hidden beside XLA's. JAX's own `jaxpr_to_html` (jax 0.12 and later) stands
+beside ours where this jax has it.
 """
 
-import argparse
-import json
 import statistics
 import subprocess
 import sys
+import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxlib import _hlo
 
 import jaxlens
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.needs import Needs
+from jaxlens.questions.session.verbs import SessionWatch
 from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.values.measure import Statistics
 from jaxlens.taps.execute import CompiledPieces, execute
-from tests.bench import bench_scale
+from tests.backend.test_output_size import sizes
+from tests.bench.bench_lenses import once
 from tests.bench.bench_verbs import bare_compile, bare_jaxpr, shown
-from tests.bench.turns import Seconds, Task, fresh, medians, rotated, seconds, turns
+from tests.bench.turns import Task, fresh, options, seconds, turns
 from tests.support import programs
 from tests.support.paths import environment
 
-Program = Callable[[], tuple[Any, Any]]
-SCANNED: dict[str, Any] = {"layers": 48, "scanned": True, "biases": True}
 LINES = 100_000
-OWN_HTML = "JAX's `jaxpr_to_html`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,6 @@ class Row:
         unit: "ms", "s", "kB", "x" (a ratio) or "%" (a share).
         goal: The most that the project allows.
         more: Further figures, in words.
-        peers: Figures of other tools in the same unit, by name.
     """
 
     what: str
@@ -62,24 +60,34 @@ class Row:
     unit: str
     goal: float
     more: str = ""
-    peers: dict[str, float] = field(default_factory=dict)
+
+    def number(self, value: float) -> str:
+        digits = 2 if self.unit in ("s", "x") else 1 if value < 10 else 0
+        return f"{value:,.{digits}f}{' ' if self.unit != 'x' else ''}{self.unit}"
 
 
-def in_turns(rounds: int, *tasks: Task) -> list[Seconds]:
-    """Medians of tasks that take turns."""
-    return list(turns({str(n): task for n, task in enumerate(tasks)}, rounds).values())
+Rows = Iterator[Row]
 
 
-def both(ours: Seconds, bare: Seconds) -> str:
-    """The two sides in words."""
-    return f"{ms(ours.wall)} against {ms(bare.wall)}; CPU {ours.cpu / bare.cpu:.2f}x"
+def against(
+    what: str, goal: float, ours: Task, bare: Task, rounds: int, unit: str = "x", **peers: Task
+) -> Row:
+    """A row of two sides that take turns: their ratio, what ours adds in percent, or in ms."""
+    found = turns({"ours": ours, "bare": bare, **peers}, rounds)
+
+    def figure(side: str) -> float:
+        taken, least = found[side].wall, found["bare"].wall
+        by_unit = {"x": taken / least, "%": 100 * (taken / least - 1), "ms": 1e3 * (taken - least)}
+        return by_unit[unit]
+
+    milliseconds = " against ".join(f"{found[s].wall * 1e3:,.0f} ms" for s in ("ours", "bare"))
+    row = Row(what, figure("ours"), unit, goal)
+    beside = "".join(f"; {name} {row.number(figure(name))}" for name in peers)
+    cpu = found["ours"].cpu / found["bare"].cpu
+    return Row(what, row.now, unit, goal, f"{milliseconds}; CPU {cpu:.2f}x{beside}")
 
 
-def ms(seconds: float) -> str:
-    return f"{seconds * 1e3:,.0f} ms"
-
-
-def extension(options: argparse.Namespace) -> Iterator[Row]:
+def extension(rounds: int, layers: int) -> Rows:
     """Processes of their own, with compiled files, as an installed package has them."""
     code = (
         "import jax, time; from IPython.core.interactiveshell import InteractiveShell as S;"
@@ -87,135 +95,99 @@ def extension(options: argparse.Namespace) -> Iterator[Row]:
         "shell.run_line_magic('load_ext', 'jaxlens'); print(time.perf_counter() - start)"
     )
     run = [sys.executable, "-c", code]
-    own = {key: value for key, value in environment().items() if key != "PYTHONDONTWRITEBYTECODE"}
     every = [
-        float(subprocess.run(run, capture_output=True, check=True, env=own).stdout)
-        for _ in range(options.rounds + 1)
+        float(subprocess.run(run, capture_output=True, check=True, env=environment()).stdout)
+        for _ in range(rounds + 1)
     ]
-    yield Row(
-        "`%load_ext jaxlens` after `import jax`", statistics.median(every[1:]) * 1e3, "ms", 10
-    )
+    median = statistics.median(every[1:]) * 1e3
+    yield Row("`%load_ext jaxlens` after `import jax`", median, "ms", 10)
 
 
-def small_jaxpr(options: argparse.Namespace) -> Iterator[Row]:
-    f, args = programs.mlp_step()
-    ours, bare, *theirs = in_turns(
-        options.rounds * 3,
-        lambda: shown(jaxlens.jaxpr(fresh(f), *args)),
-        lambda: bare_jaxpr(f, args),
-        *own_html(f, args),
-    )
-    peers = {OWN_HTML: (theirs[0].wall - bare.wall) * 1e3} if theirs else {}
-    yield Row(
-        "`%%jaxpr` of 44 equations, beyond trace and print",
-        (ours.wall - bare.wall) * 1e3,
-        "ms",
-        8,
-        both(ours, bare),
-        peers,
-    )
+def jaxpr(rounds: int, layers: int) -> Rows:
+    """The page beside trace and print."""
+    small = programs.mlp_step()
+    scanned = programs.gpt_step(layers=48, scanned=True, biases=True)
+    for what, unit, goal, (f, args), times in (
+        ("44 equations, beyond trace and print", "ms", 8, small, rounds * 3),
+        ("a scanned 48-layer step / its trace and print", "x", 1.2, scanned, rounds),
+    ):
+        ours, bare = partial(ours_of, jaxlens.jaxpr, f, args), partial(bare_jaxpr, f, args)
+        yield against(f"`%%jaxpr` of {what}", goal, ours, bare, times, unit, **own_html(f, args))
 
 
-def own_html(f: Any, args: Any) -> list[Callable[[], object]]:
+def ours_of(verb: Callable[..., Any], f: Any, args: Any) -> None:
+    shown(verb(fresh(f), *args))
+
+
+def own_html(f: Any, args: Any) -> dict[str, Task]:
     """JAX's own HTML of a jaxpr, where this version has it: trace and page."""
     try:
         from jax._src.jaxpr_util import jaxpr_to_html
     except ImportError:
-        skipped(OWN_HTML, f"jax {jax.__version__} has none")
-        return []
-    return [lambda: jaxpr_to_html(jax.jit(fresh(f)).trace(*args).jaxpr.jaxpr)]
+        return {}
+    page = lambda: jaxpr_to_html(jax.jit(fresh(f)).trace(*args).jaxpr.jaxpr)  # noqa: E731
+    return {"JAX's `jaxpr_to_html`": page}
 
 
-def scanned_jaxpr(options: argparse.Namespace) -> Iterator[Row]:
-    f, args = programs.gpt_step(**SCANNED)
-    ours, bare, *theirs = in_turns(
-        options.rounds,
-        lambda: shown(jaxlens.jaxpr(fresh(f), *args)),
-        lambda: bare_jaxpr(f, args),
-        *own_html(f, args),
-    )
-    peers = {OWN_HTML: theirs[0].wall / bare.wall} if theirs else {}
-    elsewhere = outside(options.peers, "scanned")
-    for name in ("jaxviz", "Model Explorer's converter"):
-        if name in elsewhere:
-            peers[name] = elsewhere[name] / elsewhere["bare"]
-    yield Row(
-        "`%%jaxpr` of a scanned 48-layer step / its trace and print",
-        ours.wall / bare.wall,
-        "x",
-        1.2,
-        both(ours, bare),
-        peers,
-    )
+def compiles(rounds: int, layers: int) -> Rows:
+    """The verbs beside the bare compile."""
+    large, small = programs.gpt_step(layers=layers), programs.mlp_step()
+    for verb, name, (f, args), goal, times in (
+        (jaxlens.hlo, f"the {layers}-layer step", large, 1.10, rounds),
+        (jaxlens.compile, f"the {layers}-layer step", large, 1.05, rounds),
+        (jaxlens.explore, "44 equations", small, 1.3, rounds * 3),
+    ):
+        what = f"`%%{verb.__name__}` of {name} / the compile"
+        ours, bare = partial(ours_of, verb, f, args), partial(bare_compile, f, args)
+        yield against(what, goal, ours, bare, times)
 
 
-def compiles(options: argparse.Namespace) -> Iterator[Row]:
-    small, large = programs.mlp_step, lambda: programs.gpt_step(layers=options.layers)
-    layers = f"{options.layers}-layer step"
-    verbs: tuple[tuple[str, Callable[..., Any], Program, float], ...] = (
-        (f"`%%hlo` of the {layers} / its compile", jaxlens.hlo, large, 1.10),
-        (f"`%%compile` of the {layers} / its compile", jaxlens.compile, large, 1.05),
-        ("`%%explore` of 44 equations / their compile", jaxlens.explore, small, 1.3),
-    )
-    for what, verb, program, goal in verbs:
-        f, args = program()
-        rounds = options.rounds * (3 if program is small else 1)
-        ours, bare = in_turns(
-            rounds,
-            lambda f=f, args=args, verb=verb: shown(verb(fresh(f), *args)),
-            lambda f=f, args=args: bare_compile(f, args),
-        )
-        yield Row(what, ours.wall / bare.wall, "x", goal, both(ours, bare))
-
-
-def lenses(options: argparse.Namespace) -> Iterator[Row]:
-    f, args = programs.gpt_step(layers=options.layers)
-    layers = f"{options.layers}-layer step"
-    times: dict[str, list[float]] = {}
-    for _ in range(options.rounds):
-        bare = seconds(lambda: jax.jit(fresh(f)).trace(*args).lower().compile()).wall
-        trace = seconds(lambda: jax.jit(fresh(f)).trace(*args)).wall
-        caps = [jaxlens.capture(fresh(f), *args) for _ in range(2)]
-        for cap in caps:
-            cap.gather(Needs(passes="all"))
-            for stage in (cap.jaxpr, cap.stablehlo, cap.hlo, cap.optimized):
-                sum(1 for _ in stage.module.nodes())
-        fates = seconds(lambda caps=caps: caps[0].links.fates()).wall
-        caps[1].links.fates()
-        compared = seconds(lambda caps=caps: str(jaxlens.compare(*caps))).wall
-        tape = seconds(lambda: str(jaxlens.tape(fresh(f), *args))).wall - trace
-        once = {"fates": fates, "compare": compared / bare, "tape": tape / bare}
-        for name, figure in once.items():
-            times.setdefault(name, []).append(figure)
+def lenses(rounds: int, layers: int) -> Rows:
+    """Fates, `compare` and the tape: of the figures of `bench_lenses`, those that have a goal."""
+    f, args = programs.gpt_step(layers=layers)
+    times: dict[str, list[float]] = defaultdict(list)
+    for turn in range(rounds):
+        for lens in ("compare", "tape"):
+            once(f, args, times, turn, lens)
     median = {name: statistics.median(every) for name, every in times.items()}
-    yield Row(f"all fates of the {layers} through all passes", median["fates"], "s", 0.5)
-    yield Row(
-        f"`compare` of two captures of the {layers} / a compile", median["compare"] * 100, "%", 5
-    )
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    yield Row(
-        f"`tape` of the {layers}, beyond a trace / a compile, Python {python}",
-        median["tape"] * 100,
-        "%",
-        5,
-    )
+    yield Row(f"all fates of the {layers}-layer step", median["fates"], "s", 0.5, "CPU")
+    for name in ("compare", "tape"):
+        share = 100 * median[name] / median["bare compile"]
+        yield Row(f"`{name}` of the {layers}-layer step / a compile", share, "%", 5, "CPU")
 
 
-def large(options: argparse.Namespace) -> Iterator[Row]:
-    name = f"line, {LINES:,} eqns"
-    bench_scale.ours("gpt, 3 layers")  # warms what is not the program's
-    first = statistics.median(bench_scale.ours(name)["first"] for _ in range(options.rounds))
-    peers = {}
-    f, args = programs.straight_line(LINES)
-    if pages := own_html(f, args):
-        trace = seconds(lambda: jax.jit(fresh(f)).trace(*args)).wall
-        peers[OWN_HTML] = seconds(pages[0]).wall - trace
-    yield Row(f"{LINES:,} equations, traced to first picture", first, "s", 0.43, "CPU", peers)
+def large(rounds: int, layers: int) -> Rows:
+    """A long straight line, whose trace is no part of the figure."""
+
+    def first() -> float:
+        f, args = programs.straight_line(LINES)
+        capture = jaxlens.capture(f, *args)
+        _ = capture.jaxpr
+        return seconds(lambda: jaxlens.jaxpr(capture).html()).cpu
+
+    now = statistics.median(first() for _ in range(rounds))
+    yield Row(f"{LINES:,} equations, traced to first picture", now, "s", 0.43, "CPU")
 
 
-def saved(options: argparse.Namespace) -> Iterator[Row]:
-    from tests.backend.test_output_size import sizes
+def reading(rounds: int, layers: int) -> Rows:
+    """HLO text in full, with types, scopes and frames, beside jaxlib's parser without them."""
+    f, args = programs.gpt_step(layers)
+    text = jax.jit(f).lower(*args).compile().as_text()
 
+    def theirs() -> None:
+        for computation in _hlo.hlo_module_from_text(text).computations():
+            for instruction in computation.instructions():
+                _ = instruction.name, instruction.opcode, instruction.operands()
+
+    def ours() -> None:
+        for node in hlo.read(text).nodes():
+            _ = node.id, node.opcode, node.operands, node.type, node.scope, node.spans
+
+    yield against("optimised HLO read in full / by jaxlib's parser", 1, ours, theirs, rounds * 2)
+
+
+def saved(rounds: int, layers: int) -> Rows:
+    """Bytes of outputs."""
     f, args = programs.mlp_step()
     cap = jaxlens.capture(f, *args)
     for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile, jaxlens.explore):
@@ -224,7 +196,8 @@ def saved(options: argparse.Namespace) -> Iterator[Row]:
         yield Row(what, own / 1e3, "kB", 60, f"{whole / 1e3:,.0f} kB with assets")
 
 
-def without(options: argparse.Namespace) -> Iterator[Row]:
+def without(rounds: int, layers: int) -> Rows:
+    """A compile more."""
     f, args = programs.mlp_step()
     cap = jaxlens.capture(fresh(f), *args)
     cap.gather(Needs(compiled=True))
@@ -232,219 +205,112 @@ def without(options: argparse.Namespace) -> Iterator[Row]:
     yield Row("`--without` of a small program", tried, "s", 3)
 
 
-def values(options: argparse.Namespace) -> Iterator[Row]:
-    """A run with measurements: its compiles, and itself once all is compiled."""
-    layers = f"{options.layers}-layer step"
-    f, args = programs.gpt_step(layers=options.layers)
-    closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
-    probe = Statistics(0)
-    kept = CompiledPieces()
-
-    def measured(compiled: CompiledPieces) -> None:
-        execute(closed, probe, leaves, compiled=compiled)
-
-    ours, again, bare = in_turns(
-        options.rounds,
-        lambda: measured(CompiledPieces()),
-        lambda: measured(kept),
-        lambda: bare_compile(f, args),
-    )
-    compile_only = Seconds(ours.wall - again.wall, ours.cpu - again.cpu)
-    yield Row(
-        f"compiles of `%%check --values` of the {layers} / its compile",
-        compile_only.wall / bare.wall,
-        "x",
-        1.3,
-        both(compile_only, bare),
-    )
-    what = "a run with the measurements of `%%check --values`, compiled, of the"
-    ours, bare = measured_runs(f, args, options.rounds * 5)
-    yield Row(f"{what} {layers} / a run", ours.wall / bare.wall, "x", 2, both(ours, bare))
-    # Of one that computes more than it moves, as steps do that somebody waits for.
-    f, args = programs.gpt_step(layers=options.layers, width=512, length=256)
-    ours, bare = measured_runs(f, args, options.rounds)
-    wide = f"{layers} with width 512 / a run"
-    yield Row(f"{what} {wide}", ours.wall / bare.wall, "x", 2, both(ours, bare))
+def values(rounds: int, layers: int) -> Rows:
+    """A run with measurements once all is compiled, of a small step and of one that computes."""
+    for name, sizes_of, times in (
+        (f"the {layers}-layer step", {}, rounds * 5),
+        (f"the {layers}-layer step with width 512", {"width": 512, "length": 256}, rounds),
+    ):
+        f, args = programs.gpt_step(layers=layers, **sizes_of)
+        traced = jax.jit(fresh(f)).trace(*args)
+        program, kept = traced.lower().compile(), CompiledPieces()
+        measured = partial(
+            execute, traced.jaxpr, Statistics(0), jax.tree.leaves(args), compiled=kept
+        )
+        bare = lambda program=program, args=args: jax.block_until_ready(program(*args))  # noqa: E731
+        what = f"a run with the measurements of `%%check --values`, compiled, of {name} / a run"
+        yield against(what, 2, measured, bare, times)
 
 
-def measured_runs(f: Any, args: Any, times: int) -> tuple[Seconds, Seconds]:
-    """A run with measurements and one without; both are compiled."""
-    closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
-    program = jax.jit(fresh(f)).trace(*args).lower().compile()
-    probe, kept = Statistics(0), CompiledPieces()
-    ours, bare = in_turns(
-        times,
-        lambda: execute(closed, probe, leaves, compiled=kept),
-        lambda: jax.block_until_ready(program(*args)),
-    )
-    return ours, bare
-
-
-def timeline(options: argparse.Namespace) -> Iterator[Row]:
+def timeline(rounds: int, layers: int) -> Rows:
     """A training loop that waits for its loss, while it is recorded; reading comes after it."""
-    f, args = programs.gpt_step(layers=options.layers)
+    f, args = programs.gpt_step(layers=layers)
     step = jax.jit(fresh(f))
     *state, tokens = args
 
-    def train() -> None:
+    def train(recording: Callable[[], Any]) -> None:
         given = state
-        for _ in range(20):
-            *given, loss = step(*given, tokens)
-            float(loss)
+        with recording():
+            for _ in range(20):
+                *given, loss = step(*given, tokens)
+                float(loss)
 
-    times: dict[str, list[Seconds]] = {"recorded": [], "bare": []}
-    train()
-    for turn in range(options.rounds * 5):
-        for side in rotated(list(times), turn):
-            with TimelineRecording() if side == "recorded" else nullcontext() as recording:
-                times[side].append(seconds(train))
-            assert recording is None or len(recording.timeline.waits) >= 20
-    ours, bare = medians(times).values()
-    yield Row(
-        f"what `%%timeline` adds to 20 turns of the {options.layers}-layer step with `float(loss)`",
-        100 * (ours.wall / bare.wall - 1),
-        "%",
-        5,
-        both(ours, bare),
-    )
+    what = f"what `%%timeline` adds to 20 turns of the {layers}-layer step with `float(loss)`"
+    ours, bare = partial(train, TimelineRecording), partial(train, nullcontext)
+    yield against(what, 5, ours, bare, rounds * 5, "%")
 
 
-PARTS = (
+def watched(rounds: int, layers: int) -> Rows:
+    """A cell's small compile under `%jaxlens on`, and a job of small compiles, recorded."""
+    numbers = count(2)
+
+    def small(times: int = 1) -> None:
+        for _ in range(times):
+            number = next(numbers)
+            jax.jit(lambda x: jnp.tanh(x @ x.T * number).sum())(np.ones((9, 4), np.float32))  # noqa: B023
+
+    watch = SessionWatch()
+
+    def cell() -> None:
+        small()
+        watch.cell_done()
+
+    def recorded() -> None:
+        with tempfile.TemporaryDirectory() as folder, jaxlens.record(folder):
+            small(25)
+
+    job = partial(small, 25)
+    yield against("what a record adds to 25 small compiles", 3, recorded, job, rounds * 2, "%")
+    what = "what `%jaxlens on` adds to a cell with a small compile"
+    yield against(what, 5, cell, small, rounds * 10, "%")
+    watch.stop()
+
+
+PARTS: tuple[Callable[[int, int], Rows], ...] = (
     extension,
-    small_jaxpr,
-    scanned_jaxpr,
+    jaxpr,
     compiles,
     lenses,
     large,
+    reading,
     saved,
     without,
     values,
     timeline,
+    watched,
 )
 
-# Runs where a peer is, on the same function. Both sides trace.
-_THEIRS = """
-import gc, json, statistics, sys, time
-import jax
-from tests.support import programs
-f, args = programs.gpt_step(**{program!r})
-def fresh():
-    return lambda *given: f(*given)
-def bare():
-    str(jax.jit(fresh()).trace(*args).jaxpr)
-def jaxviz_page():
-    import jaxviz
-    jaxviz.trace_model(fresh(), *args, return_html=True)
-def converted():
-    import tempfile, pathlib
-    import ai_edge_model_explorer_adapter as adapter
-    text = jax.jit(fresh()).trace(*args).lower().as_text()
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "step.mlir"
-        path.write_text(text)
-        adapter.ConvertMlirToJson(adapter.VisualizeConfig(), str(path))
-tasks = dict([("bare", bare), ("jaxviz", jaxviz_page), ("Model Explorer's converter", converted)])
-figures, faults = {{}}, {{}}
-for name, task in tasks.items():
-    times = []
-    try:
-        for turn in range({rounds} + 1):
-            gc.collect(); start = time.perf_counter(); task()
-            times.append(time.perf_counter() - start)
-        figures[name] = statistics.median(times[1:])
-    except Exception as error:
-        faults[name] = (type(error).__name__ + ": " + str(error))[:120]
-print(json.dumps([figures, faults]))
-"""
 
-
-@cache
-def outside(python: str, _: str) -> dict[str, float]:
-    """Seconds of the peers that another Python has; those that it lacks are named once."""
-    code = _THEIRS.format(program=SCANNED, rounds=2)
-    run = subprocess.run([python, "-c", code], capture_output=True, text=True, env=environment())
-    if not run.stdout:
-        skipped("jaxviz and Model Explorer", f"{(run.stderr.strip().splitlines() or ['?'])[-1]}")
-        return {}
-    figures, faults = json.loads(run.stdout.strip().splitlines()[-1])
-    for name, fault in faults.items():
-        skipped(name, fault)
-    return dict(figures)
-
-
-SKIPPED: dict[str, str] = {}
-
-
-def skipped(name: str, why: str) -> None:
-    """Says once that a peer is not measured."""
-    if name not in SKIPPED:
-        SKIPPED[name] = why
-        print(f"{name}: not measured: {why}", flush=True)
-
-
-def number(row: Row, value: float) -> str:
-    digits = 2 if row.unit in ("s", "x") else 1 if value < 10 else 0
-    return f"{value:,.{digits}f}{' ' if row.unit != 'x' else ''}{row.unit}"
-
-
-def markdown(rows: list[Row], head: str) -> str:
+def page(rows: list[Row], rounds: int) -> str:
     """The table as the site shows it."""
     lines = [
-        head,
+        f"Measured with jax {jax.__version__} on {jax.default_backend()}, Python "
+        f"{sys.version.split()[0]}, by",
+        f"`python -m tests.bench.bench_table --rounds {rounds}`: wall clock, medians; a ratio's",
+        "two sides take turns in one process. CPU: seconds of all threads.",
         "",
-        "| figure | measured | goal | reached | peers, same run |",
-        "|---|---|---|---|---|",
+        "| figure | measured | goal | reached |",
+        "|---|---|---|---|",
     ]
     for row in rows:
-        peers = ", ".join(f"{name} {number(row, value)}" for name, value in row.peers.items())
         reached = "yes" if row.now <= row.goal else "no"
-        now = number(row, row.now) + (f" ({row.more})" if row.more else "")
-        lines.append(f"| {row.what} | {now} | {number(row, row.goal)} | {reached} | {peers} |")
-    notes = [f"{name}: not measured, {why}." for name, why in SKIPPED.items()]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes), ""]).replace("\n\n\n", "\n\n")
-
-
-def write(folder: Path, rows: list[Row], rounds: int, note: str) -> None:
-    """Writes the table as it is so far, so that a run that breaks off leaves what it measured."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    head = (
-        f"Measured with jax {jax.__version__} on {jax.default_backend()}, Python {python}, by\n"
-        f"`python -m tests.bench.bench_table --rounds {rounds}`: wall clock, medians; a ratio's\n"
-        f"two sides take turns in one process. CPU: seconds of all threads. {note}".rstrip()
-    )
-    data = {
-        "jax": jax.__version__,
-        "python": python,
-        "rows": [asdict(row) for row in rows],
-        "skipped": SKIPPED,
-    }
-    (folder / "bench.json").write_text(json.dumps(data, indent=1) + "\n", "utf-8")
-    (folder / "bench.md").write_text(markdown(rows, head), "utf-8")
+        now = row.number(row.now) + (f" ({row.more})" if row.more else "")
+        lines.append(f"| {row.what} | {now} | {row.number(row.goal)} | {reached} |")
+    return "\n".join([*lines, ""])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--only", default="", help=", ".join(part.__name__ for part in PARTS))
-    parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
-    parser.add_argument("--write", default="", help="a folder for bench.json and bench.md")
-    parser.add_argument("--note", default="", help="a sentence above the table: which machine")
-    options = parser.parse_args()
+    given = options(__doc__, rounds=3, layers=12, only="", write="")
     rows: list[Row] = []
     for part in PARTS:
-        if options.only not in part.__name__:
+        if given.only not in part.__name__:
             continue
-        for row in part(options):
+        for row in part(given.rounds, given.layers):
             rows.append(row)
-            peers = "; ".join(f"{name} {number(row, v)}" for name, v in row.peers.items())
-            goal = f"goal {number(row, row.goal)}"
-            print(
-                f"{row.what:<75}{number(row, row.now):>10}  {goal:<14} {row.more} {peers}",
-                flush=True,
-            )
-        if options.write:
-            write(Path(options.write), rows, options.rounds, options.note)
+            now, goal = row.number(row.now), row.number(row.goal)
+            print(f"{row.what:<75}{now:>10}  goal {goal:<9} {row.more}", flush=True)
+        if given.write:  # as far as it is: a run that breaks off leaves what it measured
+            Path(given.write).write_text(page(rows, given.rounds), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,25 @@
-"""Outputs in a form that a diff can be read of: HTML with its data unpacked, facts without types.
+"""Outputs in a form that a diff can be read of: HTML with its data unpacked.
 
 Used by `outputs.py`. Nothing of jaxlens is imported: what is compared may not depend on itself.
 """
 
 import base64
-import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
 _WIDTH = 110
-_MOST = 20_000  # values in one dump of facts
-_DEEP = 7
 
 # Digits of base 85 in order, as `static/base85.js` reads them.
 _DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
 _STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
 _READ = bytes.maketrans(_DIGITS, _STANDARD)
 
-_STYLE = re.compile(r"(<style data-jl=)\"(\w+)\">(.*?)</style>", re.DOTALL)
+_STYLE = re.compile(r"<style data-jl=\"\w+\">.*?</style>", re.DOTALL)
 _INSTALL = re.compile(r"<script>\(\(\) => \{\n.*?</script>", re.DOTALL)
-_PACK = re.compile(r'const pack = "([^"]*)"')
-_KITS = re.compile(r'\[\["\w{8}","\w*"\](?:,\["\w{8}","\w*"\])*\]')
 _DATA = re.compile(r'(<script type="application/json"[^>]*>)("?)([^<]*?)\2</script>')
 _IMAGE = re.compile(r"data:image/svg\+xml,([^']+)")
 
@@ -39,6 +33,7 @@ _MASKS = (
     (re.compile(r"<ipython-input-(\d+)-[0-9a-f]+>"), r"<ipython-input-\1>"),
 )
 _TIMES = (
+    (re.compile(r" style=--bar:[\d.]+em"), ""),
     (re.compile(r"linear-gradient\([^)]*\)"), "BAR"),
     (re.compile(r'style="([\w:-]+);background:BAR"'), r"style=\1"),
     (
@@ -86,73 +81,9 @@ def timeless(value: Any) -> Any:
     return {k: timeless(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def fixed_times(manifest: Any) -> Any:
-    """The manifest of a saved capture with seconds that depend on names alone.
-
-    The profiler lists what threads did in the order in which they ended, and loses some of it:
-    in its place each kernel gets a part of each kind.
-    """
-    parts = manifest.get("facts", {}).get("profile", {}).get("parts", [])
-    if parts:
-        own = [n for n, part in enumerate(parts) if not part.get("aside")]
-        place = {n: k for k, n in enumerate(own)}
-        kernels = [k["name"] for k in manifest.get("kernels", []) if k.get("kind") == "kernel"]
-        for n in own:
-            if "inside" in parts[n]:
-                parts[n]["inside"] = place[parts[n]["inside"]]
-        made = [parts[n] for n in own]
-        made += [
-            {"aside": True, "kind": kind, "name": name}
-            for kind in ("code", "kernel", "llvm")
-            for name in kernels
-        ]
-        for part in made:
-            part["seconds"] = _seconds(part["kind"] + part["name"])
-        for part in reversed(made):
-            if "inside" in part:
-                made[part["inside"]]["seconds"] += part["seconds"]
-        manifest["facts"]["profile"]["parts"] = made
-    _fix(manifest, "", left=parts and manifest["facts"]["profile"]["parts"])
-    return manifest
-
-
-def _fix(value: Any, path: str, left: Any) -> None:
-    """Sets every `seconds` by where it stands."""
-    if value is left and value:
-        return
-    for key, held in value.items() if isinstance(value, dict) else enumerate(value):
-        if key == "seconds" and isinstance(held, float):
-            value[key] = _seconds(path)
-        elif isinstance(held, (dict, list)):
-            _fix(held, f"{path}/{key}", left)
-
-
-def _seconds(name: str) -> float:
-    return (zlib.crc32(name.encode()) % 9_000 + 1_000) / 1e6
-
-
-def html_forms(html: str, assets: Callable[[str, str], None] | None = None) -> tuple[str, str]:
-    """HTML with placeholders for its data and its assets, tag by tag; and the data as text.
-
-    Args:
-        html: An output.
-        assets: Is given the name and text of each style and script.
-    """
+def html_forms(html: str) -> tuple[str, str]:
+    """HTML with placeholders for its data and its assets, tag by tag; and the data as text."""
     data: list[str] = []
-
-    def style(match: re.Match[str]) -> str:
-        if assets:
-            assets(f"style{len(data)}.css", match[3].replace("}", "}\n"))
-        return "<style ASSET></style>"
-
-    def install(match: re.Match[str]) -> str:
-        pack, kits = _PACK.search(match[0]), _KITS.search(match[0])
-        if assets and pack:
-            for n, script in enumerate(unpacked(pack[1]).split("\0")):
-                assets(f"script{n}.js", script)
-            head = match[0].replace(pack[1], "PACK")
-            assets("install.js", _KITS.sub("KITS", head))
-        return f"<script ASSETS {kits[0].count('[') - 1 if kits else '?'}></script>"
 
     def payload(match: re.Match[str]) -> str:
         text = match[3]
@@ -168,7 +99,7 @@ def html_forms(html: str, assets: Callable[[str, str], None] | None = None) -> t
         data.append(f"=== {len(data)}: image\n{markup(drawn)}")
         return f"data:image/svg+xml;DATA {len(data) - 1}"
 
-    html = _INSTALL.sub(install, _STYLE.sub(style, html))
+    html = _INSTALL.sub("<script ASSETS></script>", _STYLE.sub("<style ASSET></style>", html))
     html = _IMAGE.sub(image, _DATA.sub(payload, html))
     return markup(html), "\n".join(data)
 
@@ -228,53 +159,3 @@ def _numbers(values: list[Any], indent: int) -> str:
     return (
         "[" + f"\n{' ' * (indent + 1)}".join(" ".join(map(json.dumps, row)) for row in rows) + "]"
     )
-
-
-def facts(value: Any, timed: bool = False) -> str:
-    """Public values of an object by name, whatever its class is called."""
-    told = _Dump().of(value, 0, top=True)
-    return pretty(timeless(told) if timed else told)
-
-
-class _Dump:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def of(self, value: Any, depth: int, top: bool = False) -> Any:
-        self.count += 1
-        if value is None or isinstance(value, (str, bool, int, float)):
-            return repr(value) if value != value else value
-        if isinstance(value, (bytes, Path, complex)):
-            return str(value)
-        if callable(value) and not dataclasses.is_dataclass(value):
-            return "<callable>"
-        if depth > _DEEP or self.count > _MOST:
-            return "..."
-        if isinstance(value, Mapping):
-            return {str(k): self.of(v, depth + 1) for k, v in value.items()}
-        if isinstance(value, Set):
-            return sorted((self.of(v, depth + 1) for v in value), key=str)
-        if isinstance(value, Sequence):
-            return [self.of(v, depth + 1) for v in value]
-        return self._object(value, depth, top)
-
-    def _object(self, value: Any, depth: int, top: bool) -> Any:
-        names: Collection[str] = ()
-        if dataclasses.is_dataclass(value):
-            names = [f.name for f in dataclasses.fields(value) if not f.name.startswith("_")]
-        elif hasattr(value, "_fields"):
-            names = value._fields
-        if top:
-            names = [name for name in dir(value) if not name.startswith("_")]
-        if not names:
-            return f"<{type(value).__name__}>"
-        told = {}
-        for name in names:
-            try:
-                found = getattr(value, name)
-            except Exception as error:
-                told[name] = f"! {type(error).__name__}: {str(error)[:200]}"
-                continue
-            if not callable(found) or dataclasses.is_dataclass(found):
-                told[name] = self.of(found, depth + 1)
-        return told

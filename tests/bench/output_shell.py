@@ -1,16 +1,6 @@
-"""What magics, widgets, errors and the shell command say: groups of `output_recorder.py`."""
+"""What magics say: groups of `output_recorder.py`."""
 
-# ruff: noqa: B023 - what is asked in a loop is asked at once
-
-import contextlib
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any
-
-from output_forms import pretty
 
 MAGICS = ("jaxpr", "hlo", "compile", "explore", "recompiles")
 SETUP = """
@@ -42,7 +32,6 @@ def batch(n):
 LOOKS = [
     "%%{m}\npredict(params, x)",
     "%%{m}\ny = predict(params, x)\nprint('shape', y.shape)",
-    "%%{m}\nprint(step(params, x)['b'].shape)",
     "%%{m}\njnp.tanh(x @ w).sum()",
     "%%{m} --grad --vmap None,0\nloss(params, x)",
     "%%{m} --jvp\nloss(params, x)",
@@ -51,23 +40,16 @@ LOOKS = [
     "%%{m} -o seen\nmodel(x)",
     "%{m} predict(params, x)",
     "%{m} --full loss(params, x)",
-    "v = %{m} step(params, x)",
     "%%{m}\nfor n in (1, 2):\n    out = step(params, batch(n))",
-    "%%{m}\nwith jax.disable_jit(False):\n    z = step(params, x)\nz['w'].shape",
-    "%%{m}\nimport asyncio\nawait asyncio.sleep(0)\nstep(params, x)",
     "%%{m}\nlist(map(lambda r: predict(params, r), [x]))",
     "%%{m} --core\njnp.tanh(x @ w).sum()",
-    "%%{m} --target cpu\npredict(params, x)",
     # what goes wrong
     "%%{m}\nrefuses(x)",
     "%%{m}\nraises(x)",
-    "%%{m}\nx + missing",
     "%%{m}\n1 + 1",
-    "%%{m}\nx = (",
     "%%{m}\n",
     "%{m}",
     "%%{m} --fulll\npredict(params, x)",
-    "%%{m} --nothing\npredict(params, x)",
     "%%{m} -o 3x\npredict(params, x)",
     "%%{m} --target tpuu\npredict(params, x)",
     "%%{m} --target gpu:h999\npredict(params, x)",
@@ -77,42 +59,6 @@ LOOKS = [
     "%%{m}\npredict(params)",
     "%%{m}\npredict(params, x[:, :3])",
 ]
-OWN = {
-    "jaxpr": [
-        "%%jaxpr --text\npredict(params, x)",
-        "%%jaxpr --graph --depth 2\nstep(params, x)",
-        "%%jaxpr --tape\nloss(params, x)",
-        "%%jaxpr --ladder\njax.vmap(jax.grad(loss), (None, 0))(params, x)",
-        "%%jaxpr --captured\n(lambda v: v @ w)(x)",
-        "%%jaxpr -o before\npredict(params, x)",
-        "%%jaxpr --against before\nloss(params, x)",
-        "%%jaxpr --against nobody\nloss(params, x)",
-        "%%jaxpr --depth two\nloss(params, x)",
-    ],
-    "hlo": [
-        "%%hlo --stage stablehlo\npredict(params, x)",
-        "%%hlo --stage optimised\npredict(params, x)",
-        "%%hlo --diff hlo optimized\npredict(params, x)",
-        "%%hlo --diff hlo nothing\npredict(params, x)",
-        "%%hlo --passes\npredict(params, x)",
-        "%%hlo --pass fusion\npredict(params, x)",
-        "%%hlo --pass no-such-pass\npredict(params, x)",
-        "%%hlo --fusion\npredict(params, x)",
-        "%%hlo --without no-such-pass\npredict(params, x)",
-    ],
-    "compile": [
-        "%%compile --why\nstep(params, x)",
-        "%%compile --cost --memory\nstep(params, x)",
-        "%%compile --roofline=h100\nstep(params, x)",
-        "%%compile --roofline=h999\nstep(params, x)",
-        "%%compile --kernel nothing\nstep(params, x)",
-        "%%compile --asm\nstep(params, x)",
-        "%%compile --sharding --captured\nstep(params, x)",
-        "%%compile --run -3\nstep(params, x)",
-        "%%compile --run many\nstep(params, x)",
-    ],
-    "explore": [],
-}
 WATCHES = [
     "%%recompiles\nfor n in (5, 4, 3):\n    step(params, batch(n))",
     "%%recompiles -o log\nstep(params, batch(3))\nn = 2",
@@ -130,41 +76,19 @@ WATCHES = [
     "%recompiles off",
     "%recompiles on off",
 ]
-TABS = [
-    "%%{m} ",
-    "%%{m} -",
-    "%%{m} --",
-    "%{m} --f",
-    "v = %{m} --",
-    "%%{m} --stage ",
-    "%%{m} --diff hlo ",
-    "%%{m} --pass ",
-    "%%{m} --kernel ",
-    "%%{m} --target ",
-    "%%{m} --roofline=",
-    "%%{m} --against ",
-    "%%{m} --without ",
-    "%%{m} -o ",
-    "%%{m} --vmap ",
-    "%{m} pred",
-    "%{m} predict(par",
-    "%{m} --grad ",
-]
 
 
 class Shell:
     """A real IPython shell with jaxlens loaded, that records what cells show."""
 
-    def __init__(self, out: Any, terminal: bool = False) -> None:
+    def __init__(self, out: Any) -> None:
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
         config = Config()
         config.HistoryManager.hist_file = ":memory:"
-        self.out, self.number, self.terminal = out, 0, terminal
+        self.out, self.number = out, 0
         self.shell = InteractiveShell.instance(config=config, colors="nocolor")
-        if terminal:
-            self.shell.display_formatter.active_types = ["text/plain"]
         self.shell.run_line_magic("load_ext", "jaxlens")
         self.cell(SETUP)
 
@@ -183,33 +107,27 @@ class Shell:
             told += f"\ndisplay {n}: {kinds}\n{output.data.get('text/plain', '')}"
             if "text/html" in output.data:
                 self.out.html(f"{name}-{n}", output.data["text/html"], timed)
-        self.out.write(name, "txt", told, self.terminal and timed)
-
-    def tab(self, text: str) -> list[str]:
-        from IPython.core.completer import provisionalcompleter
-
-        self.shell.Completer.use_jedi = False
-        with provisionalcompleter():
-            return sorted({c.text for c in self.shell.Completer.completions(text, len(text))})
+        self.out.write(name, "txt", told, timed)
 
 
-def cells(out: Any, name: str, options: list[str]) -> None:
+def cells(out: Any, name: str) -> None:
     """The cells of one magic."""
-    magic, _, terminal = name.partition("-")
-    shell = Shell(out, terminal=bool(terminal))
-    for code in [*[look.format(m=magic) for look in LOOKS], *OWN[magic]]:
+    shell = Shell(out)
+    for code in [look.format(m=name) for look in LOOKS]:
         shell.cell(code)
 
 
-def watches(out: Any, name: str, options: list[str]) -> None:
+def watches(out: Any, name: str) -> None:
     """Cells that watch what compiles."""
     shell = Shell(out)
     for code in WATCHES:
         shell.cell(code)
 
 
-def help_and_tab(out: Any, name: str, options: list[str]) -> None:
-    """`-h` and `?` of each magic, docstrings of the package, what Tab offers, unloading."""
+def help_of_all(out: Any, name: str) -> None:
+    """`-h` and `?` of each magic, docstrings of the package, unloading."""
+    import inspect
+
     from IPython.core.oinspect import getdoc
 
     import jaxlens
@@ -220,24 +138,9 @@ def help_and_tab(out: Any, name: str, options: list[str]) -> None:
         shell.cell(f"%%{magic} -h\n1")
         found = shell.shell.find_magic(magic, "cell")
         out.write(f"doc-{magic}", "txt", str(getdoc(found)))
-        out.write(f"inspect-{magic}", "txt", str(shell.shell.object_inspect_text(f"%{magic}")))
-    for when in ("before", "after"):
-        for magic in MAGICS:
-            rows = {text: shell.tab(text.format(m=magic)) for text in TABS}
-            out.write(f"tab-{when}-{magic}", "txt", pretty(rows))
-        shell.cell("%%compile -o stored\nstep(params, x)")
-        shell.cell("%%hlo --passes\nstep(params, x)")
-    import inspect
-
     for word in jaxlens.__all__:
         value = getattr(jaxlens, word)
         out.write(f"python-{word}", "txt", f"{_signature(value)}\n{inspect.getdoc(value)}")
-        if inspect.isclass(value):
-            names = [n for n in dir(value) if not n.startswith("_")]
-            if word == "Explorer":
-                names = [n for n in vars(value) if not n.startswith("_")]
-            out.write(f"names-{word}", "txt", "\n".join(names))
-    out.write("all", "txt", "\n".join(jaxlens.__all__))
     shell.cell("%unload_ext jaxlens")
     shell.cell("%%jaxpr\n1")
 
@@ -251,202 +154,4 @@ def _signature(value: Any) -> str:
         return ""
 
 
-def errors(out: Any, name: str, options: list[str]) -> None:
-    """What goes wrong in Python."""
-    import jax
-    import jax.numpy as jnp
-
-    import jaxlens
-
-    f = lambda x: jnp.sin(x).sum()  # noqa: E731
-    x = jnp.ones(4)
-    cap = jaxlens.capture(f, x)
-
-    def branches(x):
-        if x.sum() > 0:
-            return x
-        return -x
-
-    def item(x):
-        return float(x[0]) + x
-
-    def leaks(x):
-        kept.append(x)
-        return x
-
-    kept: list[Any] = []
-    jax.jit(leaks)(x)
-
-    def many(x):
-        return jnp.zeros(x.astype(int)[0])
-
-    def explained(g: Any, *args: Any) -> str:
-        try:
-            jax.jit(g)(*args)
-        except Exception as error:
-            return str(jaxlens.explain(error))
-        return "no error"
-
-    asked: dict[str, Any] = {
-        "no-option": lambda: jaxlens.jaxpr(cap, fulll=True),
-        "no-option-hlo": lambda: jaxlens.hlo(cap, passess=True),
-        "no-option-compile": lambda: jaxlens.compile(cap, costs=True),
-        "no-option-explore": lambda: jaxlens.explore(cap, text=True),
-        "positional": lambda: jaxlens.jaxpr(cap, 3),
-        "positional-cost": lambda: jaxlens.cost(cap, 3),
-        "option-fusion": lambda: jaxlens.fusion(cap, full=True),
-        "no-stage": lambda: jaxlens.hlo(cap, stage="optimised"),
-        "no-stage-of-capture": lambda: cap.stage("nothing"),
-        "no-pass": lambda: str(jaxlens.hlo(cap, pass_name="fusionn")),
-        "no-diff": lambda: str(jaxlens.hlo(cap, diff=("hlo", "nothing"))),
-        "no-kernel": lambda: str(jaxlens.compile(cap, kernel="nothing")),
-        "negative-run": lambda: jaxlens.compile(cap, run=-1),
-        "no-roofline": lambda: str(jaxlens.cost(cap, roofline="h999")),
-        "no-flag": lambda: str(jaxlens.compare(cap, jaxlens.without(cap, "xla_no_such_flag=1"))),
-        "no-pass-without": lambda: jaxlens.without(cap, "no-such-pass"),
-        "no-target": lambda: jaxlens.capture(f, x, target="tpuu"),
-        "absent-target": lambda: jaxlens.capture(f, x, target="gpu"),
-        "absent-tpu": lambda: jaxlens.hlo(jaxlens.capture(f, x, target="tpu:v5e:2x2")).text(),
-        "absent-gpu": lambda: jaxlens.hlo(jaxlens.capture(f, x, target="gpu:h100")).text(),
-        "not-callable": lambda: jaxlens.capture(3),
-        "text-not-a-module": lambda: jaxlens.capture("HloModule broken\nENTRY {"),
-        "text-nonsense": lambda: jaxlens.capture("no module at all"),
-        "folder-empty": lambda: jaxlens.capture(Path(tempfile.gettempdir()) / "no-such-folder-jl"),
-        "missing-argument": lambda: str(jaxlens.jaxpr(f)),
-        "wrong-argument": lambda: str(jaxlens.jaxpr(f, "text")),
-        "untraceable-if": lambda: str(jaxlens.jaxpr(branches, x)),
-        "untraceable-float": lambda: str(jaxlens.hlo(item, x)),
-        "untraceable-shape": lambda: str(jaxlens.compile(many, x)),
-        "explain-if": lambda: explained(branches, x),
-        "explain-float": lambda: explained(item, x),
-        "explain-shape": lambda: explained(many, x),
-        "explain-leak": lambda: explained(lambda y: y + kept[0], x),
-        "explain-index": lambda: explained(lambda y: [1, 2, 3][y.astype(int)[0]], x),
-        "explain-assign": lambda: explained(lambda y: y.__setitem__(0, 1.0), x),
-        "explain-shapes": lambda: explained(lambda y: y @ jnp.ones((3, 3)), x),
-        "explain-none": lambda: str(jaxlens.explain(ValueError("mine"))),
-        "explain-nothing": lambda: str(jaxlens.explain()),
-        "no-rungs": lambda: str(jaxlens.ladder(cap)),
-        "compare-nothing": lambda: jaxlens.compare(cap, 3),
-        "compare-no-file": lambda: jaxlens.compare(cap, "no-such-file.jaxlens"),
-        "load-no-file": lambda: jaxlens.load("no-such-file.jaxlens"),
-        "load-no-capture": lambda: jaxlens.load(__file__),
-        "save-no-stage": lambda: cap.save("x.jaxlens", stages=("nothing",)),
-        "save-nowhere": lambda: cap.save("no/such/folder/x.jaxlens"),
-        "key-of-capture": lambda: jaxlens.key(cap),
-        "key-of-program": lambda: jaxlens.key(jax.jit(f).lower(x)),
-        "no-fact": lambda: jaxlens.cost(cap).flopss,
-        "no-drawing": lambda: jaxlens.cost(cap).svg(),
-        "assert-negative": lambda: jaxlens.assert_compiles(-1),
-        "no-name": lambda: jaxlens.nothing,
-        "program-with-arguments": lambda: jaxlens.capture(jax.jit(f).lower(x), x),
-    }
-    for name, ask in asked.items():
-        out.said(name, "txt", lambda: f"gave: {ask()}")
-    for error in (jaxlens.LensError, jaxlens.RecompileError):
-        out.write(f"class-{error.__name__}", "txt", " ".join(c.__name__ for c in error.__mro__))
-
-
-def widgets(out: Any, name: str, options: list[str]) -> None:
-    """The state of widgets, and what an `Explorer` answers a page."""
-    import output_programs as programs
-
-    import jaxlens
-
-    asks = [
-        {"html": True},
-        {"lines": {"listing": 0, "from": 0, "to": 50}},
-        {"lines": {"listing": 1, "from": 2, "to": 9}},
-        {"lines": {"listing": 99, "from": 0, "to": 5}},
-        {"row": {"listing": 0, "id": "fusion"}},
-        {"pass": 0},
-        {"pass": 3},
-        {"pass": 10_000},
-        {"panel": {"graph": 0, "name": "jaxpr"}},
-        {"panel": {"graph": 7, "name": "jaxpr"}},
-        {"kernel": {"stage": "llvm", "id": "nothing"}},
-        {"question": "cost"},
-        {"question": "costs"},
-        {"nothing": 1},
-        {},
-    ]
-    for source in ("matmul", "scan_rnn", "many_equations"):
-        f, args, _ = programs.PROGRAMS[source]()
-        cap = jaxlens.capture(f, *args)
-        kernels: list[str] = []
-        with contextlib.suppress(Exception):
-            kernels = [kernel.name for kernel in cap.kernels]
-        more = [{"kernel": {"stage": s, "id": k}} for s in ("llvm", "asm") for k in kernels[:2]]
-        for verb in ("explore", "jaxpr"):
-            explorer = jaxlens.Explorer(getattr(jaxlens, verb)(cap))
-            for n, what in enumerate([*asks, *more]):
-                said: list[Any] = []
-                explorer.send = said.append
-                explorer._handle_custom_msg({"ask": n, "what": what}, [])
-                if "html" in what and said:
-                    continue
-                out.write(f"{source}-{verb}-{n}", "answer", f"{what}\n{pretty(said)}")
-            told = {k: v for k, v in explorer.get_state().items() if k not in ("_esm", "layout")}
-            out.write(f"{source}-{verb}", "state", pretty(told))
-    out.write("explorer", "js", explorer.get_state()["_esm"])
-
-
-def state(out: Any, name: str, widget: Any) -> None:
-    """What a widget and all in it would send to a page."""
-    out.write(name, "state", pretty(_state(widget)))
-
-
-def _state(widget: Any) -> dict[str, Any]:
-    left = ("layout", "style", "children", "tooltip", "outputs")
-    told = {k: v for k, v in widget.get_state().items() if k not in left and k[0] != "_"}
-    told = {k: v for k, v in told.items() if v not in (None, "", [], ())}
-    for key, value in told.items():
-        if isinstance(value, str) and len(value) > 2000:
-            from output_forms import html_forms
-
-            told[key] = "\n".join(html_forms(value))
-    return {
-        "kind": widget._model_name,
-        **told,
-        "children": [_state(child) for child in getattr(widget, "children", ())],
-    }
-
-
-def command(out: Any, name: str, options: list[str]) -> None:
-    """`python -m jaxlens`."""
-    with tempfile.TemporaryDirectory() as folder:
-        for words in (
-            ["-h"],
-            ["lab", "-h"],
-            ["doctor", "-h"],
-            [],
-            ["nothing"],
-            ["doctor"],
-            ["lab", "--no-open", f"{folder}/course"],
-        ):
-            done = subprocess.run(
-                [sys.executable, "-m", "jaxlens", *words],
-                capture_output=True,
-                text=True,
-                env=os.environ | {"COLUMNS": "100"},
-                check=False,
-            )
-            word = "_".join(words[:2]) or "none"
-            out.write(
-                word,
-                "txt",
-                f"{done.returncode}\n{done.stdout}\n{done.stderr}".replace(folder, "DIR"),
-            )
-        out.write(
-            "course", "txt", "\n".join(sorted(p.name for p in Path(f"{folder}/course").iterdir()))
-        )
-
-
-KINDS = {
-    "cells": cells,
-    "watches": watches,
-    "help": help_and_tab,
-    "errors": errors,
-    "widgets": widgets,
-    "command": command,
-}
+KINDS = {"cells": cells, "watches": watches, "help": help_of_all}

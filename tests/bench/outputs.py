@@ -3,21 +3,21 @@
     python tests/bench/outputs.py DIR [--only NAME ...] [--quick] [--jobs 2]
     python tests/bench/outputs.py --against BEFORE AFTER [--renamed old=new | FILE] [--leave GLOB]
 
-The first form writes into DIR what some 40 programs, the saved captures of `tests/records`, the
-magics, widgets, errors and the shell command say: one file for each program, question and face.
+The first form writes into DIR what some 30 programs, the saved captures of `tests/records`, the
+magics say: one file for each program, question and face.
 HTML has a tag on a line, and its packed data beside it as readable text (`.html-data`). The
 package is the one that Python finds first: set PYTHONPATH to record another checkout with the
 same programs. `--list` names the groups; `--quick` takes some of them.
 
 The second form prints what differs, and exits with 1 where anything does. A rename on purpose is
 `old=new`, applied to BEFORE; `old => new` may hold equals signs, `re:old => new` is a regular
-expression, `class:old => new` a CSS class in markup. A FILE holds one such line each, `#` before
-comments, and `leave:GLOB` for files that differ on purpose.
+expression. A FILE holds one such line each, `#` before comments, and `leave:GLOB` for files that
+differ on purpose.
 
 Left out or masked, as these differ from run to run with the same code: addresses, keys made of a
 hash, temporary folders; durations, shares and other floats wherever a profile, a run or the
-clock is asked for (`output_recorder.TIMED`: saved captures hold those views with fixed figures);
-and places in the package's own code, which a rebuild moves (`_places`).
+clock may be asked for (saved captures hold those views with fixed figures); and places in the
+package's own code, which a rebuild moves (`_places`).
 """
 
 import argparse
@@ -36,7 +36,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FILES = ("output_forms.py", "output_programs.py", "output_recorder.py", "output_shell.py")
+RECORDS = HERE.parent / "records"
+FILES = [
+    *(HERE / f"output_{name}.py" for name in ("forms", "programs", "recorder", "shell")),
+    HERE.parent / "support" / "programs.py",
+]
 QUICK = (
     "matmul",
     "scan_rnn",
@@ -44,63 +48,32 @@ QUICK = (
     "pytrees",
     "record.scan_rnn.gpu-h100",
     "cells.jaxpr",
-    "errors.python",
     "help.all",
-    "assets.kits",
-)
-LONG = (
-    "many_equations",
-    "gpt_layers",
-    "widgets.all",
-    "random_dropout",
-    "unrolled_loop",
-    "mlp_step",
 )
 Change = Callable[[str], str]
 
 
 def groups() -> dict[str, list[str]]:
-    """Every group by name, with the words that its process is called with; the longest first."""
-    source = (HERE / "output_programs.py").read_text()
-    programs = re.findall(r"^@(?:program|sharded)\ndef (\w+)\(", source, re.MULTILINE)
-    records = sorted(p.name.removesuffix(".jaxlens") for p in records_folder().glob("*.jaxlens"))
-    others = [
-        ("cells", "jaxpr"),
-        ("cells", "hlo"),
-        ("cells", "compile"),
-        ("cells", "explore"),
-        ("cells", "compile-terminal"),
-        ("watches", "all"),
-        ("help", "all"),
-        ("errors", "python"),
-        ("widgets", "all"),
-        ("assets", "kits"),
-        ("command", "shell"),
-    ]
+    """Every group by name, with the words that its process is called with."""
+    made = (HERE / "output_programs.py").read_text()
+    programs = re.findall(r"^(?:@program\ndef |real\(\")(\w+)", made, re.MULTILINE)
+    records = sorted(p.name.removesuffix(".jaxlens") for p in RECORDS.glob("*.jaxlens"))
+    others = [("cells", name) for name in ("jaxpr", "hlo", "compile", "explore")]
+    others += [("watches", "all"), ("help", "all")]
+    others += [("record", name) for name in records]
     found = {name: ["program", name] for name in programs}
-    found |= {f"{kind}.{name}": [kind, name] for kind, name in others}
-    found |= {f"record.{name}": ["record", name] for name in records}
-    return found
-
-
-def records_folder() -> Path:
-    """The saved captures of this checkout."""
-    tests = HERE.parent
-    found = sorted(tests.rglob("attention.cpu.jaxlens"))
-    return found[0].parent if found else tests / "records"
+    return found | {f"{kind}.{name}": [kind, name] for kind, name in others}
 
 
 def write(folder: Path, names: list[str], jobs: int) -> int:
     """Records groups, each in a process of its own; says how many failed."""
     words = groups()
     # Files are shown by their path, so they lie in the same place whatever is recorded.
-    content = b"".join((HERE / name).read_bytes() for name in FILES)
+    content = b"".join(path.read_bytes() for path in FILES)
     place = Path(tempfile.gettempdir()) / f"outputs-{hashlib.sha256(content).hexdigest()[:10]}"
     place.mkdir(exist_ok=True)
-    for name in FILES:
-        if not (place / name).exists():
-            shutil.copyfile(HERE / name, place / f"{name}.{os.getpid()}")
-            os.replace(place / f"{name}.{os.getpid()}", place / name)
+    for path in FILES:
+        shutil.copyfile(path, place / path.name)
     package = _package()
     paths = {
         str(place): "PROGRAMS",
@@ -109,7 +82,6 @@ def write(folder: Path, names: list[str], jobs: int) -> int:
         sys.prefix: "PREFIX",
         sys.base_prefix: "PYTHON",
     }
-    sharded = re.findall(r"^@sharded\ndef (\w+)\(", (place / FILES[1]).read_text(), re.MULTILINE)
 
     def one(name: str) -> int:
         target = folder / name
@@ -121,10 +93,9 @@ def write(folder: Path, names: list[str], jobs: int) -> int:
             "JAX_PLATFORMS": "cpu",
             "COLUMNS": "100",
             "OUTPUTS_PATHS": json.dumps(paths),
-            "OUTPUTS_RECORDS": str(records_folder()),
+            "OUTPUTS_RECORDS": str(RECORDS),
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
         }
-        if name in sharded:
-            environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
         log = folder / f"{name}.log"
         with log.open("w") as errors:
             done = subprocess.run(
@@ -142,7 +113,6 @@ def write(folder: Path, names: list[str], jobs: int) -> int:
         return int(bool(failed))
 
     folder.mkdir(parents=True, exist_ok=True)
-    names = sorted(names, key=lambda name: name not in LONG)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         return sum(pool.map(one, names))
 
@@ -169,15 +139,11 @@ def renames(given: list[str]) -> tuple[list[Change], list[str]]:
 
 
 def _change(line: str) -> Change:
-    kind, _, rest = line.partition(":") if line.startswith(("re:", "class:")) else ("", "", line)
-    old, _, new = rest.partition(" => ") if " => " in rest else rest.partition("=")
-    if kind == "re":
+    if line.startswith("re:"):
+        old, _, new = line.removeprefix("re:").partition(" => ")
         pattern = re.compile(old)
         return lambda text: pattern.sub(new, text)
-    if kind == "class":
-        classes = re.compile(r"(class=)(\\?\"[^\"]*\"|[\w-]+)")  # within JSON too
-        word = re.compile(rf"(?<![\w-]){re.escape(old)}(?![\w-])")
-        return lambda text: classes.sub(lambda m: m[1] + word.sub(new, m[2]), text)
+    old, _, new = line.partition(" => " if " => " in line else "=")
     return lambda text: text.replace(old, new)
 
 
@@ -200,26 +166,17 @@ def differences(
         text = (before / name).read_text(errors="surrogatepass")
         for change in changes:
             text = change(text)
-        old, new = (
-            _places(name, text),
-            _places(name, (after / name).read_text(errors="surrogatepass")),
-        )
+        old = _places(name, text)
+        new = _places(name, (after / name).read_text(errors="surrogatepass"))
         if old != new:
             yield f"=== {name}\n{_diff(old, new, lines)}"
 
 
 def _places(name: str, text: str) -> str:
     """Text without the places of jaxlens' own code, which a rebuild moves."""
-    if name.startswith("assets") and name.endswith(".js"):  # functions may move between files
-        return "\n".join(sorted(text.splitlines()))
-    if name.endswith(".bin.txt"):  # holds the places below; what it holds is shown by the verbs
-        return ""
-    if name.endswith(".facts"):
-        text = "\n".join(_without_modules(text.splitlines()))
     if name.startswith("help"):
         text = re.sub(r"\bjaxlens(?:\.[a-z_]\w*)+\.(?=[A-Z])", "", text)
     text = re.sub(r"(?<=jaxlens>:)\d+|(?<=jaxlens&gt;:)\d+", "N", text)
-    text = re.sub(r"(?<=\"_anywidget_id\": \")[\w.]*\.(?=\w+\")", "", text)
     text = re.sub(r"CHECKOUT/jaxlens/[\w/]+\.py", "CHECKOUT/jaxlens", text)
     if "FileNames\n" not in text:
         return text
@@ -229,18 +186,6 @@ def _places(name: str, text: str) -> str:
     )
     places = rf"(?<={{file_name_id=)({'|'.join(own) or '-'}) (function_name_id=\d+) line=[^}}]*"
     return re.sub(places, r"\1 \2 PLACE", text)
-
-
-def _without_modules(lines: list[str]) -> Iterator[str]:
-    """Facts without the programs that they refer to, whose form is the package's own affair."""
-    end = ""
-    for line in lines:
-        if end:
-            end = "" if line == end else end
-        elif found := re.fullmatch(r'(\s*)"(?:regions|columns)": [{\[]', line):
-            end = found[1] + ("}" if line.endswith("{") else "]")
-        else:
-            yield line
 
 
 def _diff(old: str, new: str, lines: int) -> str:

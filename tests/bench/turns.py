@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxlens.render.graph.layout import arranged, layout
+from jaxlens.stages.session import compiling
 
 Task = Callable[[], object]
 
@@ -32,8 +33,9 @@ def _now() -> Seconds:
 
 
 def seconds(task: Task, calls: int = 1) -> Seconds:
-    """Seconds of a call, without garbage collection and without a layout made before."""
-    layout.cache_clear()  # a user's program has not been drawn before
+    """Seconds of a call, without garbage collection, of what was not compiled or drawn before."""
+    compiling.forget()
+    layout.cache_clear()
     arranged.cache_clear()
     gc.collect()
     gc.disable()

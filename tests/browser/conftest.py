@@ -3,19 +3,19 @@
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from tests.support.browsing import PAGE, PageLog, wait_for
+from tests.support.browsing import PAGE, PageLog, running, wait_for
 from tests.support.paths import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -115,22 +115,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     command += ["--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"]
     command += [f"--LabApp.user_settings_dir={folder / 'settings'}"]
     command += [f"--LabApp.workspaces_dir={folder / 'workspaces'}"]
-    log = (folder / "log").open("w")
-    server = subprocess.Popen(
-        command, stdout=log, stderr=log, env=private(folder), start_new_session=True
-    )
     here = Lab(f"http://127.0.0.1:{port}", root)
-    try:
+    with running(command, folder, private(folder)):
         wait_for(lambda: here.get("/api/status"), "JupyterLab")
         yield here
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-        log.close()
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +188,41 @@ def new_page(chromium):
         page.close()
     assert not [url for url in asked if not url.startswith(("data:", "blob:", "about:", "file:"))]
     assert not wrong
+
+
+@pytest.fixture
+def served():
+    """`served(*parts) -> address`: a page at an origin of its own.
+
+    Its text comes in parts; where one is an event, it is waited for.
+    """
+    servers = []
+
+    def served_(*parts):
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if self.path == "/" else 404)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                for part in parts if self.path == "/" else ():
+                    if isinstance(part, threading.Event):
+                        part.wait(20)
+                    else:
+                        self.wfile.write(part.encode())
+                        self.wfile.flush()
+
+            def log_message(self, *_):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_address[1]}/"
+
+    yield served_
+    for server in servers:
+        server.shutdown()
+        server.server_close()
 
 
 @pytest.fixture

@@ -92,12 +92,6 @@ def test_the_chain_goes_by_keyboard(saved, cap):
     assert page.get_by_text("This page does not hold LLVM").is_visible()
 
 
-def test_steps_of_a_narrow_output_wrap(saved, cap):
-    page = saved(jaxlens.explore(cap).html(), width=420)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator(STEP).last.is_visible()
-
-
 def test_ask_finds_a_question_and_says_which_line_answers_it(saved, cap):
     page = saved(jaxlens.compile(cap).html())
     page.locator(".bar [data-key=source]").focus()
@@ -135,15 +129,23 @@ def test_transforms_open_by_key_and_say_that_they_need_a_kernel(saved, cap, ligh
     assert switch.evaluate("e => e === document.activeElement")
 
 
-def test_a_live_kernel_puts_transforms_round_a_function_and_undo_takes_them_off(open_notebook):
+@pytest.fixture(scope="module")
+def live(open_notebook):
+    """The page of a notebook with three looks."""
     cells = [
         "%load_ext jaxlens\nimport jax.numpy as jnp\nfrom jaxlens import core",
         "def f(x, w):\n    return ((x @ w) ** 2).sum()",
         "%%jaxpr\nf(jnp.ones(3), jnp.ones((3, 4)))",
         "%%jaxpr\nf(core.array([1.0, 2.0]), core.array([[1.0], [2.0]]))",
+        "%%jaxpr\n(lambda x: jnp.tanh(x @ x).sum())(jnp.ones((8, 8)))",
     ]
-    page = open_notebook("transforms.ipynb", cells)
-    page.locator(".jaxlens[data-kernel=live]").nth(1).wait_for()
+    page = open_notebook("chain.ipynb", cells)
+    page.locator(".jaxlens[data-kernel=live]").nth(2).wait_for()
+    return page
+
+
+def test_a_live_kernel_puts_transforms_round_a_function_and_undo_takes_them_off(live):
+    page = live
     for n, by in ((0, ""), (1, ", by jaxlens.core")):
         root = page.locator(".jaxlens").nth(n)
         title = root.locator(".title-line")
@@ -169,33 +171,27 @@ def test_a_live_kernel_puts_transforms_round_a_function_and_undo_takes_them_off(
         root.get_by_text("Gradient only defined for scalar-output functions").wait_for()
         root.get_by_role("button", name="undo grad").click()
         assert title.inner_text().startswith("f(x, w)")
-        assert page.locator(".jaxlens").count() == 2
+        assert page.locator(".jaxlens").count() == 3
 
 
-def test_a_live_kernel_makes_what_a_look_lacks_in_its_place(open_notebook, lab):
-    cells = [
-        "%load_ext jaxlens\nimport jax, jax.numpy as jnp",
-        "%%jaxpr\n(lambda x: jnp.tanh(x @ x).sum())(jnp.ones((8, 8)))",
-    ]
-    page = open_notebook("chain.ipynb", cells)
-    root = page.locator(".jaxlens")
-    page.locator(".jaxlens[data-kernel=live]").wait_for()
+def test_a_live_kernel_makes_what_a_look_lacks_in_its_place(live):
+    page, root = live, live.locator(".jaxlens").nth(2)
     root.locator("[data-pane=source] details[data-line] > summary").first.click()
     assert root.locator(".pin:visible").count()
     root.locator("[data-lacks=optimized]").click()
     page.locator(".jaxlens[data-verb=explore] .bar [data-key=optimized]").wait_for()
-    assert root.count() == 1
+    assert page.locator(".jaxlens").count() == 3
     assert root.locator(".bar [data-lacks]").count() == 0
     assert root.locator("details[data-pane=optimized] .pane-body").is_visible()
     page.locator(".jaxlens[data-verb=explore][data-kernel=live]").wait_for()
     what = {"lines": {"listing": 0, "from": 0, "to": 2}}
     assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
     assert root.locator(".pin:visible").count()
-    assert page.locator("[data-key=optimized]").evaluate("e => e === document.activeElement")
+    assert root.locator(".bar [data-key=optimized]").evaluate("e => e === document.activeElement")
     page.keyboard.press("Control+k")
     page.get_by_role("option", name="Which line owns the memory peak?").click()
     answer = page.locator("details[data-pane=ask-memory] .pane-body")
     answer.get_by_text("The peak is").wait_for()
-    assert root.count() == 1
+    assert page.locator(".jaxlens").count() == 3
     assert root.locator(".bar [data-key=ask-memory]").get_attribute("aria-pressed") == "true"
     assert root.locator(".pin:visible").count()

@@ -194,13 +194,6 @@ def test_what_python_selects_is_pinned_on_the_page(live):
     wait_for(lambda: shown.locator(".pin").count() > 0, "e0 to be pinned in the widget", 10)
 
 
-def test_a_displayed_explorer_is_the_same_viewer(live):
-    page, _ = live
-    root = cell(page, 4).locator(".jaxlens")
-    assert root.get_attribute("data-key") == output(page).get_attribute("data-key")
-    assert root.locator(".bar button[data-key=optimized]").count() == 1
-
-
 def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live):
     page, _ = live
     root = output(page, len(CELLS) - 1)
@@ -231,35 +224,12 @@ def test_a_pinned_kernel_tells_its_code_though_the_page_may_lack_it(live):
     assert f"@{name}" in code.inner_text()
 
 
-def test_each_question_is_answered(live):
-    page, _ = live
-    ask = """(root, what) => root.jaxlens.fetch(what)
-      .then(ok => ({ok}), why => ({error: why.message}))"""
-    root = output(page)
-    assert "no kernel 'x'" in root.evaluate(ask, {"kernel": {"stage": "asm", "id": "x"}})["error"]
-    assert "no question" in root.evaluate(ask, {"nope": 1})["error"]
-    assert "rows" in root.evaluate(ask, {"lines": {"listing": 0, "from": 0, "to": 2}})["ok"]
-
-
 def test_a_saved_notebook_holds_no_widget(saved):
     assert "widgets" not in saved.metadata
     held = [
         set(o.data) for c in saved.cells[:4] for o in c.outputs if o.output_type == "display_data"
     ]
     assert held == [{"text/plain", "text/html"}]
-
-
-def test_in_notebook_7_it_joins_the_kernel_again(saved, live, chromium, lab):
-    pytest.importorskip("notebook", minversion="7")
-    page = chromium.new_page(viewport={"width": 1500, "height": 1200})
-    page.goto(f"{lab.url}/notebooks/{NAME}")
-    root = page.locator(".jaxlens[data-kernel=live]").first
-    root.wait_for()
-    beside(root, "optimized")
-    assert check_line(page, root, printed(live[0], 3), "optimized")
-    what = {"lines": {"listing": 0, "from": 0, "to": 3}}
-    assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
-    page.close()
 
 
 def test_with_the_kernel_dead_it_goes_on(live, lab):

@@ -124,11 +124,8 @@ def test_what_other_panes_point_at_lights_up(show):
     assert marked(page, "via") == ["e2", "e3"]
     point(page, "")
     assert marked(page, "lit") == marked(page, "via") == []
-
-
-def test_pointing_at_a_box_lights_its_kin(show):
-    page = show(figure(predict(), depth=2))
-    box(page, "e4").hover()
+    box(page, "e3").locator(":scope > .door").click()
+    box(page, "e4").hover()  # a box lights its kin
     page.wait_for_selector("[data-node=e4].lit")
     assert marked(page, "lit") == ["e3", "e4"]
 
@@ -145,22 +142,6 @@ def test_a_shut_box_tells_how_much_of_what_is_lit_it_holds(show):
     assert marked(page, "lit") == ["e3", "e4"]
     assert marked(page, "holds") == []
     assert page.locator(".node-count").count() == 0
-
-
-def test_a_folded_run_tells_it_too_and_stands_for_all_in_it(show):
-    web = Web(
-        {"jaxpr": {f"e{n}": (n,) for n in range(85)}},
-        {f"cell 1:{n}": (n, n + 2) for n in range(80)},
-    )
-    page = show(figure(layers(12), max_boxes=20), web)
-    fold = page.locator(".graph-box.called[aria-expanded]").first
-    name = fold.get_attribute("data-node")
-    low, high = (int(end[1:].partition("×")[0]) for end in name.split(".."))
-    point(page, f"cell 1:{low}")
-    assert fold.locator(".node-count").text_content() == "2"
-    fold.click()
-    assert said(page, "jl-pin")[-1]["id"].split() == [f"e{n}" for n in range(low, high + 1)]
-    assert marked(page, "pin") == [name]
 
 
 def test_reveal_opens_what_must_be_open(show):
@@ -268,19 +249,6 @@ def test_the_question_mark_tells_the_keys(show):
     page.keyboard.press("Escape")
     assert not keys.is_visible()
     assert not page.locator(".minimap").is_visible()  # a drawing in sight needs no map
-
-
-def test_everything_that_has_the_focus_says_what_it_is(show):
-    page = show(figure(predict(), depth=2))
-    named = page.locator(".jaxlens-drawing :is(button, [tabindex], [role])")
-    nameless = "all => all.filter((e) => !e.ariaLabel && !e.textContent.trim()).length"
-    assert named.evaluate_all(nameless) == 0
-    box(page, "e0").focus()
-    page.keyboard.press("ArrowDown")
-    assert box(page, "e2").get_attribute("aria-description") == "reads 2, read by 1"
-    ring = page.evaluate("getComputedStyle(document.activeElement).outline")
-    assert "solid" in ring
-    assert "0px" not in ring
 
 
 def test_fusions_in_a_loop_open_in_place(show):
@@ -406,18 +374,6 @@ def test_the_drawing_fits_its_pane_until_the_reader_zooms(show):
     assert page.evaluate(WIDTHS)[0] == pytest.approx(natural, abs=1)
 
 
-def test_letters_typed_in_the_drawing_do_not_reach_the_notebook(show):
-    page = show(figure(predict()))
-    page.evaluate(
-        "() => { window.heard = [];"
-        " document.addEventListener('keydown', (e) => heard.push(e.key), true); }"
-    )
-    box(page, "e0").click()
-    for key in ("d", "d", "n", "x", "Control+d", "Tab"):
-        page.keyboard.press(key)
-    assert page.evaluate("heard") == ["Control", "d", "Tab"]
-
-
 def test_a_box_that_opens_is_zoomed_to_and_nothing_is_made_smaller(show):
     page = show(figure(branching()), width=420)
     page.set_viewport_size({"width": 420, "height": 420})
@@ -504,3 +460,28 @@ def test_a_box_at_the_edge_stays_under_the_pointer_that_presses_it(show):
     assert view.evaluate("e => e.scrollTop") == before
     page.mouse.up()
     assert page.locator(".graph-box[aria-expanded=true]").count() == 2
+
+
+def test_letters_typed_in_the_drawing_do_not_reach_the_notebook(show):
+    page = show(figure(predict()))
+    page.evaluate(
+        "() => { window.heard = [];"
+        " document.addEventListener('keydown', (e) => heard.push(e.key), true); }"
+    )
+    box(page, "e0").click()
+    for key in ("d", "d", "n", "x", "Control+d", "Tab"):
+        page.keyboard.press(key)
+    assert page.evaluate("heard") == ["Control", "d", "Tab"]
+
+
+def test_everything_that_has_the_focus_says_what_it_is(show):
+    page = show(figure(predict(), depth=2))
+    named = page.locator(".jaxlens-drawing :is(button, [tabindex], [role])")
+    nameless = "all => all.filter((e) => !e.ariaLabel && !e.textContent.trim()).length"
+    assert named.evaluate_all(nameless) == 0
+    box(page, "e0").focus()
+    page.keyboard.press("ArrowDown")
+    assert box(page, "e2").get_attribute("aria-description") == "reads 2, read by 1"
+    ring = page.evaluate("getComputedStyle(document.activeElement).outline")
+    assert "solid" in ring
+    assert "0px" not in ring

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.glossary import address, entry
 from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html.document_html import body, html
+from jaxlens.render.html.document_html import html
 
 EVIL = '<img src=x onerror="window.ran=1">'
 PAGE = "<!doctype html><meta charset=utf-8><body>{}"
@@ -162,13 +162,6 @@ def test_the_pointer_can_go_to_the_card(page):
     assert page.locator(".tip.on").count() == 1
 
 
-def test_words_that_nobody_knows_have_no_card(page):
-    point(page, "e2", "scan_it")
-    assert has_none(page)
-    point(page, "add.1", "add.1")
-    assert has_none(page)
-
-
 def test_hostile_names_stay_text(page):
     line(page, "call.3").locator("b").hover()
     assert card(page).locator("b").text_content() == "custom-call"
@@ -213,17 +206,6 @@ def test_h_tells_of_the_pinned_row_and_its_attributes(page):
     page.keyboard.press("Escape")
     assert page.locator(".tip.on").count() == 0
     assert page.locator(".pin").count() > 0  # the first Escape took the card alone
-
-
-def test_h_answers_on_every_row(page):
-    page.locator("[data-pane=optimized] .pane-body").focus()
-    for _ in HLO.lines:
-        page.keyboard.press("j")
-        page.keyboard.press("h")
-        card = page.locator(".tip.on")
-        evil = page.locator("[data-pane=optimized] .row-cursor").inner_text().startswith("evil")
-        assert ("The glossary has no word of this row." in card.inner_text()) == evil
-        page.keyboard.press("Escape")
 
 
 def test_h_again_opens_what_experts_want_and_gives_the_focus_back(page):
@@ -276,8 +258,12 @@ def test_a_card_keeps_off_the_row_and_its_neighbours(page):
         page.keyboard.press("Escape")
 
 
-def test_nothing_is_told_without_scripts(new_page):
-    plain = new_page()
-    plain.set_content(PAGE.format(body(DOCUMENT)))
-    assert plain.locator(".tip").count() == 0
-    assert plain.locator("pre [title]").count() == 0
+def test_h_answers_on_every_row(page):
+    page.locator("[data-pane=optimized] .pane-body").focus()
+    for _ in HLO.lines:
+        page.keyboard.press("j")
+        page.keyboard.press("h")
+        card = page.locator(".tip.on")
+        evil = page.locator("[data-pane=optimized] .row-cursor").inner_text().startswith("evil")
+        assert ("The glossary has no word of this row." in card.inner_text()) == evil
+        page.keyboard.press("Escape")

@@ -137,21 +137,6 @@ def test_a_line_lights_rows_and_folds(saved, parts):
     assert all(on == (bool(rows[n]) and int(rows[n][1:]) in atoms) for n, on in lit)
 
 
-def test_pointing_answers_within_two_frames(saved, parts):
-    web = parts[0]
-    taken = saved.evaluate(
-        """(lines) => lines.map(line => {
-          const { links } = document.querySelector('.jaxlens').jaxlens;
-          links.point = { line };
-          const start = performance.now();
-          links.light();
-          return performance.now() - start;
-        })""",
-        sorted(web.lines),
-    )
-    assert sorted(taken)[len(taken) // 2] < 33
-
-
 def opened(page, way):
     """Opens boxes one in another."""
     for name in way:
@@ -175,45 +160,6 @@ def test_a_saved_output_says_on_the_box_that_it_does_not_open(saved):
     before = saved.locator(".jaxlens-figure .graph-box").count()
     saved.keyboard.press("Enter")
     assert saved.locator(".jaxlens-figure .graph-box").count() == before
-
-
-def test_a_saved_output_opens_a_repeat_and_its_first_copy(saved, parts):
-    figure = parts[1]
-    repeat = next(b for b in figure.panels[0].boxes if b.label.startswith("_gpt_layer ×"))
-    first = next(b for b in figure.named[repeat.inside].boxes if b.kind == "call")
-    opened(saved, (repeat.id, first.id))
-    inside = {b.id for b in figure.named[first.inside].boxes if b.kind == "call"}
-    assert inside
-    assert all(box(saved, id).count() == 1 for id in inside)
-
-
-def test_a_saved_output_holds_every_line(saved, parts, capture):
-    """It is found, shown, copied and linked with no kernel to ask."""
-    web, _, listing = parts
-    lines = [*listing.lines, *listing.more]
-    wanted = max(n for n, line in enumerate(lines) if "sqrt" in [p.text for p in line.pieces])
-    id = lines[wanted].id
-    words = "".join(p.text for p in lines[wanted].pieces)
-    saved.mouse.move(1, 1)
-    pane = saved.locator("details[data-pane=jaxpr]")
-    pane.locator("input[type=search]").fill("sqrt")
-    many = sum("sqrt" in "".join(p.text for p in line.pieces) for line in lines)
-    count = pane.locator(".pane-head output")
-    wait_for(lambda: count.text_content() == f"1 of {many:,}", "all to be found", 10)
-    pane.locator("input[type=search]").press("Shift+Enter")
-    row = saved.locator(f'.long-list [data-n="{wanted}"]')
-    row.wait_for(timeout=10_000)
-    assert row.text_content() == "  " * lines[wanted].indent + words
-    assert row.get_attribute("data-id") == id
-    row.click()
-    (line,) = [name for name, atoms in web.lines.items() if int(id[1:]) in atoms]
-    assert {"lit", "pin"} <= set(row.evaluate("e => e.className").split())
-    assert "lit" in row_of(saved, line).evaluate("e => e.className").split()
-    saved.keyboard.press("Escape")
-    pane.locator("input[type=search]").fill("")
-    assert not saved.locator(".saved-only").count()
-    hidden = [e for e in saved.locator(".static-only").all() if e.is_visible()]
-    assert not hidden
 
 
 def in_tril(capture):

@@ -248,6 +248,7 @@ def test_it_works_in_notebook_7(saved, chromium, lab):
     page = chromium.new_page(viewport={"width": 1280, "height": 1400})
     log.follow(page)
     page.goto(f"{lab.url}/notebooks/{NAME}")
+    page.locator(".jaxlens[data-kernel=live]").nth(2).wait_for()  # it joins the kernel again
     check_all(page)
     check_row(page, "Jupyter Notebook", "notebook", "the notebook opened in it")
     log.errors.clear()  # it logs errors of its own with any notebook

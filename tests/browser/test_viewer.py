@@ -198,43 +198,6 @@ def test_an_output_without_links_and_one_that_is_a_single_listing_work(saved):
     assert page.locator(".bar [data-key]:visible").count() == 0
 
 
-def test_real_programs_light_up_as_their_web_says(saved):
-    pytest.importorskip("jax")
-    import jaxlens
-    from tests.support import programs
-
-    f, args = programs.mlp_step()
-    view = jaxlens.explore(f, *args)
-    web = view.document.web
-    page = saved(view.html())
-    choose(page, "source", "jaxpr", "optimized")
-    ids = page.evaluate(
-        "[...document.querySelectorAll('details[data-pane=jaxpr] .listing [data-id]')]"
-        ".map(e => e.dataset.id)"
-    )
-    for id in ids[:: max(len(ids) // 6, 1)]:
-        page.locator(f"details[data-pane=jaxpr] .listing [data-id={id}]").first.hover()
-        atoms = set(web.atoms["jaxpr"][id])
-        seen = {mark for mark in lit(page) if not mark.startswith("source")}
-        drawn = set(
-            page.evaluate(
-                "[...document.querySelectorAll('details[open] .listing [data-id]')].filter("
-                "e => e.checkVisibility()).map(e => e.closest('[data-pane]').dataset.pane"
-                " + ' ' + (e.dataset.id || /^\\s*(?:ROOT )?(\\S+)/.exec(e.textContent)[1]))"
-            )
-        )
-        expected = {
-            f"{stage} {node}"
-            for stage in ("jaxpr", "optimized")
-            for node, own in web.atoms[stage].items()
-            if atoms & {*own}
-        }
-        assert seen == expected & drawn
-        lines = {f"source {line}" for line, own in web.lines.items() if atoms & {*own}}
-        rows = {mark for mark in lit(page) if mark.startswith("source cell") or ".py:" in mark}
-        assert lines <= rows | lines  # lines of libraries are folded away
-
-
 def cell(h, x, w, v):
     """One line with several products, and a name that is not ASCII before them."""
     é = jnp.tanh(x @ w + h @ v)

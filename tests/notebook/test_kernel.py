@@ -1,7 +1,6 @@
 """The magics in a real kernel: interrupts, the running event loop, and a killed kernel."""
 
 import os
-import queue
 import re
 import subprocess
 import time
@@ -47,41 +46,30 @@ class Kernel:
     """A kernel with what a front end needs to drive it."""
 
     def __init__(self, folder: Path) -> None:
-        self._manager = manager.KernelManager()
-        self._manager.start_kernel(
-            cwd=str(folder),
-            env=os.environ | {"TMPDIR": str(folder)},
-            stderr=subprocess.DEVNULL,
-        )
-        self._client = self._manager.client()
-        self._client.start_channels()
-        self._client.wait_for_ready(timeout=60)
+        env = os.environ | {"TMPDIR": str(folder)}
+        started = manager.start_new_kernel(cwd=str(folder), env=env, stderr=subprocess.DEVNULL)
+        self._manager, self._client = started
 
     def run(self, code: str, interrupt_at: str = "") -> tuple[str, str, str]:
         """Output, displayed text and error of a cell, interrupted once its output says so."""
-        request = self._client.execute(code)
         printed = shown = error = ""
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            try:
-                message = self._client.get_iopub_msg(timeout=1)
-            except queue.Empty:
-                continue
-            if message["parent_header"].get("msg_id") != request:
-                continue
+        waiting = bool(interrupt_at)
+
+        def hear(message: Any) -> None:
+            nonlocal printed, shown, error, waiting
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 printed += content["text"]
-                if interrupt_at and interrupt_at in printed:
+                if waiting and interrupt_at in printed:
+                    waiting = False
                     self._manager.interrupt_kernel()
-                    interrupt_at = ""
             elif kind in ("display_data", "execute_result"):
                 shown += content["data"]["text/plain"]
             elif kind == "error":
                 error = _COLOURS.sub("", "\n".join(content["traceback"]))
-            elif kind == "status" and content["execution_state"] == "idle":
-                return printed, shown, error
-        raise TimeoutError(code)
+
+        self._client.execute_interactive(code, output_hook=hear, timeout=120)
+        return printed, shown, error
 
     def stop(self) -> None:
         self._client.stop_channels()

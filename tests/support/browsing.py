@@ -1,7 +1,11 @@
 """What browser tests share: waiting, the requests and errors of a page, and contrast of text."""
 
+import os
+import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,6 +56,24 @@ def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> 
             pass
         time.sleep(0.2)
     raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+
+
+@contextmanager
+def running(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """A server with its log in a folder; all its processes end with the block."""
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, env=env, start_new_session=True
+        )
+        try:
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
 
 
 def wait_for_outputs(path: Path, count: int):

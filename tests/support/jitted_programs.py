@@ -62,21 +62,6 @@ def nnx_batch_norm() -> Call:
     return _call(nnx.jit(lambda model, x: model(x)), _model(nnx.Rngs(0)), jnp.ones((3, 8)))
 
 
-def nnx_batch_norm_in_evaluation() -> Call:
-    from flax import nnx
-
-    model = _model(nnx.Rngs(0))
-    model.eval()
-    return _call(nnx.jit(lambda model, x: model(x)), model, jnp.ones((3, 8)))
-
-
-def nnx_dropout() -> Call:
-    from flax import nnx
-
-    drop = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
-    return _call(nnx.jit(lambda drop, x: drop(x)), drop, jnp.ones((3, 8)))
-
-
 def nnx_scan() -> Call:
     """Layers made by `nnx.vmap` and applied by `nnx.scan`."""
     from flax import nnx
@@ -105,20 +90,6 @@ def nnx_donating() -> Call:
         model.kernel[...] = model.kernel[...] * 0.9 + x.mean()
 
     return _call(update, nnx.Linear(8, 16, rngs=nnx.Rngs(0)), jnp.ones((3, 8)))
-
-
-def nnx_split_by_hand() -> Call:
-    """`jax.jit` over `nnx.split` and `nnx.merge`, as for speed."""
-    from flax import nnx
-
-    graph, state = nnx.split(_model(nnx.Rngs(0)))
-
-    @jax.jit
-    def forward(state, x):
-        model = nnx.merge(graph, state)
-        return model(x), nnx.state(model)
-
-    return _call(forward, state, jnp.ones((3, 8)))
 
 
 def equinox_step() -> Call:
@@ -162,28 +133,6 @@ def equinox_state() -> Call:
         return jax.vmap(model, (0, None), (0, None), axis_name="batch")(x, state)
 
     return _call(forward, model, state, jnp.ones((3, 4)))
-
-
-def equinox_donating() -> Call:
-    import equinox as eqx
-
-    double = eqx.filter_jit(lambda tree: jax.tree.map(lambda x: x * 2, tree), donate="all")
-    return _call(double, {"a": jnp.ones(8), "b": jnp.ones((2, 3))})
-
-
-def equinox_method() -> Call:
-    """A jitted method of a module, bound to it."""
-    import equinox as eqx
-
-    class Scale(eqx.Module):
-        by: jax.Array
-        name: str
-
-        @eqx.filter_jit
-        def __call__(self, x, *, plus=1):
-            return x * self.by + plus
-
-    return _call(Scale(jnp.ones(4), "s"), jnp.ones((3, 4)), plus=2.0)
 
 
 def linen_step() -> Call:
@@ -231,29 +180,6 @@ def haiku_step() -> Call:
     return _call(jax.jit(f.apply), params, state, jax.random.key(1), x)
 
 
-def optax_schedules() -> Call:
-    """A chain with two schedules, weight decay and accumulated gradients."""
-    import optax
-
-    rate = optax.warmup_cosine_decay_schedule(0.0, 1e-3, 10, 100)
-    chain = optax.chain(
-        optax.clip(1.0),
-        optax.add_decayed_weights(optax.linear_schedule(1e-2, 0.0, 50)),
-        optax.scale_by_adam(),
-        optax.scale_by_learning_rate(rate),
-    )
-    optimizer = optax.MultiSteps(chain, 2)
-
-    @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params, state, x):
-        grads = jax.grad(lambda p: (jnp.tanh(x @ p["w"]) ** 2).sum())(params)
-        updates, state = optimizer.update(grads, state, params)
-        return optax.apply_updates(params, updates), state
-
-    params = {"w": jnp.ones((4, 3))}
-    return _call(step, params, optimizer.init(params), jnp.ones((2, 4)))
-
-
 def diffrax_gradient() -> Call:
     """The gradient of a stiff solve with an implicit solver."""
     import diffrax
@@ -272,28 +198,6 @@ def diffrax_gradient() -> Call:
     return _call(sensitivity, jnp.array(2.0), jnp.ones(2))
 
 
-def optimistix_minimise() -> Call:
-    import optimistix as optx
-
-    @jax.jit
-    def solve(y0, target):
-        loss = lambda y, target: (y[0] - target) ** 2 + 5 * (y[1] - y[0] ** 2) ** 2  # noqa: E731
-        return optx.minimise(loss, optx.BFGS(1e-4, 1e-4), y0, args=target).value
-
-    return _call(solve, jnp.zeros(2), jnp.array(1.5))
-
-
-def lineax_solve() -> Call:
-    import lineax as lx
-
-    @jax.jit
-    def solve(matrix, vector):
-        operator = lx.MatrixLinearOperator(matrix, lx.positive_semidefinite_tag)
-        return lx.linear_solve(operator, vector, lx.CG(1e-5, 1e-5)).value
-
-    return _call(solve, jnp.eye(4) * 3.0, jnp.ones(4))
-
-
 def numpyro_svi() -> Call:
     """One update of variational inference."""
     import numpyro
@@ -310,22 +214,6 @@ def numpyro_svi() -> Call:
     svi = SVI(model, AutoNormal(model), numpyro.optim.Adam(0.01), Trace_ELBO())
     state = svi.init(jax.random.key(0), x, 2 * x)
     return _call(jax.jit(svi.update), state, x, 2 * x)
-
-
-def numpyro_nuts() -> Call:
-    """One step of the no-U-turn sampler."""
-    import numpyro
-    import numpyro.distributions as dist
-    from numpyro.infer import NUTS
-
-    def model(x, y):
-        slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", dist.Normal(x * slope, 0.1), obs=y)
-
-    x = jnp.linspace(0.0, 1.0, 16)
-    kernel = NUTS(model)
-    state = kernel.init(jax.random.key(0), 10, None, (x, 2 * x), {})
-    return _call(jax.jit(kernel.sample), state, (x, 2 * x), {})
 
 
 def blackjax_hmc() -> Call:
@@ -380,13 +268,6 @@ def pallas_interpreted() -> Call:
     return _call(f, jnp.ones((8, 8)), jnp.ones((8, 8)))
 
 
-def complex_numbers() -> Call:
-    f = jax.jit(
-        lambda z: (jnp.fft.fft(z), jnp.abs(z) ** 2, jnp.linalg.eigh(jnp.outer(z, z.conj())))
-    )
-    return _call(f, jnp.arange(4) * (1 + 2j))
-
-
 def mapped_over_one() -> Call:
     return _call(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i"), jnp.ones((1, 4)))
 
@@ -432,11 +313,6 @@ class Doubled:
 
 def class_method() -> Call:
     return _call(Doubled.apply, jnp.ones(3))
-
-
-def jitted_bound_method() -> Call:
-    layer = Layer()
-    return _call(jax.jit(functools.partial(Layer.apply, layer)), jnp.ones((3, 4)))
 
 
 def class_of_arrays() -> Call:
@@ -545,28 +421,18 @@ def _named(*made: Callable[[], Call]) -> dict[str, Callable[[], Call]]:
 CALLS = _named(
     nnx_optimizer,
     nnx_batch_norm,
-    nnx_batch_norm_in_evaluation,
-    nnx_dropout,
     nnx_scan,
     nnx_donating,
-    nnx_split_by_hand,
     equinox_step,
     equinox_state,
-    equinox_donating,
-    equinox_method,
     linen_step,
     haiku_step,
-    optax_schedules,
     diffrax_gradient,
-    optimistix_minimise,
-    lineax_solve,
     numpyro_svi,
-    numpyro_nuts,
     blackjax_hmc,
     mjx_step,
     callbacks,
     pallas_interpreted,
-    complex_numbers,
     exported,
     float64,
     mapped_over_one,
@@ -574,7 +440,6 @@ CALLS = _named(
     partial_binding_an_array,
     bound_method,
     class_method,
-    jitted_bound_method,
     class_of_arrays,
 )
 ON_EIGHT_DEVICES = _named(
@@ -585,14 +450,12 @@ ON_EIGHT_DEVICES = _named(
 
 # By the words that begin their names: the library that a call needs.
 LIBRARIES = {
+    "flax": "flax",
     "nnx": "flax",
     "equinox": "equinox",
     "linen": "flax",
     "haiku": "haiku",
-    "optax": "optax",
     "diffrax": "diffrax",
-    "optimistix": "optimistix",
-    "lineax": "lineax",
     "numpyro": "numpyro",
     "blackjax": "blackjax",
     "mjx": "mujoco.mjx",

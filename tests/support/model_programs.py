@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import programs
+from tests.support.jitted_programs import require
 
 # The libraries' own deprecations are not ours to forbid.
 LIBRARY_WARNINGS = [
@@ -17,18 +18,6 @@ LIBRARY_WARNINGS = [
 MARKS = [pytest.mark.models, *LIBRARY_WARNINGS]
 NAMES = [*programs.MODELS, "gpt_step"]
 LAYERS = 4  # the fewest that are shown as layers that repeat
-NEEDS = {
-    "flax_nnx": "flax",
-    "equinox_optax": "equinox",
-    "diffrax_solve": "diffrax",
-    "numpyro_potential": "numpyro",
-}
-
-
-def require(name: str) -> None:
-    """Skips the test where the library of a program is not installed."""
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
 
 
 @functools.cache

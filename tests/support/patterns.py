@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import re._compiler as compiler
 import re._constants as constants
 import re._parser as parser
 from collections import defaultdict
@@ -157,12 +158,8 @@ def _example(tree: Any, times: int) -> str:
 def _one(op: Any, value: Any, times: int) -> str:
     if op is constants.LITERAL:
         return chr(value)
-    if op is constants.NOT_LITERAL:
-        return "a" if value != ord("a") else "b"
-    if op is constants.ANY:
-        return "a"
-    if op is constants.IN:
-        return _of_class(value)
+    if op in (constants.NOT_LITERAL, constants.ANY, constants.IN):
+        return _sign(op, value)
     if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
         return _example(value[2], times) * max(value[0], times if value[1] else 0)
     if op is constants.BRANCH:
@@ -171,32 +168,8 @@ def _one(op: Any, value: Any, times: int) -> str:
     return "".join(_example(part, times) for part in inner)
 
 
-_CATEGORIES = {
-    constants.CATEGORY_DIGIT: str.isdecimal,
-    constants.CATEGORY_SPACE: str.isspace,
-    constants.CATEGORY_WORD: lambda c: c.isalnum() or c == "_",
-    constants.CATEGORY_NOT_DIGIT: lambda c: not c.isdecimal(),
-    constants.CATEGORY_NOT_SPACE: lambda c: not c.isspace(),
-    constants.CATEGORY_NOT_WORD: lambda c: not (c.isalnum() or c == "_"),
-}
-
-
-def _of_class(items: list[Any]) -> str:
-    negated = items[0][0] is constants.NEGATE
-    for code in (*b"a0 _.=x,", *range(32, 127), 10, 9, 0):
-        if any(_fits(item, chr(code)) for item in items if item[0] is not constants.NEGATE) != (
-            negated
-        ):
-            return chr(code)
-    return "a"
-
-
-def _fits(item: Any, sign: str) -> bool:
-    op, value = item
-    if op is constants.LITERAL:
-        return chr(value) == sign
-    if op is constants.RANGE:
-        return value[0] <= ord(sign) <= value[1]
-    if op is constants.CATEGORY:
-        return bool(_CATEGORIES[value](sign))
-    return False
+def _sign(op: Any, value: Any) -> str:
+    """The first sign that a class of signs matches."""
+    one = compiler.compile(parser.SubPattern(parser.State(), [(op, value)]))
+    signs = map(chr, (*b"ab0 _.=x,", *range(32, 127), 10, 9, 0))
+    return next((sign for sign in signs if one.match(sign)), "a")

@@ -10,9 +10,6 @@
   Bootstrap's rules for tables and code. `body.quarto-dark` says that the dark theme is on.
 """
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
 import jaxlens
@@ -100,33 +97,6 @@ src="ADDRESS"></iframe><script>
 addEventListener("message", ({data}) => {
   document.querySelector("iframe").style.height = `${data}px`;
 })</script>"""
-
-
-@pytest.fixture
-def served():
-    """`served(text) -> address`: a page at an origin of its own."""
-    servers = []
-
-    def served_(text):
-        class Answer(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(200 if self.path == "/" else 404)
-                self.send_header("Content-Type", "text/html")
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_address[1]}/"
-
-    yield served_
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize("same", ["allow-same-origin", ""])

@@ -5,8 +5,6 @@ widget there (`View._display_`), which shows the output in a frame (`notebook/ex
 """
 
 import os
-import signal
-import subprocess
 import sys
 from importlib.metadata import version
 from urllib.request import urlopen
@@ -14,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.support.browser.front_ends import check, seen
-from tests.support.browsing import wait_for
+from tests.support.browsing import running, wait_for
 from tests.support.paths import environment
 
 NOTEBOOK = """
@@ -64,30 +62,18 @@ def marimo(chromium, tmp_path_factory, free_port):
     command = [sys.executable, "-m", "marimo", "run", "book.py", "--headless", "--no-token"]
     command += [f"--port={free_port}", "--host=127.0.0.1"]
     home = {name: str(folder) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
-    log = (folder / "log").open("w")
-    server = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdout=log,
-        stderr=log,
-        env=environment(**home, JAX_PLATFORMS="cpu", MARIMO_SKIP_UPDATE_CHECK="1"),
-        start_new_session=True,
-    )
+    env = environment(**home, JAX_PLATFORMS="cpu", MARIMO_SKIP_UPDATE_CHECK="1")
     errors = []
     page = chromium.new_page(viewport={"width": 1280, "height": 1400})
     page.on("pageerror", lambda error: errors.append(str(error)))
-    try:
+    with running(command, folder, env):
         address = f"http://127.0.0.1:{free_port}"
         # The log names the address before the port is open.
         wait_for(lambda: urlopen(address).close() or True, "marimo")
         page.goto(address)
         wait_for(lambda: len(outputs(page)) == 2, "the cells to run", 120)
         yield page
-    finally:
         page.close()
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-        log.close()
     assert not errors
 
 

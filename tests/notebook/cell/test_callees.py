@@ -63,9 +63,8 @@ def _made(name):
 
 # Those left out take seconds to trace, and are of the same kinds.
 LARGE = set(
-    "nnx_optimizer nnx_scan equinox_state equinox_step linen_step haiku_step optax_schedules "
-    "diffrax_gradient lineax_solve optimistix_minimise numpyro_svi numpyro_nuts blackjax_hmc "
-    "mjx_step".split()
+    "nnx_optimizer nnx_scan equinox_state equinox_step linen_step haiku_step diffrax_gradient "
+    "numpyro_svi blackjax_hmc mjx_step".split()
 )
 
 

@@ -72,7 +72,7 @@ def same(text: str, failed: bool) -> str:
     return "\n".join(line.rstrip() for line in plain)
 
 
-@pytest.mark.parametrize("magic", ["jaxpr", "hlo", "compile"])
+@pytest.mark.parametrize("magic", ["jaxpr", "compile"])
 @pytest.mark.parametrize("cells", NOTEBOOKS.values(), ids=NOTEBOOKS)
 def test_a_notebook_is_as_without_the_magic(
     run: Callable[[str], Any], shell: Any, cells: list[str], magic: str

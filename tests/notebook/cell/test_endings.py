@@ -132,11 +132,6 @@ def test_a_line_that_prints_a_result_hides_no_program(
     assert program(shell).name != "expression"
 
 
-def test_a_product_with_a_result_is_looked_at(cell: Any, shell: Any) -> None:
-    assert cell("%%jaxpr -o view\ny = g(x, w)\njnp.tanh(x @ w) * y").ok
-    assert program(shell).name == "expression"
-
-
 def test_a_def_on_written_shapes(cell: Any, shell: Any) -> None:
     ran = cell(
         "%%jaxpr -o view --in \"f32[8,128], params={'w': f32[128,4], 'b': f32[4]}\"\n"
@@ -163,33 +158,23 @@ def printed(ran: Any) -> str:
 
 WITHIN = [
     "y = f(x, w)",
-    "y: object = f(x, w)",
     "y = 1\ny += f(x, w)",
-    "y, z = f(x, w), 2",
     "y = [f(x, w), f(x, w)]",
-    "y = [f(a, w) for a in (x, x)]",
     "y = sum(f(a, w) for a in (x, x))",
     "y = f(x, w) + 1",
-    "y = f(x, w).astype(int)",
     "y = float(f(x, w))",
     "y = np.asarray(f(x, w))[None]",
-    "y = {'loss': f(x, w)}['loss']",
     "y = jnp.mean(f(x, w))",
     "y = 1\nassert f(x, w) > 0",
     "y = 1\nprint('loss', f(x, w))",
     "y = 1\nprint(f'{f(x, w):.3f}')",
-    "y = 1\nf(x, w) < 3 < 100",
     "y = f(x, w)\ny",
-    "y = f(x, w)\nprint(y)",
     "for i in range(2):\n    y = f(x, w)\n    print(i)",
     "with jax.default_matmul_precision('float32'):\n    y = f(x, w)",
-    "if True:\n    y = f(x, w)",
     "try:\n    y = f(x, w)\nfinally:\n    pass",
     "y = jax.make_jaxpr(f)(x, w)",
-    "y = 1\njax.make_jaxpr(f)(x, w)",
     "y = jax.jit(f).lower(x, w)",
     "y = g.lower(x, w).compile()",
-    "y = g.trace(x, w).jaxpr",
     "it = iter([x])\ny = f(next(it), w)",
     "def report(v):\n    print(v)\ny = report(f(x, w))",
 ]
@@ -342,17 +327,6 @@ def test_the_programs_that_a_cell_calls(cell: Any, shell: Any) -> None:
     assert shell.user_ns["small"]._cache_size() == 1
 
 
-def test_a_call_that_python_cannot_trace_runs(cell: Any, shell: Any) -> None:
-    cell("def h(x):\n    return np.asarray(g(x, w)) * 2")
-    ran = cell("%%jaxpr -o view\nh(x)")
-    assert ran.ok, ran.out
-    text = " ".join(ran.shown.split())
-    assert "TracerArrayConversionError while tracing h" in text
-    assert "The cell ran as written. This is f (called once" in text
-    assert program(shell).name == "f"
-    assert shell.user_ns["_"].shape == ()
-
-
 def test_of_an_explained_call_jaxs_own_operations_are_not_shown(cell: Any, shell: Any) -> None:
     cell("def h(x):\n    y = jnp.sin(x).sum()\n    if y > 0:\n        return y\n    return -y")
     ran = cell("%jaxpr --tape h(jnp.ones(3))")
@@ -427,13 +401,6 @@ def test_the_core_is_looked_at_where_nobody_imported_jax(tmp_path: Any) -> None:
 def test_a_cell_that_sets_jax_up_does_so(tmp_path: Any) -> None:
     """A magic above the first cell neither imports JAX before it nor starts a backend."""
     assert "3 float64" in run_python(FIRST, JAX_PLATFORMS="cpu", IPYTHONDIR=str(tmp_path))
-
-
-def test_a_callee_that_cannot_be_called(cell: Any) -> None:
-    ran = cell("%%jaxpr\ni(x)")
-    assert isinstance(ran.error, TypeError)
-    assert "----> 2 i(x)" in ran.out
-    assert cell("%%jaxpr\nmodel.w(x)").error is not None
 
 
 def test_shapes_with_a_call_are_refused(cell: Any, shell: Any) -> None:

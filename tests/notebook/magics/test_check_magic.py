@@ -51,6 +51,10 @@ def test_one_check_alone(run, shell, name):
     assert shell.user_ns["found"].document is not None
 
 
+def test_nan_is_the_option_of_check(run):
+    assert run("%check --nan f(x, 7)").shown == run("%nan f(x, 7)").shown
+
+
 @pytest.mark.parametrize("name", ["nan", "numerics", "values"])
 def test_shapes_without_data_are_refused_in_one_line(run, name):
     ran = run(f"%%check --{name} --in f32[3]\ndef g(x):\n    return x + 1")

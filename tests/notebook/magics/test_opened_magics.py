@@ -26,13 +26,6 @@ def test_the_executable_that_is_there_is_looked_at(run, shell, call):
     assert "dot" in ran.shown
 
 
-def test_a_compiled_program_runs_where_that_is_asked(run):
-    assert run(MADE).ok
-    ran = run("%%compile --run 2\ncompiled(x)")
-    assert ran.ok, ran.out
-    assert "read from a jax.stages.Compiled" in ran.shown
-
-
 def test_a_cell_runs_where_the_executable_lacks_what_is_asked_for(run, shell):
     assert run(MADE).ok
     ran = run("%%jaxpr\ncompiled(x)")
@@ -60,14 +53,6 @@ def test_an_expression_may_give_a_program(run, code, told, magic):
     assert f"read from {told}" in " ".join(ran.shown.split())
 
 
-def test_text_that_lacks_what_is_asked_for_is_a_line(run):
-    assert run(MADE).ok
-    ran = run("%%jaxpr\ncompiled.as_text()")
-    assert ran.ok, ran.out
-    assert "HloModule" in ran.out
-    assert "The cell ran as written, and nothing is shown." in " ".join(ran.shown.split())
-
-
 def test_stages_and_text_are_named_alone(run):
     assert run(MADE).ok
     for verb, name, told in (
@@ -80,14 +65,6 @@ def test_stages_and_text_are_named_alone(run):
         assert f"read from {'a ' if 'jax' in told else ''}{told}" in " ".join(ran.shown.split())
 
 
-def test_a_folder_is_a_line(run, tmp_path):
-    assert run(MADE).ok
-    assert run(f"c = lowered.compile(compiler_options={{'xla_dump_to': {str(tmp_path)!r}}})").ok
-    ran = run(f"%hlo {str(tmp_path)!r}")
-    assert ran.ok, ran.out
-    assert "a folder of XLA's dumps" in " ".join(ran.shown.split())
-
-
 @pytest.mark.parametrize("option", ["--grad", "--vmap 0", "--core", '--in "f32[3]"'])
 def test_options_that_trace_anew_are_refused_in_a_line(run, option):
     assert run(MADE).ok
@@ -95,3 +72,11 @@ def test_options_that_trace_anew_are_refused_in_a_line(run, option):
     assert not ran.ok
     assert "OptionError" in ran.out or "CellError" in ran.out
     assert len(ran.out.strip().splitlines()) == 1
+
+
+def test_a_folder_is_a_line(run, tmp_path):
+    assert run(MADE).ok
+    assert run(f"c = lowered.compile(compiler_options={{'xla_dump_to': {str(tmp_path)!r}}})").ok
+    ran = run(f"%hlo {str(tmp_path)!r}")
+    assert ran.ok, ran.out
+    assert "a folder of XLA's dumps" in " ".join(ran.shown.split())

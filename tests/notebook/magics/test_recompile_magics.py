@@ -2,9 +2,6 @@
 
 import pytest
 
-from jaxlens.notebook.magics.complete import complete
-from tests.support.paths import without_folders
-
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np
 @jax.jit
@@ -37,38 +34,6 @@ def test_the_first_sentence_is_the_answer(run, shell):
     assert [call.defined.line for call in shell.user_ns["log"].log.calls] == [2, 2, 2]
 
 
-def test_no_seconds_in_the_stable_text(run):
-    ran = run("%%recompiles\nstep(w, batch(2))")
-    assert "Time of each step: left out" in ran.shown
-
-
-def test_a_semicolon_hides_the_result(run):
-    ran = run("%%recompiles\nstep(w, batch(3));  # quiet; please")
-    assert ran.ok
-    assert "Out[" not in ran.out
-
-
-def test_an_assignment_ends_a_cell_too(run, shell):
-    assert run("%%recompiles\ny = step(w, batch(3))").ok
-    assert shell.user_ns["y"] == 24
-
-
-def test_the_line_magic_gives_the_value(run, shell):
-    ran = run("y = %recompiles -o log step(w, batch(5))")
-    assert ran.ok, ran.out
-    assert shell.user_ns["y"] == 40
-    assert shell.user_ns["log"].compiles == 1
-
-
-def test_an_error_is_the_users_and_the_log_is_shown(run, shell):
-    ran = run("%%recompiles -o log\nstep(w, batch(6))\n1 / 0")
-    assert isinstance(ran.error, ZeroDivisionError)
-    assert "jaxlens" not in without_folders(ran.out)
-    assert "----> 3 1 / 0" in ran.out
-    assert "step" in ran.shown
-    assert shell.user_ns["log"].compiles == 1
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -93,11 +58,6 @@ def test_what_is_no_python_is_told_by_python_alone(run, code):
     ran = run(code)
     assert isinstance(ran.error, SyntaxError)
     assert not ran.shown
-
-
-def test_tab_completes_options():
-    assert complete("%%recompiles -") == ["-o", "-h", "--help"]
-    assert complete("%recompiles f(") == []
 
 
 def test_help(run):

@@ -85,16 +85,6 @@ def test_the_cell_that_defines_a_function_again(run):
     )
 
 
-def test_a_transform_of_a_function_is_compiled_for_the_first_time(run):
-    run("def half(x):\n    return x / 2")
-    assert run("jax.jit(half)(np.ones(3));").shown == "Compiled `half`."
-    assert run("jax.jit(jax.vmap(half))(np.ones(3));").shown == "Compiled `vmap(half)`."
-    assert "Nothing recompiled; 1 function was compiled" in run("%explain").shown
-    assert run("jax.jit(half)(np.ones(4));").shown == (
-        "Compiled `half` for the second time, because x's length changed: 3, 4."
-    )
-
-
 def test_lowered_in_one_cell_and_compiled_in_the_next(run):
     assert run("low = step.lower(w, batch(8))").shown == ""
     assert run("c = low.compile()").shown == "Compiled `step`."

@@ -51,7 +51,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("code", "error", "lines"), CASES.values(), ids=CASES)
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
+@pytest.mark.parametrize("verb", ["jaxpr", "compile"])
 def test_the_users_lines(cell: Any, verb: str, code: str, error: str, lines: list[str]) -> None:
     ran = cell(f"%%{verb}\n{code}")
     assert type(ran.error).__name__ == error
@@ -139,7 +139,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("code", "says"), RUNS.values(), ids=RUNS)
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
+@pytest.mark.parametrize("verb", ["jaxpr", "compile"])
 def test_what_runs_without_the_magic_runs(
     cell: Any, shell: Any, verb: str, code: str, says: str
 ) -> None:
@@ -150,15 +150,7 @@ def test_what_runs_without_the_magic_runs(
     assert shell.execution_count - 1 in shell.user_ns["Out"]
 
 
-def test_a_leaked_tracer(cell: Any, shell: Any) -> None:
-    cell("%%jaxpr\nkept = []\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x)")
-    ran = cell("%%jaxpr\ny = 1\nz = kept[0] + 1\nf(x)")
-    assert type(ran.error).__name__ == "UnexpectedTracerError"
-    assert "----> 3 z = kept[0] + 1" in ran.out
-    assert cell("%jaxpr x + 1").ok
-
-
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
+@pytest.mark.parametrize("verb", ["jaxpr", "compile"])
 def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
     cell("kept = []\n@jax.jit\ndef keeps(x):\n    kept.append(x * 2)\n    return x\nkeeps(x);")
     ran = cell(f"%%{verb}\ndef uses(x):\n    return x + kept[0]\nuses(x)")
@@ -169,16 +161,6 @@ def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
     ran = cell(f"%%{verb}\nuses(kept[0])")
     assert type(ran.error).__name__ == "UnexpectedTracerError"
     assert cell(f"%{verb} x + 1").ok
-
-
-def test_the_debugger_sees_the_users_frames(cell: Any) -> None:
-    import sys
-
-    cell("%%jaxpr\ndef f(x):\n    inside = 7\n    raise KeyError('mine')\nf(x)")
-    trace = sys.last_traceback
-    while trace.tb_next:
-        trace = trace.tb_next
-    assert trace.tb_frame.f_locals["inside"] == 7
 
 
 @pytest.mark.parametrize("last", ["x + 1", "f(x)", "y = f(x)"])

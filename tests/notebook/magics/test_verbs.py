@@ -1,12 +1,10 @@
 """Each behaviour is the same by verb, cell magic and line magic."""
 
+import re
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 
-import jaxlens
 from jaxlens.errors import OptionError
 
 SETUP = """
@@ -38,6 +36,9 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
     ran = run("%%compile --run 3 -o view\ndonating(x)")
     assert ran.ok, ran.out
     assert "block_until_ready" in shell.user_ns["view"].text(times=True)
+    measured = re.search(r"Measured\n.*\n.*\n +3( +[\d.]+ [nµm]?s){3}\n", ran.shown)
+    assert measured  # as it was asked for; no other time is in the text, which notebooks compare
+    assert "Time per stage: left out, it changes from run to run" in " ".join(ran.shown.split())
     assert "block_until_ready" in shell.user_ns["view"].html()
     assert not shell.user_ns["x"].is_deleted()
 
@@ -50,6 +51,8 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
         ("hlo", "--pass fusion", {"pass_name": "fusion"}),
         ("hlo", "--diff hlo optimized", {"diff": ("hlo", "optimized")}),
         ("jaxpr", "--text", {"text": True}),
+        ("jaxpr", "--tape", {"tape": True}),
+        ("jaxpr", "--captured", {"captured": True}),
         ("compile", "--why", {"why": True}),
         ("compile", "--cost", {"cost": True}),
         ("compile", "--memory", {"memory": True}),
@@ -63,6 +66,7 @@ def test_options_mean_the_same(
     ran = run(f"%{verb} {options} -o view f(x, w)")
     assert ran.ok, ran.out
     names = shell.user_ns
+    names["calls"].clear()  # the tape says how long it was
     capture = public.capture(names["f"], names["x"], names["w"])
     assert str(names["view"]) == str(getattr(public, verb)(capture, **keywords))
 
@@ -137,35 +141,3 @@ def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(
         shell.run_cell(f"%%jaxpr --text -o seen\n{call}").raise_error()
         first = "grad(loss)(w) with w f32[3] on cpu"
         assert str(shell.user_ns["seen"]).startswith(first + ending)
-
-
-def test_an_answer_has_its_facts() -> None:
-    answer = jaxlens.cost(lambda x: x @ x, np.ones((4, 4), np.float32))
-    assert answer.flops == 2 * 4**3  # a multiplication and an addition each
-    assert answer.bytes == 2 * 4 * 4 * 4
-    assert "128 flop" in str(answer)
-    assert answer.findings[0].trust == "counted"
-    assert answer.report.overlays[0].stage == "jaxpr"
-    with pytest.raises(AttributeError, match=r"it has .*flops"):
-        answer.flop
-
-
-def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell) -> None:
-    ran = run("%%jaxpr --vmap None,0 --grad --ladder\nf(w.T, x)")
-    assert ran.ok
-    assert "grad(f):" in ran.shown
-    f = shell.user_ns["f"]
-    batch = jax.vmap(jax.grad(f), (None, 0))
-    assert str(jaxlens.ladder(batch, shell.user_ns["w"].T, shell.user_ns["x"])) == ran.shown
-    refused = run("%%jaxpr --ladder\nf(x, w)")
-    assert not refused.ok
-    assert "a ladder needs a transformed function" in refused.out
-
-
-def test_the_tape_of_a_magic_is_that_of_the_verb(run, shell) -> None:
-    ran = run("%%jaxpr --tape\nf(x, w)")
-    assert ran.ok
-    assert "Tracing ran 2 lines of 1 function once" in " ".join(ran.shown.split())
-    names = shell.user_ns
-    names["calls"].clear()  # the tape says how long it was
-    assert str(jaxlens.tape(names["f"], names["x"], names["w"])) == ran.shown

@@ -129,25 +129,6 @@ def test_what_does_not_fit_is_said_in_one_line() -> None:
         api.transformed(text, "grad", "")
 
 
-def product(w, x):
-    return x @ w
-
-
-def test_a_press_is_answered_by_the_kernel() -> None:
-    sent: list[Any] = []
-    explorer = jaxlens.Explorer(jaxlens.jaxpr(product, W, X))
-    explorer.send = lambda content, buffers=None: sent.append(content)
-    for what in (["jvp", ""], ["vmap", "0,0,0"], ["grad", ""], ["grad"]):
-        explorer._hear(explorer, {"ask": 1, "what": {"transform": what}}, [])
-    made, axes, vector, short = sent
-    assert "jvp(product)(w, x, tangents)" in made["ok"]
-    assert axes["error"].startswith("vmap takes an axis for each of 2 arguments")
-    assert vector["error"].startswith("TypeError: Gradient only defined for scalar-output")
-    assert "\n" not in vector["error"]
-    assert short["error"].startswith("ValueError")
-    explorer.close()
-
-
 def test_the_line_transforms_as_the_row_does() -> None:
     """A model that holds functions is transformed by its arrays; a text and a static stay so."""
     eqx = pytest.importorskip("equinox")

@@ -1,50 +1,15 @@
 """One function in two libraries: everything that the transforms make of it must be equal."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core import lax
-from jaxlens.core.transforms import custom, remat
-from tests.support.core.models import Named
+from tests.support.core.models import CORE, JAX
 
-JAX = SimpleNamespace(
-    np=jnp,
-    lax=jax.lax,
-    jit=jax.jit,
-    grad=jax.grad,
-    jvp=jax.jvp,
-    vjp=jax.vjp,
-    vmap=jax.vmap,
-    jacfwd=jax.jacfwd,
-    make_jaxpr=jax.make_jaxpr,
-    linearize=jax.linearize,
-    custom_jvp=jax.custom_jvp,
-    custom_vjp=jax.custom_vjp,
-    checkpoint=jax.checkpoint,
-)
-CORE = SimpleNamespace(
-    np=Named(cnp, jnp),
-    lax=Named(lax, jax.lax),
-    jit=core.jit,
-    grad=core.grad,
-    jvp=core.jvp,
-    vjp=core.vjp,
-    vmap=core.vmap,
-    jacfwd=core.jacfwd,
-    make_jaxpr=core.make_jaxpr,
-    linearize=core.linearize,
-    custom_jvp=custom.custom_jvp,
-    custom_vjp=custom.custom_vjp,
-    checkpoint=remat.checkpoint,
-)
 FORWARD = ("value", "jvp", "vmap", "vmap of jvp")
 MOST = ("value", "jvp", "grad", "grad of grad", "vmap of grad")
 EVERY = (*FORWARD, *MOST[2:], "grad of vmap", "jvp of grad")

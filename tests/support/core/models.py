@@ -42,39 +42,27 @@ class Named:
         return call
 
 
-JAX = SimpleNamespace(
-    name="jax",
-    np=jnp,
-    lax=jax.lax,
-    nn=jax.nn,
-    random=jax.random,
-    grad=jax.grad,
-    jit=jax.jit,
-    value_and_grad=jax.value_and_grad,
-    vmap=jax.vmap,
-    hessian=jax.hessian,
-    map=jax.tree.map,
-    jvp=jax.jvp,
-    vjp=jax.vjp,
-    checkpoint=jax.checkpoint,
-    make_jaxpr=jax.make_jaxpr,
+_SHARED = (
+    "checkpoint custom_jvp custom_vjp grad hessian jacfwd jit jvp linearize make_jaxpr random "
+    "value_and_grad vjp vmap".split()
 )
-CORE = SimpleNamespace(
-    name="core",
+
+
+def _library(name: str, library: Any, **parts: Any) -> SimpleNamespace:
+    """A library under names that JAX and the core share."""
+    shared = {word: getattr(library, word) for word in _SHARED}
+    return SimpleNamespace(**({"name": name, "map": jax.tree.map} | shared | parts))
+
+
+JAX = _library("jax", jax, np=jnp, lax=jax.lax, nn=jax.nn)
+CORE = _library(
+    "core",
+    core,
     np=Named(cnp, jnp),
     lax=Named(core_lax, jax.lax),
     nn=Named(core_nn, jax.nn),
     random=core_random,
-    grad=core.grad,
-    jit=core.jit,
-    value_and_grad=core.value_and_grad,
-    vmap=core.vmap,
-    hessian=core.hessian,
     map=core.tree_map,
-    jvp=core.jvp,
-    vjp=core.vjp,
-    checkpoint=core.checkpoint,
-    make_jaxpr=core.make_jaxpr,
 )
 Params = Any
 

@@ -1,5 +1,6 @@
 """What `test_core_device.py` runs in a process that has eight devices: against JAX."""
 
+import functools
 from types import SimpleNamespace
 
 import jax
@@ -15,13 +16,20 @@ from jaxlens.core.parallel import collectives
 from jaxlens.core.parallel.mapping import shard_map
 from jaxlens.core.parallel.meshes import Mesh, P
 from jaxlens.core.parallel.pmap import pmap
+from tests.support.core import alike
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8) / 16
 MESH = Mesh(np.array(core.devices()).reshape(4, 2), ("i", "j"))
 JAX_MESH = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
 NAMES = ["psum", "pmean", "axis_size"]
-OURS = SimpleNamespace(**{name: getattr(collectives, name) for name in NAMES}, np=cnp)
-JAX = SimpleNamespace(**{name: getattr(lax, name) for name in NAMES}, np=jnp)
+OURS = SimpleNamespace(
+    **{name: getattr(collectives, name) for name in NAMES},
+    np=cnp,
+    **{name: getattr(core, name) for name in ("vmap", "scan", "fori_loop")},
+)
+JAX = SimpleNamespace(
+    **{name: getattr(lax, name) for name in (*NAMES, "scan", "fori_loop")}, np=jnp, vmap=jax.vmap
+)
 # name: function of one part, spec of the argument, spec of the result
 CASES = {
     "psum": (lambda m, x: m.psum(m.np.sin(x), "i"), P("i", "j"), P(None, "j")),
@@ -43,22 +51,21 @@ CASES = {
 }
 
 
-def spec_of(spec: P) -> PartitionSpec:
-    return PartitionSpec(*spec)
+def spec_of(spec):
+    return PartitionSpec(*spec) if isinstance(spec, P) else tuple(map(spec_of, spec))
+
+
+def both(f, ins, outs, mesh=MESH, jax_mesh=JAX_MESH):
+    """A function of a library's names and a part, over the devices: the core's, and JAX's."""
+    specs = {"in_specs": spec_of(ins), "out_specs": spec_of(outs)}
+    return (
+        shard_map(lambda x: f(OURS, x), mesh=mesh, in_specs=ins, out_specs=outs),
+        jax.shard_map(lambda x: f(JAX, x), mesh=jax_mesh, **specs, check_vma=False),
+    )
 
 
 def mapped(name: str):
-    f, ins, outs = CASES[name]
-    return (
-        shard_map(lambda x: f(OURS, x), mesh=MESH, in_specs=ins, out_specs=outs),
-        jax.shard_map(
-            lambda x: f(JAX, x),
-            mesh=JAX_MESH,
-            in_specs=spec_of(ins),
-            out_specs=spec_of(outs),
-            check_vma=False,
-        ),
-    )
+    return both(*CASES[name])
 
 
 def primitives(jaxpr) -> list:
@@ -73,11 +80,7 @@ def primitives(jaxpr) -> list:
     return found
 
 
-def close(found, expected) -> None:
-    pairs = zip(core.tree_leaves(found), jax.tree.leaves(expected), strict=True)
-    for x, y in pairs:
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=2e-6, atol=1e-6)
+close = functools.partial(alike.close, tolerance=2e-6)
 
 
 def gradient(module, f):
@@ -144,18 +147,10 @@ def test_over_a_vmapped_axis(name: str) -> None:
 
 
 def test_over_devices_and_examples_at_once() -> None:
-    def f(m, vmap, x):
-        return vmap(lambda row: m.psum(m.np.sin(row), ("i", "k")) * row, axis_name="k")(x)
+    def f(m, x):
+        return m.vmap(lambda row: m.psum(m.np.sin(row), ("i", "k")) * row, axis_name="k")(x)
 
-    spec = P("i", "j")
-    ours = shard_map(lambda x: f(OURS, core.vmap, x), mesh=MESH, in_specs=spec, out_specs=spec)
-    theirs = jax.shard_map(
-        lambda x: f(JAX, jax.vmap, x),
-        mesh=JAX_MESH,
-        in_specs=spec_of(spec),
-        out_specs=spec_of(spec),
-        check_vma=False,
-    )
+    ours, theirs = both(f, P("i", "j"), P("i", "j"))
     close(ours(X), theirs(X))
 
 
@@ -192,25 +187,11 @@ def test_training_step_over_the_batch() -> None:
 
 
 def test_control_flow_in_parts() -> None:
-    def f(x):
-        def turn(i, x):
-            return collectives.psum(x, "i") + i
+    def f(m, x):
+        return m.fori_loop(0, 4, lambda i, x: m.psum(x, "i") + i, x)
 
-        return core.fori_loop(0, 4, turn, x)
-
-    def g(x):
-        return lax.fori_loop(0, 4, lambda i, x: lax.psum(x, "i") + i, x)
-
-    close(
-        shard_map(core.jit(f), mesh=MESH, in_specs=P("i", "j"), out_specs=P("i", "j"))(X),
-        jax.shard_map(
-            g,
-            mesh=JAX_MESH,
-            in_specs=PartitionSpec("i", "j"),
-            out_specs=PartitionSpec("i", "j"),
-            check_vma=False,
-        )(X),
-    )
+    ours, theirs = both(f, P("i", "j"), P("i", "j"))
+    close(core.jit(ours)(X), theirs(X))
 
 
 @pytest.mark.parametrize("order", [[7, 5, 3, 1], [2, 3, 4, 5]])
@@ -220,11 +201,7 @@ def test_devices_in_the_order_of_the_mesh(order: list[int]) -> None:
 
     mesh = Mesh([core.devices()[k] for k in order], "i")
     theirs = jax.sharding.Mesh([jax.devices()[k] for k in order], "i")
-    found = shard_map(lambda x: f(OURS, x), mesh=mesh, in_specs=P("i"), out_specs=P("i"))(X)
-    spec = PartitionSpec("i")
-    expected = jax.shard_map(
-        lambda x: f(JAX, x), mesh=theirs, in_specs=spec, out_specs=spec, check_vma=False
-    )(X)
+    found, expected = (g(X) for g in both(f, P("i"), P("i"), mesh, theirs))
     close(found, expected)
     shards = zip(found.buffer.addressable_shards, expected.addressable_shards, strict=True)
     assert all((a.device, a.index) == (b.device, b.index) for a, b in shards)
@@ -232,17 +209,15 @@ def test_devices_in_the_order_of_the_mesh(order: list[int]) -> None:
 
 def test_with_other_transformations() -> None:
     ours, theirs = mapped("psum")
-    specs = {"in_specs": P("j"), "out_specs": (P(), P("j"))}
-    jax_specs = {"in_specs": PartitionSpec("j"), "out_specs": (PartitionSpec(), PartitionSpec("j"))}
 
     def summed(f):
         return lambda x: (f(x) ** 2).sum()
 
-    def recurrent(m, scan):
+    def recurrent(m, x):
         def step(carry, row):
             return m.psum(carry * row, "j"), m.np.sin(carry)
 
-        return lambda x: scan(step, x[0], x)
+        return m.scan(step, x[0], x)
 
     small = X[:4, :2]
     close(core.jit(core.hessian(summed(ours)))(small), jax.jit(jax.hessian(summed(theirs)))(small))
@@ -250,8 +225,7 @@ def test_with_other_transformations() -> None:
         core.vmap(core.grad(summed(core.checkpoint(ours))))(np.stack([X, X + 1])),
         jax.vmap(jax.grad(summed(theirs)))(np.stack([X, X + 1])),
     )
-    inside = shard_map(recurrent(OURS, core.scan), mesh=MESH, **specs)
-    expected = jax.shard_map(recurrent(JAX, lax.scan), mesh=JAX_MESH, **jax_specs, check_vma=False)
+    inside, expected = both(recurrent, P("j"), (P(), P("j")))
     close(core.jit(gradient_of_sums(core, inside))(X), jax.jit(gradient_of_sums(jax, expected))(X))
 
     def around(scan, f):
