@@ -1,5 +1,6 @@
 """Every verb and lens works on functions of `jaxlens.core`, without an option."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import jaxlens
 import jaxlens.core.numpy as cnp
 from jaxlens import api, core
 from jaxlens.call.core_program import is_core
+from jaxlens.errors import OptionError
 from tests.ir.check import check
 from tests.support.paths import run_python
 
@@ -101,6 +103,12 @@ def test_static_and_donated_arguments_stay_so() -> None:
     assert not x.is_deleted()
 
 
+def test_looking_neither_traces_nor_compiles_the_users() -> None:
+    step = core.jit(loss)
+    jaxlens.compile(step, W, X).text()
+    assert step.cache_info() == (0, 0, 0)
+
+
 # ---- --core: a function for jax.numpy, on the core ----------------------------------------------
 
 
@@ -123,6 +131,14 @@ def test_on_core_reaches_what_the_function_calls() -> None:
     cap = api.take(outer, (X,), {}, core=True)
     np.testing.assert_allclose(cap.driver.executable(X), jax.jit(outer)(X), rtol=1e-6)
     assert outer.__globals__["jnp"] is jnp
+
+
+def test_what_the_core_lacks_is_said() -> None:
+    def asked(x: Any) -> Any:
+        return jax.experimental.io_callback(np.sin, x, x)
+
+    with pytest.raises(OptionError, match=r"asked\): jaxlens.core has no io_callback"):
+        api.take(asked, (X,), {}, core=True).jaxpr.text
 
 
 def test_jax_s_caches_know_nothing_of_the_core() -> None:
@@ -159,3 +175,13 @@ np.testing.assert_allclose(np.asarray(cap.driver.executable(x)), np.asarray(f(x)
 
 def test_on_eight_devices() -> None:
     run_python(ON_EIGHT)
+
+
+def test_loops_of_one_line_are_counted_together() -> None:
+    def run(xs: Any) -> Any:
+        return core.scan(lambda c, x: (cnp.sin(c) * x, None), 1.0, xs)[0]
+
+    text = jaxlens.compile(core.grad(run), np.arange(7, dtype=np.float32)).text(full=True)
+    line = run.__code__.co_firstlineno + 1
+    # the loop forwards and the loop backwards
+    assert f"(2 loops of 7 trips at {Path(__file__).name}:{line})" in " ".join(text.split())

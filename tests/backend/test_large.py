@@ -53,6 +53,11 @@ def test_layers_are_counted_forward_and_backward(drawn):
     assert all(re.fullmatch(r"(.*/)?programs\.py:\d+(-\d+)?", words) for words in lines), lines
 
 
+def test_the_optimiser_is_folded_by_layer(drawn):
+    updates = [box.label for box in steps_of(drawn) if box.label == f"train_step × {LAYERS}"]
+    assert len(updates) == 3  # both moments and the parameters
+
+
 def test_columns_say_what_the_nodes_say(capture):
     module = capture.jaxpr.module
     plain = columns(Module(module.name, "jaxpr", module.entry, dict(module.regions)))
@@ -104,6 +109,13 @@ def test_the_user_s_functions_alone_are_shown(capture):
     assert len(pane.lines) < 60
     under = sum(len(line.under) for line in pane.lines)
     assert under < 500
+
+
+def test_its_html_says_what_it_left_out(capture):
+    html = jaxlens.jaxpr(capture).html()
+    assert len(html) < 1_000_000
+    assert "folded into" in html
+    assert "more equations" in html
 
 
 @jax.jit

@@ -172,6 +172,14 @@ def test_a_call_that_runs_an_earlier_trace_is_said_to(case, monkeypatch):
     assert not made.texts
 
 
+def test_where_jit_is_off_it_says_so():
+    with jax.disable_jit():
+        cap = jaxlens.capture(jax.jit(jnp.tanh), np.ones(2))
+    (sentence,) = cap.deviations
+    assert sentence.startswith("jax_disable_jit is on here, so the call runs op by op")
+    assert not jaxlens.capture(jax.jit(jnp.tanh), np.ones(2)).deviations
+
+
 ON_EIGHT = """
 import json
 import sys

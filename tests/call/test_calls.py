@@ -14,6 +14,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
+from jaxlens.questions.trace.row import all_rungs
 from jaxlens.stages.driver import capture
 from jaxlens.views.header import header_line as words
 
@@ -80,6 +81,16 @@ def test_keywords_and_stars_are_named_as_python_binds_them():
         "i32[]",
     ]
     assert [i.type.weak for i in taken.program.inputs] == [True, False, False, True, True]
+
+
+def test_keywords_that_are_no_names_stand_as_they_are_looked_up():
+    def f(**more):
+        return more["a b"]["k"] + more["c;d"]
+
+    taken = capture(f, (), {"a b": {"k": X}, "c;d": X, "e f": None})
+    assert names(taken) == ["more['a b']['k']", "more['c;d']"]
+    assert statics(taken) == {"more['e f']": "None"}
+    assert words(taken.program).startswith("f(more) with more['a b']['k'] f32[2,3], ")
 
 
 def test_a_decorated_jitted_function_is_looked_at_with_its_decorator():
@@ -317,6 +328,16 @@ def test_a_partial_that_is_not_jitted_closes_over_what_it_binds(partial, fixed, 
     assert taken.program.transforms == (("grad",) if is_grad else ())
 
 
+def test_the_ladder_of_a_partial():
+    partial = functools.partial(jax.vmap(jax.grad(loss), (None, 0)), PARAMS)
+    ladder = all_rungs(capture(partial, (X,)))
+    assert [r.program.transforms for r in ladder] == [(), ("grad",), ("vmap", "grad")]
+    partial = functools.partial(jax.grad(lambda x, n: (x**n).sum()), n=2)
+    for rung in all_rungs(capture(partial, (X,))):
+        assert names(rung) == ["x"]
+        assert statics(rung) == {"n": "2"}
+
+
 class Model:
     def __init__(self):
         self.w = jnp.ones(3)
@@ -374,6 +395,12 @@ def test_a_callable_pytree_is_an_input_and_its_numbers_are_static():
     assert statics(taken) == {"layer.rate": "0.7"}
     assert [n.opcode for n in taken.jaxpr.module.nodes()][-1] == "mul"
     assert taken.constants == ()
+
+
+def test_builtins_and_numpy_functions():
+    taken = capture(jnp.tanh, (X,))
+    assert [n.opcode for n in taken.jaxpr.module.nodes()] == ["tanh"]
+    assert taken.program.name == "tanh"
 
 
 @pytest.mark.parametrize("bad", [3, "f", None, X])

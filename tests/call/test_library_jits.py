@@ -151,6 +151,23 @@ def test_every_kind_of_nnx_jit(nnx, parts, make):
     assert not any("states" in i.name for i in (*capture.program.inputs, *capture.outputs))
 
 
+def test_names_without_graph_updates_and_of_a_variable_alone(nnx, parts):
+    model, opt, train_step = parts
+    step = nnx.jit(train_step, graph=True, graph_updates=False)
+    outputs = [o.name for o in jaxlens.capture(step, model, opt, X, Y).outputs]
+    assert outputs[0] == "result"
+    assert {"new model.norm.mean.value", "new opt.step.value"} <= set(outputs)
+    assert len(set(outputs)) == len(outputs)
+
+    @nnx.jit
+    def count(steps):
+        steps[...] += 1
+
+    capture = jaxlens.capture(count, nnx.Variable(jnp.int32(0)))
+    assert [i.name for i in capture.program.inputs] == ["steps"]
+    assert [o.name for o in capture.outputs] == ["new steps"]
+
+
 def test_methods_and_partials_of_what_nnx_jitted(nnx, parts):
     model, opt, train_step = parts
     step, direct = nnx.jit(train_step), type(model).fast

@@ -99,6 +99,11 @@ def test_a_word_as_users_type_it_has_its_meanings(word, kinds) -> None:
     assert glossary.meanings(word).keys() == kinds
 
 
+def test_near_words_are_named() -> None:
+    assert glossary.meanings("reduce_windw") == {}
+    assert "reduce-window" in glossary.similar("reduce-windw")
+
+
 def test_every_link_is_a_page_with_an_address() -> None:
     for kind, word, link, _ in ROWS[1:]:
         if kind == "page":
@@ -158,8 +163,18 @@ def test_forms_of_a_word_have_its_entry(kind, word, like) -> None:
     assert entry(kind, word) == glossary.words(kind)[like]
 
 
+def test_an_attribute_means_what_its_primitive_says() -> None:
+    here, elsewhere = entry("attribute", "broadcast_in_dim.shape"), entry("attribute", "shape")
+    assert here.sentence == "The larger shape."
+    assert here != elsewhere
+
+
 def test_unknown_words_have_no_entry() -> None:
     assert entry("primitive", "my_own_primitive") is None
     assert entry("target", "<img src=x onerror=alert(1)>") is None
     assert entry("pass", "") is None
     assert address("my own page") == ""
+
+
+def test_stages_are_those_of_the_stage_table() -> None:
+    assert entry("stage", "jaxpr").sentence.startswith("The equations")

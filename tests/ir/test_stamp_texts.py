@@ -63,6 +63,17 @@ def test_what_only_looks_like_a_stamp_comes_back(text):
     assert stamps(stamped) == (("s7",),)
 
 
+def test_paths_are_in_order_and_each_once():
+    scope = "jit(f)/_jls5_/jit(relu)/_jls9_/max;jit(f)/_jls7_/mul;x;jit(g)/_jls7_/mul"
+    assert stamps(scope) == (("s5", "s9"), ("s7",))
+
+
+def test_text_without_stamps_is_the_text_itself():
+    text = 'op_name="jit(f)/mul"' * 3
+    assert unstamped(text) is text
+    assert bare(text) is text
+
+
 TEXT = """HloModule jit_f
 
 ENTRY %main.5 (x.1: f32[3]) -> f32[3] {

@@ -89,6 +89,19 @@ def test_what_is_new_in_the_key(called, args, n, reasons):
     assert ask(called.f, *args, n=n).hit is True
 
 
+def test_the_nearest_earlier_key_is_named(called):
+    called.f({"w": 1.0}, X[:64], n=8)
+    verdict = ask(called.f, {"w": 1.0}, X[:32], n=8)
+    assert verdict == Verdict(False, "trace", ("x: f32[32,784], was f32[64,784]",), 2)
+
+
+def test_the_same_leaves_in_another_structure():
+    f = jax.jit(lambda pair: pair[0] + pair[1])
+    f((1.0, 2.0))
+    (reason,) = ask(f, [1.0, 2.0]).reasons
+    assert reason.startswith("pair: pytree PyTreeDef([*, *]), was PyTreeDef((*, *))")
+
+
 def test_a_setting_that_changed(called):
     with jax.default_matmul_precision("float32"):
         verdict = ask(called.f, {"w": 1.0}, X, n=3)
@@ -114,6 +127,10 @@ def test_committing_an_array_compiles_without_a_trace(caplog):
     assert compiles(caplog, lambda: counted.f({"w": 1.0}, here))
     assert counted.traces == 0
     assert ask(counted.f, {"w": 1.0}, here).hit is True
+
+
+def test_numpy_or_jax_array_is_the_same_program(called):
+    assert ask(called.f, {"w": 1.0}, jnp.asarray(X), n=3).hit is True
 
 
 def test_a_new_jit_of_the_same_function_hits(caplog):
@@ -209,3 +226,11 @@ def test_without_jaxs_keys_it_is_unknown(called, monkeypatch):
     assert verdict == Verdict(
         None, reasons=("this version of JAX does not let its caches be read",)
     )
+
+
+def test_many_differences_are_bounded():
+    f = jax.jit(lambda *xs: sum(xs))
+    f(*[1.0] * 50)
+    verdict = ask(f, *[1] * 50)
+    assert len(verdict.reasons) == 13
+    assert verdict.reasons[-1] == "and 38 more differences"

@@ -1,6 +1,7 @@
 """Hashes of persistent cache keys, whose parts are made to differ one by one."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -137,6 +138,18 @@ def test_hashes_are_those_of_any_process_and_nobody_else_hears_them(process_resu
     assert next(iter(parts)) == "the program"
     assert len(parts) == 8
     assert all(len(digest) == 64 for digest in parts.values())
+
+
+def test_a_cache_that_is_off_has_no_key():
+    import jax
+
+    import jaxlens
+
+    level = logging.getLogger("jax._src.cache_key").level
+    with jaxlens.recompiles() as log:
+        jax.jit(lambda x: x * 5)(1.0)
+    assert log.log.compiles[0].step("compile").disk is None
+    assert logging.getLogger("jax._src.cache_key").level == level
 
 
 def test_the_persistent_cache(tmp_path):

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 import weakref
 
 import jax
@@ -355,6 +356,18 @@ def test_no_tracer_lives_on() -> None:
     assert cap.tape.steps
     gc.collect()
     assert seen[0]() is None
+
+
+def test_what_another_thread_prints_is_not_the_lines(capsys) -> None:
+    def f(x):
+        other = threading.Thread(target=print, args=("elsewhere",))
+        other.start()
+        other.join()
+        return x + 1
+
+    tape = jaxlens.tape(f, 1.0)
+    assert tape.printed == ()
+    assert capsys.readouterr().out == "elsewhere\n"
 
 
 def test_what_a_library_traces_within_a_line_stands_with_that_line() -> None:

@@ -1,8 +1,11 @@
 """Atoms distinguish the calls of one function, and every node has its origins' atoms."""
 
+import time
+
 import pytest
 
 from jaxlens.ir.hlo import reader as hlo
+from jaxlens.links.atoms import atoms
 from jaxlens.links.call_stacks import owner
 from jaxlens.links.linked import Linked
 from tests.support import linked_modules as by_hand
@@ -16,12 +19,23 @@ def sharing(linked: Linked, id: str, at: str, to: str) -> set[str]:
     return {other for other, theirs in linked.atoms_of(to).items() if mine & set(theirs)}
 
 
+def test_where_nothing_was_lowered_every_equation_is_an_atom() -> None:
+    by_node = atoms(by_hand.jaxpr(), None)
+    assert sorted(by_node.jaxpr.values()) == [(0,), (1,), (2,), (3,), (4,)]
+
+
 def test_an_op_is_an_atom_and_so_is_each_call_that_leads_to_it() -> None:
     by_node = by_hand.linked().atoms
     assert by_node.paths[:6] == [(f"s{n}",) for n in range(6)]
     assert set(by_node.paths[6:8]) == {("s1", "s5"), ("s2", "s5")}
     assert by_node.equations[6] == (("e3",),)
     assert by_node.jaxpr["e0"] == by_node.ops["s0"]
+
+
+def test_an_equation_without_ops_is_an_atom_that_nothing_shares() -> None:
+    linked = by_hand.linked()
+    assert len(linked.atoms.jaxpr["e4"]) == 1
+    assert sharing(linked, "e4", "jaxpr", "stablehlo") == set()
 
 
 def test_two_calls_of_one_function_light_different_instructions() -> None:
@@ -92,6 +106,27 @@ def test_the_end_of_a_stack_that_is_the_first_calls_is_cut_off() -> None:
     stacks = dict(zip(linked.atoms.paths, linked.stacks.atoms, strict=True))
     (second,) = stacks[("s2", "s5")]
     assert [str(span) for span in second] == ["cell 1:9", "cell 1:4"]
+
+
+def test_time_is_linear() -> None:
+    def seconds(n: int) -> float:
+        lines = [
+            f'  %v{i} = f32[8]{{0}} add(%v{i - 1}, %x), metadata={{op_name="_jls{i % 6}_/add"}}'
+            if i % 3
+            else f"  %v{i} = f32[8]{{0}} copy(%v{i - 1})"
+            for i in range(1, n)
+        ]
+        text = "HloModule m\n\nENTRY %e (v0: f32[8], x: f32[8]) -> f32[8] {\n"
+        text += "  %v0 = f32[8]{0} parameter(0)\n  %x = f32[8]{0} parameter(1)\n"
+        module = hlo.read(text + "\n".join(lines) + "\n}\n", stage="optimized")
+        list(module.nodes())
+        linked = Linked({"jaxpr": by_hand.jaxpr(), "stablehlo": by_hand.stablehlo()})
+        start = time.process_time()
+        assert len(linked.reach(module).all) == n - 1
+        return time.process_time() - start
+
+    seconds(500)
+    assert seconds(16_000) < 16 * 8 * seconds(2_000)
 
 
 def test_calls_may_nest_deep() -> None:

@@ -140,6 +140,12 @@ def test_where_nothing_is_left_to_compute_every_fate_is_known(f, names) -> None:
     assert cap.links.coverage().equations == 1.0
 
 
+def test_a_product_is_kept() -> None:
+    (fate,) = fates_of("dot_general")
+    assert fate.name == "kept"
+    assert len(fate.into) == 1
+
+
 def test_a_computed_constant_is_folded_by_the_pass_that_folds() -> None:
     def f(x):
         return x + jnp.cumsum(jnp.arange(4.0))[1]
@@ -159,6 +165,13 @@ def test_calls_and_loops_have_fates_too() -> None:
     looked = capture("attention")
     calls = [looked.links.fate(n.id) for n in looked.jaxpr.module.nodes() if n.opcode == "jit"]
     assert {(fate.name, fate.by) for fate in calls} == {("inlined", "call-inliner")}
+
+
+def test_looking_at_fates_compiles_once() -> None:
+    looked = jaxlens.capture(known, jnp.ones((8, 8)), jnp.ones((8, 8)))
+    assert looked.links.fate("e1").by == ""  # without dumps nobody is blamed
+    assert looked.links.coverage().equations == 1
+    assert [timing.step for timing in looked.times].count("compile") == 1
 
 
 def test_every_backward_equation_names_the_forward_text_it_came_from() -> None:

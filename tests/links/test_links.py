@@ -76,6 +76,13 @@ def test_back_through_all_stages() -> None:
     assert links.back("spread.2", "jaxpr") == ("e2", "e3")
 
 
+def test_a_kernel_without_code_is_in_no_code_stage() -> None:
+    links = capture()[0].links
+    assert "max.2" in links.forward("e2", "kernels")
+    assert links.forward("e2", "llvm") == links.forward("e2", "asm") == ()
+    assert links.forward("e0", "asm") == ("mul_max_kernel",)
+
+
 def test_a_link_is_known_as_its_weaker_end() -> None:
     links = capture()[0].links
 
@@ -130,6 +137,16 @@ def test_wrong_questions_get_one_line(id: str, to: str, at: str, words: str) -> 
         capture()[0].links.forward(id, to, at)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_no_such_equation() -> None:
+    with pytest.raises(OptionError, match="no equation 'e9'"):
+        capture()[0].links.fate("e9")
+
+
+def test_what_a_backend_does_not_give_is_said() -> None:
+    with pytest.raises(UnavailableError):
+        capture(missing=("optimized",))[0].links.forward("e0", "optimized")
 
 
 def test_the_web_has_the_same_links() -> None:

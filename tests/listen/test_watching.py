@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import logging
 import threading
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import LensError, OptionError
+from jaxlens.keys import explain
 from tests.support.jax_events import Compiles, jitted_sum
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -27,6 +29,28 @@ def listeners():
         len(monitoring.get_scalar_listeners()),
         util.test_event_listener,
     )
+
+
+def test_without_a_persistent_cache_jax_hashes_no_program_twice():
+    with jaxlens.recompiles() as log:
+        jitted_sum()(X)
+        assert not logging.getLogger("jax._src.cache_key").isEnabledFor(logging.DEBUG)
+    assert log.compiles == 1
+
+
+def test_a_compile_reads_no_function_of_another_line(monkeypatch):
+    lines = {}
+    exec("\n".join(f"def f{n}(x): return x + {n}" for n in range(50)), lines)
+    others = [jax.jit(lines[f"f{n}"]) for n in range(50)]
+    for other in others:
+        other.trace(X)
+    compared = []
+    origin = explain.function_origin
+    monkeypatch.setattr(explain, "function_origin", lambda f: compared.append(f) or origin(f))
+    with jaxlens.recompiles() as log:
+        jitted_sum()(X)
+    assert log.compiles == 1
+    assert not {f"f{n}" for n in range(50)} & {getattr(f, "__name__", "") for f in compared}
 
 
 def test_no_listener_is_left_behind():
@@ -57,6 +81,17 @@ def test_a_trace_that_fails():
                 f(X)
     assert [call.steps[0].failed for call in log.log.calls] == ["ZeroDivisionError"] * 2
     assert "failed: ZeroDivisionError while it was traced" in log.findings[1].text
+
+
+def test_a_log_that_is_still_written():
+    f = jitted_sum()
+    with jaxlens.recompiles() as log:
+        f(X)
+        assert log.compiles == 1
+        f(X[:3])
+        assert log.compiles == 2
+        assert "still watching" in str(log)
+    assert "still watching" not in str(log)
 
 
 def test_threads_are_named():

@@ -160,6 +160,21 @@ def test_fates(before, after, id, fate, note) -> None:
     assert found[id] == (fate, "some-pass", note)
 
 
+def test_what_a_dump_that_opens_a_pipeline_shows_is_blamed_on_an_interval() -> None:
+    before, after = (
+        program("ROOT %r = f32[4]{0} tanh(%p)"),
+        program("ROOT %s = f32[4]{0} exponential(%p)"),
+    )
+    steps = (
+        fixed.dump(1, "first", "dce", before),
+        fixed.dump(2, "second", "pipeline-start", after),
+    )
+    found, _ = fates(before, after, *steps)
+    assert found["r"][0] == "removed"
+    assert "first / dce" in found["r"][1]
+    assert "second" in found["r"][1]
+
+
 def test_dumps_on_the_way_carry_what_the_two_ends_do_not_show() -> None:
     before = program("ROOT %r = f32[4]{0} divide(%p, %p)")
     middle = program('ROOT %r = f32[4]{0} divide(%p, %p), metadata={op_name="f/div"}')
@@ -174,3 +189,10 @@ def test_dumps_on_the_way_carry_what_the_two_ends_do_not_show() -> None:
     assert alone["r"][0] == "removed"
     assert through["r"] == ("rewritten", "algsimp", "divide became multiply")
     assert change.relation.out("r")[0].how == "inferred"
+
+
+def test_a_kind_of_which_there_is_none_is_not_counted() -> None:
+    fused = between(fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER))
+    same = between(fixed.module(fixed.BEFORE), fixed.module(fixed.BEFORE))
+    assert "into 3: 2 fusions and 1 other (" in findings(fused, Quoter({}))[0].text
+    assert "6 operations into 6: no fusion among them (" in findings(same, Quoter({}))[0].text

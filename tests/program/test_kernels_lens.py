@@ -105,6 +105,10 @@ def test_by_published_limits_kernels_have_their_least_time() -> None:
     assert not shown.volatile
 
 
+def test_no_kernels_are_said_to_be_none() -> None:
+    assert tally([]) == "It has no kernels."
+
+
 def test_what_runs_in_a_loop_says_in_which_and_how_often() -> None:
     text = """HloModule m
 
@@ -138,6 +142,34 @@ ENTRY %e (p: f32[4]) -> f32[4] {
     ]
 
 
+def test_what_goes_on_beside_other_work_is_placed_as_what_starts_it() -> None:
+    text = """HloModule m
+
+%side (s: f32[4]) -> f32[4] {
+  %s = f32[4]{0} parameter(0)
+  ROOT %t = f32[4]{0} tanh(%s)
+}
+
+%body (b: f32[4]) -> f32[4] {
+  %b = f32[4]{0} parameter(0)
+  %start = ((f32[4]{0}), f32[4]{0}, u32[]) async-start(%b), calls=%side
+  ROOT %done = f32[4]{0} async-done(%start)
+}
+
+%cond (c: f32[4]) -> pred[] {
+  %c = f32[4]{0} parameter(0)
+  ROOT %k = pred[] constant(true)
+}
+
+ENTRY %e (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
+}
+"""  # noqa: E501
+    by_name = places(fixed.module(text))
+    assert by_name["t"] == by_name["start"] == "in w, 9 trips"
+
+
 def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
     capture = fixed.capture()
     assert "launch" not in table(alike(works(capture), {}), {}).columns
@@ -145,6 +177,30 @@ def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
     capture.driver.kernels = lambda: (known,)
     kernels = table(alike(works(capture), {}), {})
     assert kernels.rows[0][kernels.columns.index("launch")].text == "2 blocks of 128 threads"
+
+
+def test_a_fused_slice_reads_the_slice_and_no_more() -> None:
+    text = """HloModule m
+
+%fused (t: f32[1000,50], i: s32[]) -> f32[1,50] {
+  %t = f32[1000,50]{1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %z = s32[] constant(0)
+  %row = f32[1,50]{1,0} dynamic-slice(%t, %i, %z), dynamic_slice_sizes={1,50}
+  ROOT %twice = f32[1,50]{1,0} add(%row, %row)
+}
+
+ENTRY %e (p: f32[1000,50], j: s32[]) -> f32[1,50] {
+  %p = f32[1000,50]{1,0} parameter(0)
+  %j = s32[] parameter(1)
+  ROOT %look = f32[1,50]{1,0} fusion(%p, %j), kind=kLoop, calls=%fused
+}
+"""
+    capture = fixed.capture()
+    capture.driver._stages["optimized"] = fixed.stage("optimized", text)
+    capture.driver.kernels = lambda: (Kernel("look", "look", "kernel"),)
+    (work,) = works(capture)
+    assert (work.read, work.written) == (50 * 4 + 4, 50 * 4)  # a row and the index, of 200 kB
 
 
 @pytest.mark.skipif(

@@ -194,6 +194,25 @@ def test_what_only_looks_like_a_loop(near) -> None:
     assert unrolled_loops(near()) == ()
 
 
+def test_a_loop_that_begins_where_its_neighbours_look_alike() -> None:
+    jaxpr = Written(["x", "y"])
+    x = jaxpr.op("mul", "y", "y", line=1)
+    for _ in range(9):
+        x = jaxpr.op("sin", x)
+        x = jaxpr.op("add", x, x)
+        x = jaxpr.op("mul", x, "y")
+    (one,) = unrolled_loops(jaxpr.module(x))
+    assert (one.count, one.block, one.carried) == (9, 3, 1)
+
+
+def test_lines_add_up() -> None:
+    module = loop(30, 5)
+    counted = equations(module)
+    assert counted.total == 150
+    assert counted.own == {"cell 1:3": 150}
+    assert counted.total == sum(counted.own.values()) == 150
+
+
 def test_long_programs_take_linear_time() -> None:
     assert unrolled_loops(loop(4_000, 3))[0].count == 4_000
     jaxpr = Written([])

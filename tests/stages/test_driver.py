@@ -85,11 +85,21 @@ def test_sources_of_files_and_cells():
     assert own.text == pathlib.Path(__file__).read_text()
 
 
+def test_every_span_has_its_source(taken):
+    keys = {s.key for n in taken.jaxpr.module.nodes() for s in n.spans}
+    assert keys <= set(taken.sources)
+
+
 def test_unknown_stages(taken):
     with pytest.raises(UnavailableError, match="did you mean 'jaxpr'"):
         taken.stage("jaxp")
     with pytest.raises(UnavailableError, match="no stage 'source'"):
         taken.driver.stage("source")
+
+
+def test_names_and_transforms_can_be_told():
+    program = capture(step, ARGS, name="predict", transforms=("jvp",)).program
+    assert (program.name, program.transforms) == ("predict", ("jvp",))
 
 
 def test_run_executes_what_was_compiled():
@@ -142,6 +152,14 @@ def test_a_compile_error_is_xlas_own_and_can_be_asked_again():
     seen = capture(f, (jnp.ones(3),))
     assert "callback" in seen.stablehlo.text
     assert seen.optimized.text
+
+
+def test_hostile_names_are_data():
+    hostile = "</script><img src=x onerror=alert(1)>\"'"
+    seen = capture(lambda d: d[hostile] * 2, ({hostile: jnp.ones(3)},), name=hostile)
+    assert seen.program.inputs[0].name == f"d[{hostile!r}]"
+    for name in ("jaxpr", "stablehlo", "hlo", "optimized"):
+        assert list(getattr(seen, name).module.nodes())
 
 
 def test_a_large_program_is_asked_for_the_passes_that_fuse_alone() -> None:

@@ -3,13 +3,14 @@
 import re
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, TargetError
 from jaxlens.program.figures import Figures
-from jaxlens.render.document import Tabs
+from jaxlens.render.document import Listing, TableBlock, Tabs, walk
 from jaxlens.viewer.side_by_side import on_targets
 from tests.support.paths import RECORDS
 
@@ -64,6 +65,17 @@ def test_nodes_of_all_targets_are_linked_through_the_equations(three):
         linked = {id for id, of in web.atoms[f"optimized on {one.name}"].items() if atom in of}
         assert computing <= linked, name
         assert not linked >= web.atoms[f"optimized on {one.name}"].keys()
+
+
+def test_ids_of_the_panes_are_those_that_are_linked(three):
+    web = three.document.web
+    shown = [step.part for step in walk(three.document.blocks) if step.move == "block"]
+    stages = {part.stage for part in shown if isinstance(part, Listing)}
+    assert stages == {"jaxpr", *(f"optimized on {one.name}" for one in three.columns)}
+    for part in shown:
+        if isinstance(part, TableBlock) and part.table.stage:
+            ids = {id for row in part.table.rows for cell in row for id in cell.ids}
+            assert ids <= web.atoms[part.table.stage].keys()
 
 
 def test_explore_opens_two_programs_and_the_lines(three):
@@ -129,6 +141,27 @@ def test_nothing_to_show_is_an_error():
 
     with pytest.raises(TargetError, match="no target"):
         on_targets([("tpu", TargetError("no target 'tpu' here"))])
+
+
+def test_flops_that_are_not_all_counted_are_said_to_be():
+    a = jnp.ones((8, 8))
+    programs = (
+        jaxlens.capture(lambda a: jnp.linalg.svd(a), a),
+        jaxlens.capture(lambda a: jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: x + x, a), a),
+    )
+    text = " ".join(str(jaxlens.side_by_side(*programs)).split())
+    assert " flops unknown unknown " in text
+    assert "Not all is counted: " in text
+    assert "runs an unknown number of times" in text
+    assert "no rule for svd" in text
+
+
+def test_a_program_without_a_jaxpr_has_the_other_figures():
+    compiled = jax.jit(lambda x: jnp.tanh(x) @ x).lower(jnp.ones((8, 8))).compile()
+    one = jaxlens.capture(compiled.as_text())
+    rows = [row[0].text for row in jaxlens.side_by_side(one, one).tables[0].rows]
+    assert "library calls" in rows
+    assert "flops" not in rows
 
 
 def test_two_calls_are_refused_and_compare_is_named():

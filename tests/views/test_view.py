@@ -1,5 +1,6 @@
 """A view: one document, all its faces, built once and only when asked for."""
 
+import dataclasses
 import json
 import re
 import sys
@@ -75,6 +76,11 @@ def test_the_document_is_built_once_and_late():
     assert built == [1]
 
 
+def test_a_view_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        view().capture = 1
+
+
 def test_an_error_of_ours_shows_as_one_line():
     def build():
         raise UnavailableError("no LLVM IR on tpu; --asm shows what there is")
@@ -110,6 +116,17 @@ def test_data_names_types_and_goes_through_json():
 )
 def test_plain_data(value, data):
     assert plain(value) == data
+
+
+def test_plain_data_keeps_order_and_depth():
+    assert list(plain(Edge("a", "b"))) == ["type", "tail", "head", "label"]
+    nested = ()
+    for _ in range(5000):
+        nested = (nested,)
+    depth, data = 0, plain(nested)
+    while data:
+        depth, data = depth + 1, data[0]
+    assert depth == 5000
 
 
 def test_a_view_without_a_drawing_says_where_there_is_one():

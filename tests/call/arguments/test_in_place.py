@@ -120,3 +120,17 @@ def test_what_is_written_into_a_dict_and_into_nothing():
     shown = jaxlens.capture(pure, batch).optimized.text
     assert not difference(shown, ran(jax.jit(pure), (batch,), {}))
     assert jaxlens.capture(pure, batch).deviations == ()
+
+
+def test_a_container_that_makes_its_leaves_anew_was_not_written():
+    class Fresh:
+        def __init__(self, x):
+            self.x = x
+
+        def parts(self):
+            return ((self.x * 1 if isinstance(self.x, jax.Array) else self.x,), None)
+
+    jax.tree_util.register_pytree_node(Fresh, Fresh.parts, lambda _, xs: Fresh(xs[0]))
+    capture = jaxlens.capture(lambda fresh: fresh.x.sum(), Fresh(jnp.ones(3)))
+    assert [o.name for o in capture.outputs] == ["result"]
+    assert capture.deviations == ()

@@ -13,7 +13,7 @@ import pytest
 from jaxlens.errors import ReadError
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Frames
-from jaxlens.ir.hlo.text import read_type
+from jaxlens.ir.hlo.text import attributes, instructions, read_type, split, unescape
 from tests.ir.check import check
 from tests.support.paths import RECORDS
 
@@ -302,6 +302,17 @@ def test_every_attribute(key):
         assert module.unknown == ()
 
 
+def test_split_and_attributes_and_escapes():
+    assert split('a, {b, c}, "d, \\"e", f[g, h](i, j)') == [
+        "a",
+        "{b, c}",
+        '"d, \\"e"',
+        "f[g, h](i, j)",
+    ]
+    assert attributes("a=1, b={c=2, d=3}") == {"a": "1", "b": "{c=2, d=3}"}
+    assert unescape(r"p[\'w\'] \303\251 \\ \n \"") == "p['w'] é \\ \n \""
+
+
 BROKEN = {
     "": "expected HLO text that begins with 'HloModule NAME', got ''",
     "module @x {}": "expected HLO text that begins with 'HloModule NAME', got 'module @x {}'",
@@ -430,3 +441,17 @@ def test_the_layout_of_the_text_does_not_matter():
     assert [node.spans for node in early.nodes()] == [node.spans for node in late.nodes()]
     assert [dict(node.attrs) for node in early.nodes()] == [node.attrs for node in late.nodes()]
     assert early.unknown == late.unknown == ()
+
+
+@pytest.mark.parametrize("piece", ["%a = ", " ", "a =", "ROOT ", "(", '"', "/*", "//", " = "])
+def test_instructions_on_one_line_take_linear_time(piece) -> None:
+    """Four times the text takes about four times as long, not sixteen times."""
+
+    def took(size: int) -> float:
+        line = (piece * size)[:size]
+        start = time.process_time()
+        instructions(line)
+        return time.process_time() - start
+
+    short, long = took(50_000), took(200_000)
+    assert long < 8 * short + 0.1

@@ -1,5 +1,6 @@
 """The HLO reader against jaxlib's own parser, on every text that compiling real programs makes."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.ir.hlo import reader as hlo
-from jaxlens.ir.hlo.passes import in_order
+from jaxlens.ir.hlo.passes import in_order, pass_stages
+from jaxlens.ir.text_store import pack
 from tests.ir.check import check
 from tests.support import programs
 
@@ -207,6 +209,18 @@ def test_every_form_of_text_reads_the_same(form, program, tmp_path):
         for name, value in FORMS[form].items():
             setattr(options, name, value)
         assert read(module.to_string(options)) == read(text)
+
+
+def test_dumps_become_stages_in_order(tmp_path):
+    texts = compile_into(tmp_path, "mlp_step")
+    names = [name for name in texts if name != "optimized"]
+    stages = pass_stages(names, pack(texts[name] for name in names))
+    assert stages[0].name == "before_optimizations"
+    assert len({stage.stage.title for stage in stages}) == len(stages)
+    assert [stage.stage.text for stage in stages] == [texts[name] for name in names]
+    for earlier, later in itertools.pairwise(stages):
+        assert later.changed == (earlier.stage.text != later.stage.text)
+        assert (later.stage.module is earlier.stage.module) == (not later.changed)
 
 
 def inner(x):

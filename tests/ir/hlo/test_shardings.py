@@ -88,6 +88,10 @@ def test_what_is_not_known_is_none(text) -> None:
     assert tiling(text, 1, 8) is None
 
 
+def test_pieces_may_be_shorter_at_the_end() -> None:
+    assert tiling("{devices=[4]<=[4]}", 1, 4).piece((10,)) == (3,)
+
+
 def test_a_tuple_has_a_part_each() -> None:
     text = "{{replicated}, {devices=[2]<=[2]}, {mesh['x'=2], [{'x'}, {}]}}"
     assert parts(text) == ["{replicated}", "{devices=[2]<=[2]}", "{mesh['x'=2], [{'x'}, {}]}"]

@@ -466,6 +466,26 @@ def test_cells_of_a_notebook_are_named_by_their_number():
     assert (sin.owner.column, sin.owner.end_column) == (11, 21)
 
 
+def listed(module: Module) -> list[str]:
+    return [
+        piece.text
+        for line in jaxpr_lines.listing(module).lines
+        for piece in line.pieces
+        if piece.kind == "op" and any(p.text == "= " for p in line.pieces)
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - PRINTED_OTHERWISE))
+def test_the_listing_has_jax_s_primitives_in_jax_s_order(name):
+    closed = program(name)
+    text = " ".join(closed.pretty_print(use_color=False).split())
+    theirs = [match[2] for match in BINDER.finditer(text)]
+    ours = listed(read(closed))
+    assert Counter(ours) == Counter(theirs)
+    if not text.startswith("let "):  # JAX prints shared and long bodies before the rest
+        assert ours == theirs
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_equation_stands_in_the_listing(name):
     module = read(program(name))

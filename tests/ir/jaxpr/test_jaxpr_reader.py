@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.params import LIMIT, text
 from jaxlens.views.listings import jaxpr as jaxpr_lines
+from jaxlens.views.listings.equation import equation
 from tests.ir.check import check
 
 F32 = SimpleNamespace(dtype=SimpleNamespace(name="float32"), shape=(2,), weak_type=False)
@@ -76,6 +77,15 @@ def test_letters_go_on_as_jax_s_do():
     assert names[:2] == ["b", "c"]
     assert names[24:27] == ["z", "ba", "bb"]
     assert names[51] == "ca"
+
+
+def test_unread_results_print_as_a_dash_and_stay_distinct():
+    x, unread, also, y = var(), var(), var(), var()
+    program = body([eqn("split", [x], [unread, also, y])], [x], [y])
+    module = jaxpr.read(program)
+    assert check(module) == []
+    line = equation(next(module.nodes()))
+    assert "".join(p.text for p in line.pieces) == "_:f32[2] _:f32[2] b:f32[2] = split a"
 
 
 def test_parameters_are_short_stable_text():

@@ -74,6 +74,20 @@ def test_a_function_called_on_the_line_gives_its_result_alone():
     assert found["d"] == "y"
 
 
+def test_two_values_that_are_read_later_have_no_name():
+    kept = []
+
+    def inner(x):
+        kept.append(jnp.cos(x))
+        return jnp.sin(x)
+
+    def f(x):
+        y = inner(x)
+        return y + kept.pop()
+
+    assert list(names(f, A)["main"].values()) == ["x"]
+
+
 def test_the_backward_pass_has_no_names_of_the_forward_one():
     def loss(w, x):
         y = x @ w
@@ -106,6 +120,10 @@ def test_a_saved_program_keeps_the_arguments_of_its_bodies():
     again = from_columns(to_columns(module))
     assert again.regions["scan body"].arguments == ("", "h", "x")
     assert again.regions["scan body"].function == "cell"
+
+
+def test_functions_of_jax_give_no_names():
+    assert "x" not in names(lambda mine: jax.nn.relu(mine), A)["relu"].values()
 
 
 def test_assignments_are_read_with_their_extents():

@@ -77,6 +77,14 @@ def test_records_are_small_and_hold_no_place_of_a_machine(path):
     assert len(programs & load(path).sources.keys()) == 1
 
 
+def test_answers_are_the_same_object():
+    cap = load(CPU)
+    assert cap.optimized is cap.optimized
+    assert cap.kernels is cap.kernels
+    assert cap.passes is cap.passes
+    assert cap.optimized.module is cap.optimized.module
+
+
 def test_passes_of_equal_text_share_a_module():
     cap = load(CPU)
     index = next(i for i, p in enumerate(cap.passes) if i and not p.changed)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from jaxlens.captures import load
-from jaxlens.errors import CaptureFileError
+from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.text_store import from_bytes, to_bytes
 from tests.ir.saved.forged import CPU, Parts, parts, read_all, written
 from tests.support.paths import RECORDS
@@ -276,6 +276,15 @@ def test_parts_that_disagree_are_refused_where_they_are_read(name, tmp_path) -> 
     said = read_all(written(tmp_path / "a", found))
     reason = "(damaged|its program|than the text)"
     assert re.fullmatch(rf"expected a file that .*{reason}; save .*", said), said
+
+
+def test_a_stage_that_was_not_saved_has_no_links(tmp_path) -> None:
+    cap = load(RECORDS / "scan_rnn.cpu.jaxlens")
+    cap.save(tmp_path / "a", stages=["jaxpr", "stablehlo", "optimized"])
+    links = load(tmp_path / "a").links
+    assert not links.forward("e0", "kernels")
+    with pytest.raises(UnavailableError, match="hlo is not in this file"):
+        links.forward("e0", "hlo")
 
 
 # ---- fuzz ---------------------------------------------------------------------------------------

@@ -172,6 +172,17 @@ def test_arguments_keep_their_names_and_marks():
     assert module.attrs["main arg1"] == "x"
 
 
+def test_deep_nesting_is_no_recursion():
+    def nest(x):
+        f = jnp.sin
+        for _ in range(40):
+            f = (lambda g: lambda v: jax.lax.fori_loop(0, 2, lambda i, c: g(c), v))(f)
+        return f(x)
+
+    module = read(lower(nest).compiler_ir("stablehlo"))
+    assert len(module.regions) > 80
+
+
 def test_what_is_no_stablehlo_is_refused_in_one_line():
     with pytest.raises(ReadError, match="cannot parse the StableHLO text") as caught:
         stablehlo.read("module { nonsense }")

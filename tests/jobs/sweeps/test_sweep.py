@@ -111,6 +111,12 @@ def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
     assert kernels[0] < kernels[1]  # nothing is fused
 
 
+def test_flags_are_written_as_in_xla_flags(here):
+    flags = ["--xla_cpu_enable_fast_math=true", "xla_cpu_enable_fast_math=false"]
+    answer = jaxlens.sweep(loss, W, shape(8, 64), over={"flags": flags}, executor=here)
+    assert [row.error for row in answer.rows] == ["", ""]
+
+
 def test_a_point_that_fails_is_a_row_with_one_line(here):
     xs = [shape(8, 64), shape(8, 3)]
     over = {"x": xs, "flags": [{}, "xla_no_such=1"]}
@@ -146,6 +152,18 @@ def test_an_error_has_no_address(here):
 
     answer = jaxlens.sweep(f, over={"x": XS[:1]}, executor=here)
     assert answer.rows[0].error == "ValueError: no <object object>"
+
+
+def test_a_policy_varies_by_its_name(here):
+    def gradient(w, x, policy):
+        saved = getattr(jax.checkpoint_policies, policy)
+        return jax.grad(jax.checkpoint(loss, policy=saved))(w, x)
+
+    over = {"policy": ["nothing_saveable", "everything_saveable"]}
+    answer = jaxlens.sweep(gradient, W, shape(256, 64), over=over, executor=here)
+    nothing, everything = answer.rows
+    # The products of all layers but the last are computed again: 2 * 256 * 64 * 64 flops each.
+    assert nothing.figures.flops - everything.figures.flops >= 3 * 2 * 256 * 64 * 64
 
 
 def test_arguments_vary_together_and_by_keyword(here):
@@ -517,6 +535,26 @@ def test_a_full_disk_ends_no_sweep(tmp_path, here, monkeypatch):
     answer = jaxlens.sweep(increment, over={"x": XS[:1]}, resume=tmp_path / "a", executor=here)
     assert answer.rows[0].figures.peak == 8 * 256
     assert texts(answer)[-1] == "Points are not kept in the file: No space left on device."
+
+
+def test_flops_alone_are_in_the_file_only_after_they_were_measured(tmp_path, here):
+    file = tmp_path / "points"
+    for kept in (False, True):
+        answer = jaxlens.sweep(
+            increment, over={"x": XS[:1]}, measure="flops", resume=file, executor=here
+        )
+        assert (answer.rows[0].kept, answer.rows[0].figures.flops) == (kept, 256)
+
+
+def test_numbers_that_are_infinite_or_equal_are_labels(here):
+    def scaled(x, n):
+        return x * n
+
+    f = jax.jit(scaled, static_argnames="n")
+    for ns in ([1.0, 2.0, float("inf")], [1, 1, 2]):
+        answer = jaxlens.sweep(f, XS[0], over={"n": ns}, measure="peak", executor=here)
+        assert answer.axes[0].numbers == ()
+        assert texts(answer) == []
 
 
 def test_flops_of_while_loops_are_known_or_said_to_be_unknown(here):

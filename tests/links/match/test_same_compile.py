@@ -1,5 +1,7 @@
 """Instructions are matched by value, name and position; different ones are never linked."""
 
+import time
+
 import pytest
 
 from jaxlens.ir.hlo.value_numbering import Numbers, number
@@ -31,6 +33,12 @@ def test_every_instruction_is_followed_into_its_fusions() -> None:
     assert relation.back("bias.6") == ("bias.1",)
     assert {link.how for link in relation.out("add.1")} == {"value"}
     assert all(relation.forward(node.id) for node in fixed.module(fixed.BEFORE).nodes())
+
+
+def test_a_fusion_is_no_image_of_what_it_holds() -> None:
+    relation = linked(fixed.BEFORE, fixed.AFTER)
+    assert relation.back("max_fusion") == ()
+    assert relation.back("p0") == ()
 
 
 def test_other_operands_constants_and_attributes_make_other_values() -> None:
@@ -170,6 +178,16 @@ def test_calls_that_double_at_each_level_stay_bounded() -> None:
     numbered = number(module, Numbers())
     assert sum(map(len, numbered.values())) < 50_000
     assert relate(module, module).forward("r") == ("r",)
+
+
+def test_many_equal_instructions_make_no_quadratic_work() -> None:
+    rows = "".join(f"  %c{i} = f32[] constant(1)\n" for i in range(4000))
+    text = entry(PARAMETERS + rows + "  ROOT %r = f32[4]{0} add(%p, %q)")
+    module = fixed.module(text)
+    start = time.process_time()
+    relation = relate(module, module)
+    assert time.process_time() - start < 5
+    assert len(relation) == 4003
 
 
 def loop(name: str, state: list[str], body: str, root: str) -> str:

@@ -1,5 +1,6 @@
 """What really lives: names by containers, buffers that are shared, donation, and growth."""
 
+import collections
 import functools
 import gc
 import subprocess
@@ -80,10 +81,22 @@ def test_two_names_of_one_buffer_count_once() -> None:
     assert array.bytes == 4000
 
 
+def test_automatic_names_come_last() -> None:
+    x = jnp.ones(10)
+    (array,) = jaxlens.arrays({"_": x, "Out": {3: x}, "x": x}).named
+    assert array.name == "x"
+
+
 def test_a_widget_does_not_lead_back_to_all_variables() -> None:
     kernel = type("Kernel", (), {"__module__": "ipykernel.ipkernel"})()
     kernel.variables = names = {"w": jnp.ones(3), "panel": types.SimpleNamespace(comm=kernel)}
     assert list(by_name(jaxlens.arrays(names))) == ["w"]
+
+
+def test_the_names_are_those_of_the_caller() -> None:
+    local = jnp.ones(77)
+    found = by_name(jaxlens.arrays())
+    assert found["local"].bytes == local.nbytes
 
 
 def test_donated_and_deleted_arrays_do_not_count() -> None:
@@ -142,6 +155,16 @@ def test_each_array_has_the_line_that_made_it() -> None:
     }
 
 
+def test_names_through_queues_and_slots() -> None:
+    class Slots:
+        __slots__ = ("a", "empty")
+
+    s = Slots()
+    s.a = jnp.ones(13)
+    found = by_name(jaxlens.arrays({"q": collections.deque([jnp.ones(17)]), "s": s}))
+    assert {name: array.bytes for name, array in found.items()} == {"q[0]": 68, "s.a": 52}
+
+
 def test_bytes_are_those_of_jax() -> None:
     keep = [jnp.ones((n, 3), d) for n in (1, 50) for d in ("float32", "int8", "bool")]
     jax.block_until_ready(keep)
@@ -198,6 +221,13 @@ def test_what_keeps_an_array_without_a_name(monkeypatch: pytest.MonkeyPatch) -> 
     assert running.shape == (9, 44)
     assert "jaxlens" not in found["f32[9,45]"]
     assert own().shape == (9, 45)
+
+
+def test_an_array_without_a_name() -> None:
+    x = jnp.ones((123, 4))
+    answer = jaxlens.arrays({})
+    assert x.nbytes in {array.bytes for array in answer.unnamed if array.type == "f32[123,4]"}
+    assert "f32[123,4]" not in str(answer)
 
 
 OVER_FOUR = """

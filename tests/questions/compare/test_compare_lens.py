@@ -12,12 +12,14 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.links.match import across_edits
+from jaxlens.links.match.across_edits import edited_lines
 from jaxlens.program.figures import FIGURES
 from jaxlens.program.sentences import device
 from jaxlens.questions.compare import document as comparison
 from jaxlens.questions.compare import facts as compared
+from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.receipt import Receipt
-from jaxlens.questions.compare.tables import _difference
+from jaxlens.questions.compare.tables import _beyond, _difference, tables
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures
@@ -79,6 +81,17 @@ def test_the_text_of_its_line_tells_an_equation_of_another_type() -> None:
     assert pairs.changed == {"e0": "e0", "e1": "e1"}
     assert not pairs.new
     assert not pairs.gone
+
+
+def test_an_edited_line_is_known_by_its_text() -> None:
+    before = {"h = gelu(x @ w)", "y = h.sum()", "return y"}
+    after = {"h = gelu(x.astype(bf16) @ w)", "z = jnp.cumsum(q, axis=1)", "return y"}
+    assert edited_lines(before, after) == {
+        "h = gelu(x.astype(bf16) @ w)": "h = gelu(x @ w)",
+    }
+    assert edited_lines(before, before) == {}
+    many = {f"line {n}" for n in range(5_000)}, {f"Line {n}" for n in range(5_000)}
+    assert edited_lines(*many) == {}  # not that many are compared
 
 
 def test_a_changed_body_changes_its_call_and_the_rest_of_it_stays() -> None:
@@ -304,6 +317,36 @@ def test_a_program_for_a_device_that_is_not_here_differs_by_that(record, kind, s
     else:
         aside = f", which is not here{gpu}," if gpu else ""
         assert back == f"On {name}{aside} instead of GB"
+
+
+def test_operations_that_a_fusion_holds_as_often_are_in_neither_column() -> None:
+    def fusion(*opcodes: str) -> list[Node]:
+        return [eqn(number, opcode) for number, opcode in enumerate(opcodes)]
+
+    gained, lost = fusion("broadcast", "add", "broadcast", "tanh"), fusion("broadcast", "multiply")
+    assert [n.opcode for n in _beyond(gained, lost)] == ["add", "broadcast", "tanh"]
+    assert [n.opcode for n in _beyond(lost, gained)] == ["multiply"]
+
+
+def test_a_figure_without_the_flops_of_custom_calls_says_so() -> None:
+    there = jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens")
+    note = "XLA counts no flops for a library call that is a custom call."
+    compared_here = compared.facts(there, there)
+    for calls in (0, 1):
+        figures = {**compared_here.figures, "library_calls": (0, calls)}
+        table = tables(replace(compared_here, figures=figures), ("before", "after"))
+        assert (note in next(iter(table)).note) is bool(calls)
+
+
+def test_a_long_heading_is_cut() -> None:
+    plain = jaxlens.load(RECORDS / "mlp_step.gpu-h100.jaxlens").program
+    names = "triton-gemm-rewriter, triton-softmax-rewriter, priority-fusion and multi_output_fusion"
+    before, after = sides(plain, replace(plain, flags=(f"without {names}",)))
+    assert before == "as it is"
+    assert after.startswith("without triton-gemm-rewriter")
+    assert len(after) == 48
+    short = replace(plain, flags=("without dot-library-rewriter and fusion",))
+    assert sides(plain, short)[1] == "without dot-library-rewriter and fusion"
 
 
 def test_a_figure_that_both_lack_is_named_once():

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens import core
 from tests.support import programs
+from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
 from tests.support.paths import environment
 
@@ -121,6 +123,29 @@ def test_saved_captures_and_views_are_compared_as_live_ones(tmp_path):
     assert "2 equations are new" in " ".join(str(traced).split())
     with pytest.raises(jaxlens.LensError, match="expected a Capture"):
         jaxlens.compare(before, 3)
+
+
+def test_a_program_of_the_core_is_compared_with_that_of_jax():
+    def loss(w, x):
+        return core.numpy.tanh(x @ w).sum()
+
+    def theirs(w, x):
+        return jnp.tanh(x @ w).sum()
+
+    answer = jaxlens.compare(jaxlens.capture(loss, W, X), jaxlens.capture(theirs, W, X))
+    assert answer.figures["flops"][0] == answer.figures["flops"][1]
+    assert answer.figures["equations"] == (3, 3)
+    assert not answer.gone
+
+
+def test_fusions_of_a_receipt_are_those_of_the_text():
+    receipt = jaxlens.receipt(jax.grad(doubled), X, W)
+    assert receipt.fusions == joining_fusions(receipt.capture.optimized.text)
+    assert receipt.equations == len(jax.make_jaxpr(jax.grad(doubled))(X, W).eqns)
+    sizes = jax.jit(jax.grad(doubled)).lower(X, W).compile().memory_analysis()
+    assert receipt.temporaries == sizes.temp_size_in_bytes
+    memory = jaxlens.memory(receipt.capture)
+    assert (receipt.peak, receipt.reserved) == (memory.peak, memory.reserved)
 
 
 def test_a_receipt_traces_before_it_compiles():

@@ -1,7 +1,10 @@
 """Compiles without a pass or with a flag, compared with XLA's own figures."""
 
+import io
+import pickle
 import re
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +12,14 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens import progress
 from jaxlens.compat import has_cuda_plugin
 from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.program.fusion_change import operations
 from jaxlens.stages.child import child as other_process
+from jaxlens.stages.child import main as other_process_main
 from jaxlens.stages.child import recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
@@ -61,6 +67,16 @@ def test_fusion_on_a_gpu_is_every_pass_that_joins_operations(name):
     assert ("triton-softmax-rewriter" in passes) is (name == "attention")
 
 
+def test_the_pass_that_wraps_single_operations_for_a_gpu_is_not_left_out():
+    first = jaxlens.load(RECORDS / "mlp_step.gpu-h100.jaxlens")
+    last = first.passes[-1]
+    raw = "\n".join([last.stage.raw, *["wrapped = f32[] fusion(x)"] * 20])
+    wrapper = PassStage(99, "", "fusion-wrapper", Stage(last.stage.info, lambda: raw, None), True)
+    wrapped = SimpleNamespace(passes=(*first.passes, wrapper), program=first.program)
+    assert recompile.read("fusion", wrapped) == recompile.read("fusion", first)
+    assert recompile.read("fusion-wrapper", wrapped).passes == ("fusion-wrapper",)
+
+
 @pytest.mark.skipif(not has_cuda_plugin(), reason="needs jaxlens[gpu]: JAX's CUDA plugin")
 def test_without_fusion_a_gpu_runs_one_operation_per_kernel():
     def mixed(x, w):
@@ -83,6 +99,25 @@ def test_what_fusion_saved_is_what_xla_accesses_more_without_it(plain, apart):
     # 2 * 4,096; as one: the product, b, and the result.
     first = next(one for one in answer.fusions if "tanh" in one.operations)
     assert first.saved == (64 + 4096) + 3 * 4096 + 2 * 4096 - (4096 + 64 + 4096)
+
+
+def test_it_says_how_long_it_may_take(plain, monkeypatch):
+    said = []
+
+    def started(*_):
+        said.append(progress.current().sentence)
+        raise UnavailableError("not started")
+
+    monkeypatch.setattr(recompile, "compiled", started)
+    _ = plain.optimized
+    own = next(t.seconds for t in plain.times if t.step == "compile")
+    with pytest.raises(UnavailableError, match="not started"):
+        recompile.without(plain, "fusion", run=2)
+    assert said[0].endswith(f", and 2 runs of each, where its own compile took {own:.2g} s")
+    fresh = jaxlens.capture(lambda x: x + 1, X)
+    with pytest.raises(UnavailableError, match="not started"):
+        recompile.without(fresh, "xla_cpu_enable_fast_math=true")
+    assert said[1].endswith("in another process")
 
 
 def test_every_link_of_what_was_compiled_anew_holds(plain, apart):
@@ -157,6 +192,23 @@ def test_one_process_serves_several_requests(plain, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_min_max=true")  # as for a new process
     assert other_process.start(plain.program.target) is not child
     assert child.code is not None
+
+
+def test_a_process_that_nobody_asks_ends_sooner_than_one_that_has_answered(tmp_path, monkeypatch):
+    waits = []
+
+    class Timer:
+        def __init__(self, seconds, *_):
+            waits.append(seconds)
+
+        def start(self): ...
+        def cancel(self): ...
+
+    monkeypatch.setattr(other_process_main.threading, "Timer", Timer)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{tmp_path}\n"))
+    (tmp_path / "request").write_bytes(pickle.dumps({}))
+    other_process_main.serve(lambda request: {})
+    assert waits == [60, 300]
 
 
 def test_an_interrupt_ends_the_process(plain, monkeypatch):

@@ -125,6 +125,22 @@ def test_where_and_how_often() -> None:
     assert (twice.reads, twice.bodies) == (2, 2)
 
 
+def test_nothing_of_the_users_is_called() -> None:
+    class Careful:
+        @property
+        def table(self):
+            raise AssertionError("asked for a property")
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AssertionError("asked for an attribute")
+
+    careful = Careful()
+    found = closed_over(lambda x: careful and x * 2)
+    assert [held.name for names in found.values() for held in names] == ["careful"]
+
+
 def test_an_object_that_jit_refuses_is_not_to_be_an_argument() -> None:
     constant = only(by_object())
     assert constant.argument == "model.params"
@@ -142,6 +158,18 @@ def test_an_attribute_is_no_global_of_the_same_name() -> None:
     exec("def g(x):\n    return core.sin(x) * table + [table for _ in x]", names)
     assert [b.name for b in closed_over(names["g"])[id(X)]] == ["table"]
     assert is_core_call(names["g"], (X,), {})
+
+
+def test_cycles_and_many_things_end() -> None:
+    class Node:
+        pass
+
+    nodes = [Node() for _ in range(10_000)]
+    for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        one.next, one.all = other, nodes
+    nodes[2].table = X
+    first = nodes[0]
+    assert closed_over(lambda x: x * first.next.next.table)
 
 
 def test_the_array_and_the_cure_are_said() -> None:
@@ -187,6 +215,12 @@ def test_folding_is_timed_where_a_profile_is_at_hand() -> None:
     assert 0 < answer.folding < seconds
     assert "Constant folding took" in answer.text(times=True)
     assert "Constant folding took" not in str(answer)
+
+
+def test_nothing_is_captured() -> None:
+    answer = jaxlens.captured(lambda x: x * 2, X)
+    assert answer.findings[0].text == "No array is closed over, and nothing was folded."
+    assert not answer.tables
 
 
 def test_without_a_compile() -> None:

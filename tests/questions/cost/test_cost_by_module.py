@@ -8,8 +8,10 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.facts import Limits
+from jaxlens.links.name_stack import module_path
 from jaxlens.questions.cost import roofline
 from jaxlens.questions.cost.modules import ModuleCost, shares
+from jaxlens.report import share
 
 pytestmark = pytest.mark.backend
 B, D, H = 8, 16, 32
@@ -106,12 +108,49 @@ def test_layers_of_a_list_are_one_row_unless_a_scope_names_each(is_named):
     assert rows == layers
 
 
+@pytest.mark.parametrize(
+    ("scope", "path", "backward"),
+    [
+        ("transpose(jvp(Net))/Block_0/Dense_1", ("Net", "Block_0", "Dense_1"), True),
+        ("jvp(mlp)/linear_0", ("mlp", "linear_0"), False),
+        ("jit(f)/jvp(Net)/while/body/closed_call/Block/jit(relu)", ("Net", "Block"), False),
+        ("jvp()", (), False),
+        ("rematted_computation/Block", ("Block",), False),
+    ],
+)
+def test_scopes_are_paths(scope, path, backward):
+    assert module_path(scope, ()) == (path, backward)
+
+
 def test_the_tree_is_in_text_and_opens_in_html():
     answer = jaxlens.cost(jax.grad(net), W, X)
     text = str(answer)
     assert "By module" in text
     assert "Layer_1" in text  # the only module of its level is open
     assert "<summary>Net</summary>" in answer.html()
+
+
+def test_a_program_without_modules_has_no_tree():
+    answer = jaxlens.cost(lambda x: x @ x.T, X)
+    assert answer.modules == ()
+    assert "Modules:" not in str(answer).splitlines()
+
+
+def test_flax_scopes_have_their_names():
+    linen = pytest.importorskip("flax.linen")
+
+    class Net(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            x = linen.relu(linen.Dense(H)(x))
+            return linen.Dense(4)(x)
+
+    model = Net()
+    x = jnp.ones((B, D))
+    params = model.init(jax.random.key(0), x)
+    found = by_path(jaxlens.cost(model.apply, params, x))
+    assert found["Net", "Dense_0"].forward == 2 * B * D * H + B * H
+    assert found["Net", "Dense_1"].forward == 2 * B * H * 4 + B * 4
 
 
 LIMITS = Limits("this CPU", {"f32": 1e11}, 1e11, 1e10, measured=True)
@@ -126,6 +165,13 @@ def test_mfu_is_flops_over_seconds_and_peak(monkeypatch):
     assert answer.mfu == pytest.approx(2 * n**3 / seconds / 1e11)
     assert any("model flops utilisation" in finding.measured for finding in answer.findings)
     assert jaxlens.cost(cap).mfu is None
+
+
+def test_mfu_is_none_where_another_device_ran_it():
+    cap = jaxlens.capture(lambda x: x @ x, jnp.ones((8, 8)))
+    answer = jaxlens.cost(cap, run=2, roofline="h100")
+    assert answer.mfu is None
+    assert not any("utilisation" in finding.measured for finding in answer.findings)
 
 
 def test_mfu_is_without_what_checkpoint_computes_again(monkeypatch):
@@ -185,6 +231,13 @@ def test_a_loop_that_xla_rewrites_has_its_module_once():
     assert {path for path in paths if len(path) > 1} == {("Net", "Dense_0"), ("Net", "Dropout_0")}
 
 
+def test_modules_are_in_the_text_of_a_measured_answer_too():
+    w = [jnp.ones(one.shape) for one in W]
+    text = str(jaxlens.cost(jaxlens.capture(jax.grad(net), w, jnp.ones(X.shape)), run=2))
+    tree = text.partition("By module")[2]
+    assert "backward" in tree.partition("Cost:")[0]
+
+
 def test_a_scan_of_layers_is_one_module_with_its_slices():
     nn = pytest.importorskip("flax.linen")
 
@@ -207,6 +260,10 @@ def test_a_scan_of_layers_is_one_module_with_its_slices():
     assert roots == ["Net", "(in no module)"]
     net, layers = by_path(answer)["Net",], by_path(answer)["Net", "layers"]
     assert layers.bytes > 0.9 * net.bytes  # slices of stacked weights are the layers' too
+
+
+def test_a_share_below_one_percent_is_not_zero():
+    assert [share(n, 1000) for n in (0, 1, 6, 500)] == ["0%", "< 1%", "1%", "50%"]
 
 
 def test_the_first_modules_that_have_not_nearly_all_are_said() -> None:

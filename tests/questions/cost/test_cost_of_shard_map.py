@@ -1,5 +1,7 @@
 """Flops of a `shard_map`, whose body each device of the manual axes runs, against those by hand."""
 
+import json
+from copy import deepcopy
 from dataclasses import replace
 
 import jax
@@ -12,6 +14,9 @@ import jaxlens
 from jaxlens.ir.graph import Node
 from jaxlens.ir.jaxpr.equation_flops import devices_of_body
 from jaxlens.program.counted import count_module, counted, facts
+from jaxlens.program.subject import Given
+from jaxlens.pytest_plugin.receipt_record import changes, record
+from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.cost.modules import module_costs
 from jaxlens.questions.cost.report import report
 from jaxlens.views.figures.run_cost import RunCosts
@@ -112,3 +117,26 @@ def test_without_the_mesh_the_body_counts_once_and_it_is_said() -> None:
     text = str(report(replace(counted(shown, compiled=False), cost=cost)).findings)
     assert "A shard_map " in text
     assert "runs on an unknown number of devices; its body counts once." in text
+
+
+def test_xlas_figure_is_of_one_device() -> None:
+    both = replace(counted(capture(rows()), compiled=False), compiled=True, devices=4)
+    texts = [
+        one.text for one in report(replace(both, xla=Given(lambda: {"flops": 16384}))).findings
+    ]
+    assert "XLA's own figure for the optimised program on each of 4 devices: 16.4 kflop." in texts
+    assert not [text for text in texts if "less" in text]
+
+
+def test_flops_of_an_earlier_record_are_not_compared() -> None:
+    """It counted the body for one device."""
+    now = Receipt(capture(rows()))
+    now.fingerprint = "a1" * 8  # there are no devices for a program to make one of
+    written = json.loads(json.dumps(record(now, compiled=False)))
+    assert changes(written, now, compiled=False).left_out == ()
+    earlier = deepcopy(written) | {"version": 2}
+    earlier["traced"]["flops"] //= 4
+    differs = changes(earlier, now, compiled=False)
+    assert differs.lines == ()
+    assert differs.left_out == ("it was written with another version of jaxlens: not compared",)
+    assert record(now, earlier, compiled=False) == written

@@ -105,6 +105,29 @@ def test_a_matrix_product_by_hand():
     assert (dot.product, dot.dtype) == (True, "f32")
 
 
+CONV = """HloModule m
+
+ENTRY main (x: f32[2,8,8,3], k: f32[3,3,3,4]) -> f32[2,8,8,4] {
+  %x = f32[2,8,8,3] parameter(0)
+  %k = f32[3,3,3,4] parameter(1)
+  ROOT %conv = f32[2,8,8,4] convolution(%x, %k), window={WINDOW}, LABELS
+}
+""".replace("WINDOW", "size=3x3 pad=1_1x1_1").replace("LABELS", "dim_labels=b01f_01io->b01f")
+
+
+def test_a_convolution_by_hand():
+    # Along one side 8 places with 3 taps, less one at each end: 22 pairs.
+    assert costs(CONV)["conv"].flops == 2 * 2 * 4 * 3 * 22 * 22
+
+
+def test_the_fixed_layer_by_hand():
+    by_name = {kernel.name: kernel for kernel in kernel_costs(fixed.capture())}
+    assert by_name["dot.1"].flops == 2 * 4 * 8 * 2
+    # The bias is added in both fusions, then each does one operation per element.
+    assert by_name["max_fusion"].flops == by_name["gt_fusion"].flops == 2 * 8
+    assert sum(kernel.flops for kernel in by_name.values()) == 160  # XLA's own figure
+
+
 def test_a_kernel_is_bound_by_what_takes_longer():
     dot, less = (costs(LOOP)[name] for name in ("dot", "less"))
     first, second = points((less, dot), ROOF)
@@ -188,3 +211,12 @@ def test_measured_times_stand_in_tables_that_a_comparison_leaves_out():
     assert by_line.volatile
     assert each.volatile
     assert known.points[0].rate == pytest.approx(128 / 0.003)
+
+
+def test_without_a_compiled_program_the_equations_stay():
+    cap = fixed.capture()
+    cap.driver._stages.pop("optimized")
+    known = facts(cap)
+    assert known.kernels == ()
+    assert known.flops == 152
+    assert roofline(known).tables == ()

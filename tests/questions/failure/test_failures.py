@@ -1,6 +1,8 @@
 """Explanations of failed traces: the line, the traced value, and what to write instead."""
 
 import inspect
+import subprocess
+import sys
 import time
 import traceback
 
@@ -113,6 +115,15 @@ def test_every_verb(verb):
     assert explained.code == "if y.sum() > 0:"
 
 
+def test_a_line_of_a_function_that_was_called():
+    def outer(x):
+        return returns_either(jnp.tanh(x)) * 2
+
+    explained = explain_failure.explanation(raised(outer, X))
+    assert explained.code == "if y.sum() > 0:"
+    assert explained.value.arguments == ("x",)
+
+
 def test_what_cannot_be_tried_does_not_say_so():
     for f in (asserted, in_a_dict):
         explained = explain_failure.explanation(raised(f, X))
@@ -203,6 +214,19 @@ def test_what_the_core_computed_for_all_examples_is_no_argument():
     assert (value.text, value.type, value.made_at, value.arguments) == ("y", "bool[]", "", ())
 
 
+def test_a_static_argument_of_the_core():
+    def repeated(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    first = by_core(repeated, 3).remedies[0]
+    assert (first.code, first.outcome) == (
+        "core.jit(repeated, static_argnames='n')",
+        "repeated traces",
+    )
+
+
 def test_a_trial_that_would_not_end_is_given_up():
     def endless(x, n):
         for _ in range(n):
@@ -246,6 +270,12 @@ def test_endless_recursion_is_not_about_tracing():
     assert explain_failure.explanation(error) is None
 
 
+def test_a_long_line_is_cut():
+    space = {}
+    exec(f"def long(x):\n    return float(x.sum()) {'+ 1 ' * 500}", space)
+    assert len(note(explain_failure.explanation(raised(space["long"], X)))) < 2_000
+
+
 def test_shapes_that_do_not_fit_say_the_types():
     def product(x):
         w = jnp.ones((4, 2))
@@ -273,6 +303,14 @@ def test_nothing_is_printed_twice_and_no_setting_changes(capsys):
     raised(prints, X)
     assert capsys.readouterr().out == "once\n"
     assert dict(jax.config.values) == before
+
+
+def test_a_trace_that_succeeds_pays_nothing():
+    code = (
+        "import jaxlens, sys; jaxlens.jaxpr(lambda x: x + 1, 1.0).text(); "
+        "assert not [name for name in sys.modules if 'failures' in name or 'remedies' in name]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_slow_trace_is_not_made_again(monkeypatch):

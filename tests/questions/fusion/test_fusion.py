@@ -6,6 +6,7 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.hlo import fusion_log
+from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.questions.fusion import facts as fusion
 from jaxlens.questions.fusion import report as fusion_report
 from jaxlens.render.html.document_html import html
@@ -16,6 +17,7 @@ from tests.support.paths import RECORDS
 
 GPU = sorted(path.name for path in RECORDS.glob("*.gpu*.jaxlens"))
 ALL = sorted(path.name for path in RECORDS.glob("*.jaxlens"))
+HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f32[8,4]{1,0} parameter(0)\n  %i = s32[] parameter(1)\n"  # noqa: E501
 
 
 def test_what_fusing_saved_is_counted_by_hand() -> None:
@@ -57,6 +59,31 @@ def test_what_still_travels_and_why() -> None:
     assert first.text.endswith("6 fusions of several operations.")
     text = "576 B of it travel between kernels in 6 values, none of which is a fifth."
     assert second.text == text
+
+
+@pytest.mark.parametrize(
+    ("line", "moved"),
+    [
+        ("ROOT %r = f32[8,4]{1,0} tanh(%p)", 128 + 128),
+        ("ROOT %r = f32[8,4]{1,0} add(%p, %p)", 128 + 128),  # read once
+        ("ROOT %r = f32[1,4]{1,0} dynamic-slice(%p, %i, %i), dynamic_slice_sizes={1,4}", 36),
+        ("ROOT %r = f32[2,4]{1,0} slice(%p), slice={[0:2], [0:4]}", 2 * 32),
+        ("ROOT %r = f32[8,4]{1,0} bitcast(%p)", 0),
+    ],
+)
+def test_bytes_of_an_instruction_by_itself(line: str, moved: int) -> None:
+    module = fixed.module(f"{HEAD}  {line}\n}}\n")
+    traffic = Traffic(module)
+    assert traffic.alone(traffic.nodes["r"]) == moved
+
+
+def test_a_part_that_is_put_in_place_is_all_that_moves() -> None:
+    module = fixed.module(
+        HEAD + "  %one = f32[1,4]{1,0} slice(%p), slice={[0:1], [0:4]}\n"
+        "  ROOT %r = f32[8,4]{1,0} dynamic-update-slice(%p, %one, %i, %i)\n}\n"
+    )
+    traffic = Traffic(module)
+    assert traffic.alone(traffic.nodes["r"]) == 2 * 16 + 4  # and the index
 
 
 STEPS = """fusion_steps {

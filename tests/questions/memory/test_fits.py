@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 
 import jaxlens
+from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.program.published_limits import target_of
 from jaxlens.questions.memory import fits
@@ -109,6 +110,11 @@ def test_a_device_that_was_not_compiled_for_is_said():
     assert (target_of("v5e"), target_of("16 GB")) == ("tpu:v5e:2x2", "")
 
 
+def test_a_device_that_is_not_known_is_one_line():
+    with pytest.raises(OptionError, match="no published limits of 'h1000'"):
+        jaxlens.fits(scaled, shape(N), shape(), device="h1000")
+
+
 def test_what_a_jit_of_equinox_or_nnx_would_donate_is_donated():
     def step(model, x):
         return jax.tree.map(lambda leaf: leaf * x.sum(), model), x + 1
@@ -142,6 +148,12 @@ def test_checkpoint_of_an_equinox_model_is_the_one_that_takes_functions():
     codes = [a.code for a in answer.actions if a.name.startswith("jax.checkpoint round the whole")]
     assert "eqx.filter_grad(eqx.filter_checkpoint(f))" in codes
     assert all(code.startswith("eqx.filter_") for code in codes)
+
+
+def test_barriers_that_xla_removes_are_said():
+    w, x = [shape(64, 64)] * 6, shape(512, 64)
+    answer = jaxlens.fits(jax.grad(loss), w, x, device="100 kB")
+    assert any("XLA takes jax.checkpoint's barriers out on cpu" in f.text for f in answer.findings)
 
 
 def test_a_lowered_gradient_is_not_said_to_have_none():

@@ -1,6 +1,7 @@
 """The memory peak by line, sizes, residuals and donation, on programs written by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,9 +13,9 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.questions.memory import view as memory_view
 from jaxlens.questions.memory.buffer_origins import Origins
 from jaxlens.questions.memory.checkpoint import trials
-from jaxlens.questions.memory.donation import donations
+from jaxlens.questions.memory.donation import donations, option
 from jaxlens.questions.memory.peak import memory_use
-from jaxlens.questions.memory.report import facts
+from jaxlens.questions.memory.report import facts, types
 from jaxlens.questions.memory.report import report as report_of
 from jaxlens.questions.memory.residuals import saved_in
 from tests.support import fixed_captures as fixed
@@ -190,3 +191,22 @@ def test_donation_says_who_found_a_result_and_why_others_did_not():
         ("w", "", "1 result of the size of f32[4,8] for 2 donated inputs of it"),
         ("b", "", "no result has the size of bf16[4,8]; result has its shape, but is f32"),
     ]
+
+
+def test_what_could_be_donated_is_found_by_type():
+    f32 = Type("f32", (4, 8))
+    given = (Input("x", f32), Input("w", Type("f32", (8, 2))), Input("b", f32))
+    answer = donations(_donating("", given, (Input("result", f32),)))
+    assert [(d.name, d.donated, d.result, d.bytes) for d in answer] == [("x", False, "result", 128)]
+
+
+def test_a_tuple_among_types_is_counted():
+    whole = f"({', '.join(['f32[8]'] * 40)})"
+    assert types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
+        "(40 arrays) and s32[]"
+    )
+
+
+def test_arguments_that_jax_refuses_by_name_are_not_donated_by_name():
+    assert option(["state"], "jax.jit") == "donate_argnames=('state',)"
+    assert option(["args"], "jax.jit") == "donate_argnums=..."

@@ -287,3 +287,11 @@ def test_a_result_of_another_type_and_the_same_size_reuses_a_buffer():
         assert [(d.name, d.donated) for d in before.donations] == [("x", False)]
         after = jaxlens.memory(jax.jit(function, donate_argnums=0), jnp.ones((4, 8)))
         assert [(d.name, d.result) for d in after.donations] == [("x", "result")]
+
+
+def test_a_peak_at_the_tuple_of_results_is_at_the_end() -> None:
+    x = jnp.ones((64, 64))
+    use = jaxlens.memory(lambda x: (x + 1, x @ x), x)
+    assert use.at_end
+    assert use.moment in str(use).replace("\n  ", " ")
+    assert not jaxlens.memory(lambda x: (jnp.sin(x) @ x).sum(), x).at_end

@@ -310,3 +310,16 @@ def test_a_result_beyond_the_largest_number_of_a_narrow_type_has_a_cure_that_is_
     found = jaxlens.first_nan(lambda x: jnp.sum(x * x) / 4, np.array([300, 2], np.float16))
     assert found.trial is None
     assert "Compute in float32, or scale the values first. Not tried." in str(found)
+
+
+def test_every_row_of_the_way_has_the_line_that_calls_a_shared_body():
+    def f(x):
+        y = jax.nn.relu(jnp.log(x))
+        return jax.nn.relu(y - 1)
+
+    (way,) = jaxlens.first_nan(f, np.array([-1, 2], np.float32)).report.tables
+    start = inspect.getsourcelines(f)[1]
+    lines = {row[1].text: [] for row in way.rows}
+    for row in way.rows:
+        lines[row[1].text].append(row[2].text.rpartition(":")[2])
+    assert lines["max"] == [str(start + 1), str(start + 2)]

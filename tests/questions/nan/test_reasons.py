@@ -140,6 +140,13 @@ def test_the_example_of_a_gradient_is_named():
     assert jaxlens.first_nan(f, *args).maker.index == (37, 0)
 
 
+def test_each_loop_around_it_is_named():
+    f, args, _ = root_that_where_hides()
+    text = jaxlens.first_nan(f, *args).findings[1].text
+    assert text.startswith("In iteration 2 of the loop at test_reasons.py:")
+    assert ", in iteration 0 of the loop at test_reasons.py:" in text
+
+
 def test_of_a_loop_in_reverse_the_element_is_named():
     def f(x, ts):
         def step(h, t):

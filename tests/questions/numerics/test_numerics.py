@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.errors import OptionError
 from tests.questions.numerics import lossy
 from tests.support import programs
 
@@ -148,6 +149,17 @@ def test_a_mean_in_float32_is_no_promotion_nor_a_loss_of_its_digits():
     assert all(one.lost < 3 for one in inside)
 
 
+def test_a_float32_array_among_bf16_is_named_also_under_grad():
+    w = jnp.asarray(RANDOM, jnp.bfloat16)
+
+    def loss(w, scale):
+        return jnp.sum(jnp.tanh(w) * scale)
+
+    answer = jaxlens.numerics(jax.grad(loss), w, RANDOM[0])
+    assert answer.promotions[0].span.line == inspect.getsourcelines(loss)[1] + 1
+    assert "f32[16]" in answer.findings[0].text or "f32[1,16]" in answer.findings[0].text
+
+
 def test_nothing_of_the_user_changes():
     x = jnp.ones(3) * 2
     step = jax.jit(lambda x: jnp.log(x), donate_argnums=0)
@@ -158,6 +170,11 @@ def test_nothing_of_the_user_changes():
     assert jnp.ones(3).dtype == jnp.float32
     assert (np.random.get_state()[1] == state).all()
     assert step._cache_size() == 0
+
+
+def test_errors_say_what_to_do():
+    with pytest.raises(OptionError, match="--numerics needs arrays"):
+        jaxlens.numerics(jnp.log, jax.ShapeDtypeStruct((3,), "float32")).facts
 
 
 def test_the_branch_and_the_number_of_iterations_are_those_of_the_program():

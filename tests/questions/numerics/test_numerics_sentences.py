@@ -9,7 +9,7 @@ import pytest
 
 import jaxlens
 from jaxlens.questions.numerics.facts import DigitLoss
-from jaxlens.questions.numerics.report import report
+from jaxlens.questions.numerics.report import report, ulps
 from jaxlens.questions.numerics.rounding import DotRounding
 
 X = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
@@ -36,6 +36,11 @@ def test_a_product_at_low_precision_is_named_with_what_highest_gives():
         "`jax.default_matmul_precision('highest')`, or `precision=jax.lax.Precision.HIGHEST` in "
         "the call."
     )
+
+
+def test_a_precision_of_the_call_is_changed_in_the_call():
+    text = sentence(DotRounding("HIGH", 8192.0, 8.0))
+    assert "8,192: `precision=jax.lax.Precision.HIGHEST` in the call." in text
 
 
 @pytest.mark.parametrize("highest", [8192.0, 4096.0, None])
@@ -78,6 +83,22 @@ def test_errors_by_module_are_the_largest_of_its_equations():
     assert own.value == max(e.own for e in inside)
     assert total.value == max(e.total for e in inside)
     assert lost.value == round(max(e.lost for e in inside))
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (0.3, "<1"),
+        (10.0, "10"),
+        (99.0, "99"),
+        (120.0, "128"),
+        (9000.0, "8,192"),
+        (7e5, "524,288"),
+        (1e6 - 1, "1e+06"),
+    ],
+)
+def test_errors_are_written_in_one_manner_by_their_size(error, text):
+    assert ulps(error) == text
 
 
 def test_tables_are_short_where_no_line_loses_digits_and_whole_if_full():

@@ -29,6 +29,10 @@ def test_a_verdict_is_one_sentence(verdict: Verdict, start: str) -> None:
     assert sentence(verdict).endswith(".")
 
 
+def test_a_single_earlier_signature_is_singular() -> None:
+    assert "has 1 earlier call signature)" in sentence(Verdict(True, earlier=1))
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [

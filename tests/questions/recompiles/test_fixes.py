@@ -153,6 +153,27 @@ def test_objects_that_equal_no_other():
     assert the_cure(log).tried == "traced so: it works, and one program serves both values"
 
 
+class Sized:
+    def __init__(self, size):
+        self.size = size
+
+    def __hash__(self):
+        return self.size
+
+    def __eq__(self, other):
+        return isinstance(other, Sized) and other.size == self.size
+
+
+def test_objects_with_an_equality_of_their_own():
+    f = jax.jit(lambda x, sized: jnp.resize(x, (sized.size,)), static_argnums=1)
+    with jaxlens.recompiles() as log:
+        f(X, Sized(2))
+        f(X, Sized(2))
+        f(X, Sized(3))
+    assert [call.reason for call in log.log.recompiles] == ["sized.size: static value 3, was 2"]
+    assert the_cure(log).text.startswith("sized.size is part of the program")
+
+
 def test_a_shape_is_told_as_a_whole():
     f = jax.jit(lambda x, shape: x.reshape(shape), static_argnums=1)
     with jaxlens.recompiles() as log:
@@ -199,6 +220,14 @@ def test_a_field_that_a_pytree_keeps():
 
     f(Cured(X, 0))
     assert hits(lambda: f(Cured(X, 1)), lambda: f(Cured(X, 2)))
+
+
+def test_a_static_function_made_anew():
+    f = jax.jit(lambda x, g: g(x), static_argnums=1)
+    with jaxlens.recompiles() as log:
+        for _ in range(2):
+            f(X, lambda v: v * 2)
+    assert the_cure(log).tried == "their programs were compared: both are equal"
 
 
 _n = 0.0  # a global that the functions below read
@@ -309,6 +338,16 @@ def test_caches_that_are_cleared():
         f(X)
     assert the_cure(log).text.startswith("leave out jax.clear_caches()")
     assert hits(lambda: f(X))
+
+
+def test_keys_old_and_new():
+    f = jax.jit(lambda key: jax.random.normal(key, (3,)))
+    with jaxlens.recompiles() as log:
+        f(jax.random.key(0))
+        f(jax.random.PRNGKey(0))
+    assert the_cure(log).text == (
+        "give key one type at every call, u32[2] or key<fry>[], from the start"
+    )
 
 
 def test_one_kind_of_number():
@@ -471,6 +510,40 @@ def test_many_arrays_that_are_put_on_a_device_are_one_change():
         "put params in one place with jax.device_put before the first call"
     )
     assert hits(lambda: f(jax.device_put(params, jax.devices()[0]), 1.0))
+
+
+def test_a_state_that_gets_its_arrays_later():
+    f = jax.jit(lambda state, x: jax.tree.map(lambda leaf: leaf + x, state))
+    count = {"count": 0, **{f"m{i}": jnp.ones(3) for i in range(21)}}
+    with jaxlens.recompiles() as log:
+        f({"params": X, "opt": None}, 1.0)
+        f({"params": X, "opt": count}, 1.0)
+    assert "because 22 arrays of state['opt'] are new." in log.findings[0].text
+    assert the_cure(log).text == (
+        "give state the same arrays at every call, from the first on; where their number grows, "
+        "one array with room for all, and a mask"
+    )
+    (finding,) = (each for each in log.findings if each.text.startswith("Cure: "))
+    assert finding.trust == "compared"  # no time was measured, and nothing was traced
+
+
+@pytest.mark.models
+def test_an_optimiser_made_anew_is_to_be_made_once():
+    optax = pytest.importorskip("optax")
+
+    @functools.partial(jax.jit, static_argnames="tx")
+    def update(params, state, tx):
+        return tx.update(params, state, params)
+
+    state = optax.adam(0.1).init(X)
+    with jaxlens.recompiles() as log:
+        for _ in range(2):
+            tx = optax.adam(0.1)
+            update(X, state, tx)
+    assert log.findings[0].text.endswith(
+        "because tx is static and each time another GradientTransformationExtraArgs."
+    )
+    assert the_cure(log).text == "make tx once, and pass that object"
 
 
 @pytest.mark.models

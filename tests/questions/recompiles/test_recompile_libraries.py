@@ -64,6 +64,16 @@ def test_the_parts_of_equinox_modules_have_the_users_names():
     assert "pass rate as data: as a jax.Array (traced so: it works" in str(log).replace("\n  ", " ")
 
 
+def test_two_functions_of_one_name_that_equinox_jitted_in_a_loop():
+    eqx = pytest.importorskip("equinox")
+    with jaxlens.recompiles() as log:
+        for rate in (2.0, 3.0):
+            eqx.filter_jit(lambda x, rate=rate: x * rate)(X)
+    (again,) = log.log.recompiles
+    assert again.main.kind == "function"
+    assert "rate, which it closes over: 3.0, was 2.0" in again.reason
+
+
 def test_functions_that_flax_made():
     nnx = pytest.importorskip("flax.nnx")
     model = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
@@ -111,3 +121,20 @@ def test_the_arrays_of_flax_models_have_the_users_names():
     assert named[f"{net}.layers[1].kernel"] == "f32[3,2]"
     assert named[f"{net}.table"] == "f32[7]"
     assert len(named) == 6
+
+
+@pytest.mark.models
+def test_an_optimiser_that_starts_with_other_types():
+    optax = pytest.importorskip("optax")
+    rule = optax.scale_by_schedule(lambda count: 0.1 * count)
+
+    @jax.jit
+    def update(params, state):
+        return rule.update(params, state)
+
+    with jaxlens.recompiles() as log:
+        params = {"w": jnp.ones(3)}
+        state = rule.init(params)
+        for _ in range(3):
+            _, state = update(params, state)
+    assert log.compiles == 1

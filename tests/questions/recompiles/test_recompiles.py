@@ -107,6 +107,22 @@ class Model:
         return x * 2
 
 
+def test_a_def_in_a_loop_that_closes_over_another_value():
+    with jaxlens.recompiles() as log:
+        for rate in (0.1, 0.2):
+
+            @jax.jit
+            def step(x, rate=rate):
+                return x - rate * x
+
+            step(X)
+            jax.jit(lambda x, rate=rate: x - rate)(X)
+    texts = [finding.text for finding in log.findings]
+    assert "because it was a new function object of the same def" in texts[0]
+    assert "with another rate (0.1, 0.2)" in texts[0]
+    assert "with rate as an argument (traced so: it works" in texts[1]
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
@@ -128,6 +144,16 @@ def test_a_setting(setting, says):
 
     (reason,) = reasons(watched(lambda: f(1.0), under))
     assert reason.startswith(says)
+
+
+def test_debug_nans_is_no_part_of_the_key():
+    f = jitted_sum()
+
+    def under():
+        with jax.debug_nans(True):
+            f(X)
+
+    assert [c for c in watched(lambda: f(X), under).log.calls if c.compiled] == []
 
 
 def test_donated():
@@ -159,6 +185,14 @@ def test_committed():
     assert call.reason.startswith("x: committed to ")
     assert call.reason.endswith(", was not committed to a device")
     assert "x became committed to " in log.findings[0].text
+
+
+def test_a_numpy_array_after_a_jax_array_compiles_nothing():
+    f = jitted_sum()
+    with jaxlens.recompiles() as log:
+        f(jnp.asarray(X))
+        f(X)
+    assert len(log.log.calls) == log.compiles == 1
 
 
 DEVICES = """
@@ -261,6 +295,13 @@ def test_operations_outside_of_jit_are_apart():
     assert "operations of JAX's own ran outside of jit" in log.findings[-1].text
 
 
+def test_a_scan_outside_of_jit_compiles_its_body_each_time():
+    with jaxlens.recompiles() as log:
+        for _ in range(2):
+            jax.lax.scan(lambda c, x: (c + x, c), 0.0, np.ones(11, np.float32))
+    assert any("lax.scan outside of jit compiled 2 times" in f.text for f in log.findings)
+
+
 def test_a_jitted_function_under_grad():
     f = jax.jit(lambda q: (q * q).sum())
     with Compiles() as truth, jaxlens.recompiles() as log:
@@ -281,6 +322,26 @@ def test_traced_lowered_and_compiled_step_by_step():
     (call, *rest) = [c for c in log.log.calls if c.steps]
     assert [step.kind for step in call.steps] == ["trace", "lower", "compile"]
     assert rest == []
+
+
+def test_a_new_jit_of_the_same_function_compiles_nothing():
+    def f(x):
+        return x + 1
+
+    jax.jit(f)(X)
+    with jaxlens.recompiles() as log:
+        jax.jit(f)(X)
+    assert log.compiles == log.traces == 0
+
+
+def test_caches_that_were_cleared():
+    f = jitted_sum()
+    with jaxlens.recompiles() as log:
+        f(X)
+        jax.clear_caches()
+        f(X)
+    assert log.compiles == 2
+    assert "clear_cache() was called" in log.log.compiles[1].reason
 
 
 def test_caches_that_were_cleared_between_two_watches():
@@ -312,6 +373,16 @@ def test_the_nearest_earlier_key_is_named():
         f(X[:32], n=8)
     assert reasons(log) == ["x: f32[32,784], was f32[64,784]"]
     assert log.log.calls[0].earlier == 2
+
+
+def test_a_static_object_that_equals_no_other():
+    class Config:
+        pass
+
+    f = jitted_sum(static_argnames="n")
+    f = jax.jit(lambda x, n: x * 2, static_argnames="n")
+    log = watched(lambda: f(X, Config()), lambda: f(X, Config()))
+    assert "another " in reasons(log)[0]
 
 
 def test_the_nearest_key_differs_in_weak_type_alone():
@@ -390,3 +461,12 @@ def test_shardings_are_named_as_the_user_wrote_them():
     words = " ".join(str(log).split())
     assert "jit's out_shardings of output 1 changed: P('x',) on mesh x=1, not given" in words
     assert third.reason == "jit's out_shardings: P('x',) on mesh x=1, was not given"
+
+
+def test_a_trace_without_a_compile_is_no_earlier_call():
+    f = jax.jit(lambda x: x * 11)
+    with jaxlens.recompiles() as log:
+        jax.make_jaxpr(f)(np.ones(5, np.float32))
+        f(np.ones(4, np.float32))
+    (call,) = log.log.compiles
+    assert call.changes == ()

@@ -6,6 +6,7 @@ from jaxlens.ir.compile_log import (
     CallEvent,
     CompileLog,
     CompileStep,
+    Cure,
     KeyChange,
     Replication,
 )
@@ -42,6 +43,11 @@ def line(*calls, **more):
     return report(after(*calls, **more)).findings[0].text
 
 
+def test_the_compiles_of_a_cell_are_counted_once():
+    cell = after(call())
+    assert cell.compiles is cell.compiles
+
+
 def test_the_first_time():
     assert line(call()) == "Compiled `step`."
 
@@ -70,6 +76,12 @@ def test_several_in_one_cell():
     )
 
 
+def test_two_causes():
+    other = KeyChange("static", "n", "4", "3")
+    said = line(call(size(9, 8)), call(size(10, 9)), call(other), earlier=1)
+    assert said.endswith("because x's first axis changed: 8, 9, 10, and more.")
+
+
 def test_recompiles_first_then_what_took_longest():
     calls = [call(function="f"), call(function="slow", seconds=9), call(size(2, 1), function="g")]
     said = line(*calls, call(function="h"), earlier=0)
@@ -86,6 +98,14 @@ def test_seconds_and_bytes_are_not_in_the_stable_text():
 def test_a_program_from_the_persistent_cache():
     assert line(call(served="disk")) == "Loaded from the persistent cache: `step`."
     assert line(call(served="disk"), call(function="g")).startswith("Compiled")
+
+
+def test_nothing_of_a_compile_that_failed():
+    failed = call()
+    failed = CallEvent(
+        1, "step", "user", CALLED, STEP, (CompileStep("compile", 1.0, failed="XlaError"),), "trace"
+    )
+    assert report(AfterCell(CompileLog((failed,)), {}, {})).findings == ()
 
 
 def often(earlier, now):
@@ -130,6 +150,13 @@ def test_a_warning_stands_above_the_tables_that_the_line_opens():
     assert "<b>Warning:</b>" in summary
     assert "<b>Warning:</b>" not in tables
     assert '<caption style="font-weight:600;text-align:left">Calls that' in tables
+
+
+def test_cures_stand_above_those_tables():
+    cure = Cure("pad x along axis 0 to 8, and mask what was padded", "calls of that shape hit it")
+    page = cell_html(after(call(size(2, 3), cure=cure), earlier=3))
+    cures = page.split("</summary>")[1].partition("<table")[0]
+    assert "Cure: pad x along axis 0 to 8, and mask what was padded (calls of that" in cures
 
 
 def test_a_leaf_without_a_name_has_a_number():

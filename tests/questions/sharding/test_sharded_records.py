@@ -16,8 +16,10 @@ from jaxlens.ir.fact import BUFFERS, MEMORY
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.program.kernel_cost import kernel_costs
+from jaxlens.program.kernels import works
 from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.report import report
+from jaxlens.viewer.kernel_table import alike, table
 from tests.support.paths import RECORDS
 
 F32 = 4
@@ -127,6 +129,16 @@ def test_flops_are_a_quarter_of_the_equations_on_each_device() -> None:
     assert any("2 kernels may take longer" in f.text for f in cost.findings)
 
 
+def test_memory_is_of_one_device() -> None:
+    use = jaxlens.memory(record("sharded_step"))
+    weights = (256 * 256 + 256 * 128) * F32
+    assert use.arguments == weights + 32 * 256 * F32 + 32 * 128 * F32
+    # The new weights and the loss, which takes 512 B on a TPU, and the table of the three.
+    assert 0 <= use.outputs - weights - 512 <= 1024
+    assert use.kind("argument") == use.arguments
+    assert use.peak >= use.arguments + weights
+
+
 def test_what_a_collective_of_three_writes_is_read_in_its_parts() -> None:
     answer = jaxlens.fusion(record("sharded_step"))
     (one,) = [b for b in answer.boundaries if b.producer == "all-reduce.4"]
@@ -147,6 +159,29 @@ def test_what_is_begun_is_moved_once_and_loops_count_by_their_trips() -> None:
     looped = kernels["psum.9"]
     assert (looped.runs, looped.open, looped.bytes) == (10, (), 0)
     assert looped.memories == {"HBM": 0, "VMEM": 10 * 2 * PIECE}  # reads and writes it
+
+
+def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None:
+    """Scores, their maxima and sums lie in VMEM: three arrays are read, and one is written."""
+    cap = record("attention")
+    array = 2 * 4 * 16 * 8 * F32
+    kernels = kernel_costs(cap)
+    assert sum(kernel.bytes for kernel in kernels) == 4 * array
+    assert {k.instruction for k in kernels if k.bytes == 0} == {"fusion.3", "iota_compare_fusion"}
+    named = next(t for t in jaxlens.cost(cap).tables if "kernel" in t.columns)
+    assert named.columns[4:7] == ("HBM", "% of HBM", "VMEM")
+    costs = {kernel.instruction: kernel for kernel in kernels}
+    shown = table(alike(works(cap), costs), costs)
+    assert shown.columns[2:4] == ("HBM", "VMEM")
+    for rows, hbm, vmem in ((named.rows, 4, 6), (shown.rows, 2, 3)):  # bars of one scale
+        known = [row[n] for row in rows for n in (hbm, vmem) if row[n].value is not None]
+        most = max(cell.value for cell in known)
+        assert [cell.bar for cell in known] == [cell.value / most for cell in known]
+    answer = jaxlens.fusion(cap)
+    assert (answer.moved, answer.left) == (4 * array, 0)
+    text = " ".join(finding.text for finding in answer.findings)
+    assert "A run moves 16.4 kB in HBM and " in text
+    assert "No value is written to HBM by one kernel and read by another." in text
 
 
 @pytest.mark.parametrize(
@@ -201,6 +236,14 @@ def test_loops_of_a_tpu_have_the_length_of_their_scans() -> None:
     assert "AllocateBuffer" in cap.optimized.raw  # which computes and moves nothing
     assert not [k for k in kernel_costs(cap) if k.opcode == "custom-call"]
     assert "custom call" not in str(jaxlens.cost(cap))
+
+
+def test_the_target_is_one_that_is_not_here() -> None:
+    target = record("sharded_step").program.target
+    assert (target.absent, target.devices) == (True, 4)
+    assert "for 4 x TPU v5 lite (tpu), which is not here" in " ".join(
+        str(jaxlens.sharding(record("sharded_step"))).split()
+    )
 
 
 # ---- groups that cannot be read ------------------------------------------------------------------

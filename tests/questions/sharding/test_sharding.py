@@ -17,7 +17,7 @@ SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
 @cache
 def _all() -> dict[str, dict]:
     """What one process sees of every program."""
-    names = "column_then_row exchanges resharded looped left_to_xla of_the_core".split()
+    names = "column_then_row exchanges resharded looped alone left_to_xla of_the_core".split()
     if find_spec("equinox") and find_spec("optax"):
         names.append("of_a_library")
     with TemporaryDirectory() as folder:
@@ -101,6 +101,13 @@ def test_a_loop_counts_by_its_trips() -> None:
     (one,) = script_results("looped")["collectives"]
     assert one["trips"] == 10
     assert one["sent"] == 10 * 2 * 3 / 4 * 16 * 32 * 4
+
+
+def test_one_device_sends_nothing() -> None:
+    answer = script_results("alone")
+    assert answer["devices"] == 1
+    assert "runs on one device" in answer["text"]
+    assert answer["sent"] == 0
 
 
 def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:

@@ -85,6 +85,16 @@ def test_the_checker_of_jax_finds_none_in_clean_programs(f):
         jax.jit(f)(random.key(1))
 
 
+def test_results_that_are_called_equal_are_equal():
+    def f(key):
+        return random.normal(key, (4,)), random.normal(key, (4,)), random.normal(key, (5,))
+
+    (fault,) = jaxlens.silent(f, clean.KEY).faults
+    assert "some draw the same numbers" in fault.sentence
+    assert np.array_equal(*f(clean.KEY)[:2])
+    assert (fault.name, fault.line) == ("key", inspect.getsourcelines(f)[1] + 1)
+
+
 def test_an_index_is_that_of_numpy():
     def f(x, i):
         return x[i]
@@ -178,6 +188,20 @@ def test_a_key_that_a_library_draws_with_is_the_users():
     (fault,) = jaxlens.silent(f, clean.KEY, X).faults
     assert fault.line == inspect.getsourcelines(f)[1] + 2
     assert "they draw the same numbers" in fault.sentence
+
+
+def test_a_donated_argument_stays():
+    x = jnp.arange(4.0)
+    answer = jaxlens.silent(jax.jit(lambda x: x.at[9].set(1.0), donate_argnums=0), x)
+    assert answer.found
+    assert not x.is_deleted()
+
+
+def test_html_says_what_the_text_says_and_escapes_names():
+    f, args, *_ = faulty.drawn_twice()
+    answer = jaxlens.silent(f, clean.KEY, *args)
+    assert "they draw the same numbers" in answer.html()
+    assert str(answer) == str(jaxlens.silent(f, clean.KEY, *args))
 
 
 def test_core_programs_are_refused():

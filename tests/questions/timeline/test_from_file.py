@@ -100,6 +100,11 @@ def test_the_functions_of_a_profile(name, monkeypatch, tmp_path) -> None:
     assert run.findings[0].text.startswith("Unknown: which line of a function ran")
 
 
+def test_a_folder_is_its_newest_profile(folder) -> None:
+    (folder / "none.xplane.pb").symlink_to("nowhere")
+    assert jaxlens.timeline(folder).waits == TURNS
+
+
 def test_a_profile_without_calls_has_what_the_devices_did(folder, monkeypatch, tmp_path) -> None:
     file = next(file for file in folder.rglob("*.xplane.pb") if file.is_file())
     lines = read_profile.lines_of(file.read_bytes())

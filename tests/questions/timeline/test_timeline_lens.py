@@ -73,6 +73,12 @@ def test_a_loop_that_does_not_wait() -> None:
     )
 
 
+def test_programs_that_overlap_on_a_device_count_once() -> None:
+    two = (Execution("CPU 0", "a", 0.0, 6.0), Execution("CPU 0", "b", 2.0, 2.0))
+    (device,) = facts(RunTimeline(10.0, executions=two)).devices
+    assert device.executing == 6.0
+
+
 def test_a_device_is_idle_between_executions_up_to_the_last_wait() -> None:
     # Of 29 s, from the first dispatch to the end of the last wait, it executes 3 x 8
     looped = replace(LOSS, in_loop=True)
@@ -140,6 +146,15 @@ def test_the_text_has_no_times_and_the_same_steps() -> None:
         400.0, *(getattr(waiting_loop(20), name) for name in ("dispatches", "waits", "executions"))
     )
     assert str(answer(slower, "cell")) == text
+
+
+def test_html_has_lanes_and_measured_times() -> None:
+    shown = answer(waiting_loop(3), "cell")
+    html = shown.html()
+    assert "data:image/svg+xml," in html
+    assert "<table class=volatile" in html
+    assert "27" not in str(shown)  # seconds
+    assert "24&nbsp;s" in html
 
 
 def test_lanes_stand_for_what_was_recorded_and_are_short() -> None:

@@ -16,6 +16,7 @@ from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.program.equations import written_out
 from jaxlens.stages.compile.profile import Session
+from jaxlens.stages.session import compiling
 from tests.support import programs
 from tests.support.jax_events import Compiles
 
@@ -321,6 +322,21 @@ def test_llvm_s_seconds_by_kernel_are_within_those_of_its_threads() -> None:
     assert table.rows[0][0].text == longest
 
 
+def test_one_compile_is_enough_and_a_second_says_so() -> None:
+    cap = jaxlens.capture(sine, X)
+    assert cap.profile is cap.profile
+    assert [t.step for t in cap.times].count("compile") == 1
+    assert cap.kernels
+    assert [t.step for t in cap.times].count("compile") == 1
+    compiling.forget()
+    late = jaxlens.capture(sine, X)
+    assert late.optimized
+    assert late.profile.parts
+    notes = [t.note for t in late.times if t.step == "compile"]
+    assert len(notes) == 2
+    assert "a second time, for the profile" in notes[1]
+
+
 def test_a_profile_is_saved_only_if_it_is_at_hand(tmp_path: Path) -> None:
     cap = jaxlens.capture(sine, X)
     cap.save(tmp_path / "without")
@@ -405,6 +421,16 @@ def test_programs_of_the_core() -> None:
 
     answer = jaxlens.times(jaxlens.capture(f, X))
     assert (answer.loops[0].count, answer.loops[0].block) == (20, 2)
+
+
+def test_default_view_tells_of_a_large_unrolled_loop() -> None:
+    def long(x):
+        for _ in range(300):
+            x = jnp.sin(x) * 0.5 + x
+        return x
+
+    assert "a loop of 300 steps was unrolled" in str(jaxlens.compile(long, X))
+    assert "unrolled" not in str(jaxlens.compile(sine, X))
 
 
 def test_a_large_array_that_the_program_holds_is_told_first() -> None:

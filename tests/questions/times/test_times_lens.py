@@ -8,6 +8,7 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.ir.facts import Part, Profile, Source
 from jaxlens.ir.graph import Span
+from jaxlens.ir.saved.facts import from_json, to_json
 from jaxlens.program.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
 from jaxlens.program.python_loops import looped
 from jaxlens.program.unrolled import Unrolled
@@ -58,6 +59,11 @@ def test_a_cause_made_a_fifth_of_the_equations() -> None:
         findings = report_of(replace(facts, equations=counted, loops=(found,))).findings
         assert words in findings[0].text
         assert any("steps was unrolled (" in f.text for f in findings) == (repeated >= 200)
+
+
+def test_nothing_is_less_than_no_time() -> None:
+    odd = Profile(0.5, (Part("a", "step", 0.6), Part("Codegen", "step", 0.7, 1, 0)))
+    assert compile_parts(odd).groups == {PASSES: 0.0, CODE: 0.0, LLVM: 0.7, REST: 0.0}
 
 
 def test_the_first_sentence_names_what_took_most() -> None:
@@ -120,6 +126,10 @@ def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
 def test_a_capture_without_a_profile_says_so() -> None:
     shown = document(fixed.capture("profile"), OPTIONS["compile"](times=True))
     assert "Within the compile: this backend gives no profile." in " ".join(text(shown).split())
+
+
+def test_a_profile_is_read_as_it_was_saved() -> None:
+    assert from_json(Profile, to_json(fixed.PROFILE)) == fixed.PROFILE
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)

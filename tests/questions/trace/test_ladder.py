@@ -134,6 +134,17 @@ def test_nothing_to_climb_is_one_line() -> None:
         str(jaxlens.ladder(loss, W, X[0]))
 
 
+def test_a_deep_program_is_climbed_in_linear_time() -> None:
+    def deep(x):
+        for _ in range(2_000):
+            x = jnp.sin(x)
+        return x
+
+    ladder = jaxlens.ladder(jax.grad(deep), 1.0)
+    assert ladder.equations == (2_000, 6_000)  # sines, then cosines and products beside them
+    assert len(ladder.html()) < 400_000
+
+
 def test_bodies_of_library_functions_are_tied_to_the_call_that_holds_them() -> None:
     def f(x):
         return jnp.where(x > 0, x, jnp.nan).sum() + jax.nn.relu(x).sum()

@@ -73,6 +73,18 @@ def test_the_core_makes_the_same_tree() -> None:
     assert of_core.levels == of_jax.levels
 
 
+def test_or_of_paddings_only_moves_too() -> None:
+    def any_so_far(x):
+        return lax.associative_scan(jnp.logical_or, x)
+
+    tree = jaxlens.tree(any_so_far, np.zeros(8, bool))
+    assert (tree.depth, tree.work) == (4, 11)
+
+
+def test_adding_a_zero_of_your_own_is_an_operation() -> None:
+    assert jaxlens.tree(lambda x: x + 0.0, numbers(4)).work == 4
+
+
 @pytest.mark.parametrize(
     "move",
     [
@@ -121,6 +133,13 @@ def test_a_matrix_product_reads_a_row_and_a_column() -> None:
     assert tree.tree.operations[1].reads == (0, 1, 2, 7, 9, 11)
 
 
+def test_batched_products_keep_their_batches_apart() -> None:
+    a, b = np.ones((3, 2, 2), np.float32), np.ones((3, 2, 2), np.float32)
+    tree = jaxlens.tree(jnp.matmul, a, b)
+    assert (tree.work, tree.reads) == (12, 4)
+    assert tree.tree.operations[-1].reads == (10, 11, 21, 23)
+
+
 def test_branches_are_joined_and_jits_opened() -> None:
     def branching(x):
         return lax.cond(x[0] > 0, jnp.sin, jax.nn.relu, x)
@@ -139,6 +158,10 @@ def test_what_is_not_followed_says_so() -> None:
     assert looped.opaque == ("while",)
     sentences = [f.text for f in jaxlens.tree(jnp.sum, numbers(8)).report.findings]
     assert sentences[-1].endswith("is combined is for XLA to choose.")
+
+
+def test_nothing_to_compute() -> None:
+    assert "No level: its 1 equation" in str(jaxlens.tree(lambda x: x[::-1], numbers(3)))
 
 
 def test_large_programs_have_no_tree() -> None:

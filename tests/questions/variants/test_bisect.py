@@ -82,6 +82,15 @@ def test_it_finds_the_pass_that_is_at_fault():
     assert found.found == TrialChange("pass", "algsimp")
 
 
+def test_that_none_makes_it_fine_is_said():
+    cap = jaxlens.capture(
+        jax.jit(lambda x: x + 1, compiler_options={"xla_cpu_enable_fast_math": True}), 1.0
+    )
+    found = jaxlens.bisect(cap, lambda program: False, run=0)
+    assert found.found is None
+    assert "makes it fine when it alone is left out" in " ".join(repr(found).split())
+
+
 # As XLA does with some flags: the process ends.
 CRASH = """
 import os, sys

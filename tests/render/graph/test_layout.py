@@ -53,6 +53,12 @@ def test_edges_of_one_pair_keep_their_labels():
     assert curves[0].x != curves[2].x
 
 
+def test_boxes_without_edges_stand_in_rows():
+    placed = layout(Panel("p", "p", tuple(Box(str(n), f"w{n}") for n in range(100)), ()))
+    assert placed.w < 900
+    assert len({s.y for s in placed.spots}) > 4
+
+
 def test_a_repeated_type_is_written_once_per_box():
     boxes = (Box("a", "a"), Box("b", "b"), Box("c", "c"))
     edges = (Edge("a", "b", "f32[8]"), Edge("a", "c", "f32[8]"), Edge("b", "c", "f32[8]"))
@@ -70,6 +76,22 @@ def test_the_time_limit_is_hard_and_the_next_call_works():
     with pytest.raises(TimeoutError, match=r"no layout within 0\.3 s"):
         graphviz_run.run(clique(70), 0.3)
     assert b'"a"' in graphviz_run.run("digraph { a -> b }")
+
+
+def test_an_alarm_of_a_finished_call_does_not_end_the_next():
+    for _ in range(30):
+        assert graphviz_run.run("digraph { a -> b }", 5.0)
+
+
+def test_a_graph_that_takes_too_long_is_one_line(monkeypatch):
+    def never(source, seconds=0.0):
+        raise TimeoutError("no layout within 6 s")
+
+    monkeypatch.setattr("jaxlens.render.graph.layout.run", never)
+    panel = Panel("p", "slow", (Box("a", "a"), Box("b", "b")), (Edge("a", "b"),))
+    with pytest.raises(GraphError, match="gave up on 2 boxes with 1 edges") as caught:
+        layout(panel)
+    assert "\n" not in str(caught.value)
 
 
 def test_without_wheels_the_error_says_what_to_install(monkeypatch):

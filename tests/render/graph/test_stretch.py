@@ -152,6 +152,12 @@ def test_edges_end_on_the_borders_of_their_boxes(scenes):
                     assert max(across, down) == pytest.approx(0, abs=1.5)
 
 
+def test_one_panel_in_two_places_is_drawn_twice(scenes):
+    drawn = figure(branching())
+    ((_, _, shown),) = scenes([(graph_data(drawn, budget=10**9), open_paths(drawn, 9))])
+    assert sum(box[-1] == "e21" for boxes, _ in shown for box in boxes) == 4
+
+
 def test_an_edge_keeps_its_label_and_a_closed_drawing_its_layout(scenes):
     boxes = (Box("a", "a"), Box("b", "b", inside="inner"))
     inner = Panel("inner", "inner", (Box("c", "c"),), ())

@@ -19,7 +19,7 @@ from jaxlens.render.graph.text_width import clean, columns, shorten
 from jaxlens.render.html.figure import graph_html
 from jaxlens.render.html.packing import unpacked
 from jaxlens.views.figures.jaxpr import figure
-from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, predict
+from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, predict, tangle
 
 NS = "{http://www.w3.org/2000/svg}"
 ELEMENTS = {"svg", "style", "rect", "g", "title", "path", "text"}
@@ -107,6 +107,14 @@ def test_the_picture_says_what_the_program_does():
     assert tree.get("aria-label") == "main"
 
 
+def test_the_picture_of_one_call_is_that_of_its_body():
+    inner = Panel("f", "f", (Box("1", "a call", kind="call", inside="g"),), ())
+    body = Panel("g", "g", (Box("2", "sin"), Box("3", "cos")), (Edge("2", "3"),))
+    assert all(word in svg(Figure((inner, body))) for word in ("sin", "cos"))
+    loop = Panel("f", "f", (Box("1", "scan", kind="control", inside="g"),), ())
+    assert "sin" not in svg(Figure((loop, body)))
+
+
 def test_it_is_the_same_every_time_and_names_nothing_of_this_machine():
     one, two = svg(figure(branching(), depth=3)), svg(figure(branching(), depth=3))
     assert one == two
@@ -118,6 +126,12 @@ def test_an_image_stands_alone():
     assert "var(" not in picture
     assert "url(" not in picture
     assert 'class="card"' in picture
+
+
+def test_fifty_equations_take_little_room():
+    drawn = figure(tangle(50), depth=0)
+    assert len(drawn.panels) == 1
+    assert len(graph_html(drawn, "fifty equations")) < 60_000
 
 
 def test_data_beyond_the_budget_is_left_out_and_said():
@@ -202,6 +216,21 @@ def test_families_differ_without_their_colours():
     }
     same = [pair for pair in combinations(looks, 2) if looks[pair[0]] == looks[pair[1]]]
     assert same == []
+
+
+def test_ids_of_a_fold_travel_as_runs():
+    from jaxlens.render.graph.figure_json import _runs
+
+    assert _runs(["e3", "e4", "e5", "e9", "add.1", "e0", "e1"]) == ["e3-e5", "e9", "add.1", "e0-e1"]
+    assert _runs(["e3-e7", "e8"]) == ["e3-e7", "e8"]
+    drawn = figure(layers(60))
+    whole, part = graph_data(drawn, budget=10**9), graph_data(drawn, budget=4_000)
+    shut = [box for row in part["panels"] for box in row[4] if len(box) > 13 and box[13]]
+    opening = [box for row in whole["panels"] for box in row[4] if len(box) > 13]
+    assert shut
+    assert all(box[4] < 0 for box in shut)
+    assert all(re.fullmatch(r"e\d+-e\d+", run) for box in shut for run in box[13])
+    assert all(box[13] == [] and box[4] >= 0 for box in opening)
 
 
 def test_an_output_without_graphviz_says_so_and_shows_the_rest(monkeypatch):

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from jaxlens.render.document import Document, Tab, Tabs
 from jaxlens.render.html import assets, packing
 from jaxlens.render.html.document_html import html
 from tests.support import sample_documents as sample
@@ -57,6 +58,17 @@ def test_assets_are_small(kit, most):
     assert len(assets.styles([kit])) + len(assets.scripts([kit])) < most
 
 
+def test_only_outputs_with_a_drawing_carry_what_draws():
+    assert "jaxlens-drawing" not in html(sample.everything())
+
+
+def test_scripts_and_styles_of_outputs_saved_before_the_classes_had_names_find_nothing():
+    names = re.findall(
+        r"<(?:div|pre|table) class=(?:\"([^\"]*)\"|([\w-]+))", html(sample.everything())
+    )
+    assert not {"jl", "jaxlens-graph"} & {name for pair in names for name in " ".join(pair).split()}
+
+
 def test_an_output_carries_its_assets():
     markup = html(sample.everything())
     assert markup.startswith("<style data-jl=")
@@ -96,6 +108,11 @@ def test_each_kit_has_a_name_that_style_and_script_share():
     assert len(set(names)) == len(styled)
     for kit, name in zip(styled, names, strict=True):
         assert f'["{name}","' in element(kit)
+
+
+def test_equal_documents_are_equal_texts_on_one_page():
+    document = Document("jaxpr", "f", (Tabs((Tab("a", ()), Tab("b", ()))),))
+    assert html(document) == html(document)
 
 
 STATIC = files("jaxlens.render").joinpath("static")

@@ -44,6 +44,12 @@ def test_a_word_has_its_sentence_and_its_page() -> None:
     assert data["pages"][page] == ["jax.lax.tanh", address("jax.lax.tanh")]
 
 
+def test_only_words_that_occur_travel() -> None:
+    data = help_of(Listing("jaxpr", (row("tanh"), row("my_own"))))
+    assert set(data) == {"primitive", *TOLD}
+    assert set(data["primitive"]) == {"tanh"}
+
+
 def test_one_word_means_another_thing_in_another_stage() -> None:
     blocks = [Listing(stage, (row("add"),)) for stage in ("jaxpr", "optimized", "llvm", "asm")]
     data = help_of(Tabs(tuple(Tab(block.stage, (block,)) for block in blocks)))
@@ -94,6 +100,17 @@ def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
     assert len(data["primitive"]["add"]) > 3  # it was seen in the lines that are scanned
     assert len(data["primitive"]["tanh"]) == 3
     assert len(data["texts"]) < 20
+
+
+def test_quotes_round_an_op_are_left_out() -> None:
+    data = help_of(Listing("stablehlo", (row('"stablehlo.scatter"'),)))
+    assert set(data["op"]) == {"stablehlo.scatter"}
+
+
+def test_ptx_is_told_from_machine_code() -> None:
+    data = help_of(Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))))
+    assert set(data["ptx"]) == {"fma.rn.f32"}
+    assert set(data["asm"]) == {"vfmadd213ps"}
 
 
 def test_an_output_without_known_words_carries_nothing() -> None:

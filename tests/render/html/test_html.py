@@ -28,7 +28,7 @@ from jaxlens.render.graph.palette import HUES, bar_color, luminance
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import block_html, body, html
 from jaxlens.render.html.listing import code_html
-from jaxlens.render.html.marks import escaped, ink
+from jaxlens.render.html.marks import attr, escaped, ink, pieces
 from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import Budget
 from jaxlens.report import Cell, Finding, Table
@@ -99,6 +99,12 @@ def test_every_pane_of_a_train_step_stays_below_100_kB():
     assert len(html(document).encode()) < 100_000
 
 
+def test_lines_carry_node_and_owner():
+    attrs = Balance(body(document_of(sample.jaxpr_listing()))).attrs
+    assert ("div", "data-id", "e1") in attrs
+    assert ("div", "data-line", "cell 3:9") in attrs
+
+
 def test_one_source_line_has_one_hue_in_every_pane():
     markup = body(document_of(sample.source_pane(), sample.jaxpr_listing(), sample.diff()))
     seen = {}
@@ -130,6 +136,12 @@ def test_first_tab_is_open_and_groups_differ():
     ] * 2
     assert len({group for group, _, _ in opened}) == 4
     assert body(Document("jaxpr", "other", (tabs,))) != body(document_of(tabs))
+
+
+def test_group_names_differ_between_different_outputs():
+    tabs = Tabs((Tab("a", ()),))
+    names = {re.search(r"name=(\S+) ", body(Document("jaxpr", t, (tabs,))))[1] for t in "xy"}
+    assert len(names) == 2
 
 
 def test_folded_pieces_are_hidden_with_one_toggle():
@@ -288,11 +300,35 @@ def test_tables_have_scopes_captions_and_numbers_on_the_right():
     assert re.search(r'class=num style="text-align:right;background:[^"]+"[^>]*>200,704', markup)
 
 
+def test_volatile_tables_can_be_told():
+    assert "<table class=volatile>" in body(document_of(TableBlock(sample.times())))
+
+
 def test_findings_say_how_they_are_known():
     markup = body(document_of(sample.findings()))
     for label in ("XLA's figure", "measured", "estimate"):
         assert f"<small>{label}</small>" in markup
     assert "<small>counted" not in markup  # most is
+
+
+def test_neighbouring_pieces_of_a_kind_share_an_element_and_names_are_plain():
+    line = Line((Piece("a", "op"), Piece("b", "op"), Piece("c", "name"), Piece("d")))
+    assert pieces(line) == "<b>ab</b>cd"
+    assert pieces(Line(())) == "<br>"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("e12", " x=e12"),
+        ("", ""),
+        ("a b", ' x="a b"'),
+        ('"', ' x="&quot;"'),
+        ("a>b", ' x="a&gt;b"'),
+    ],
+)
+def test_attributes_are_quoted_where_they_must_be(value, written):
+    assert attr("x", value) == written
 
 
 def test_a_diff_names_the_source_line_of_each_run_of_rows():

@@ -12,6 +12,7 @@ from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import (
     Budget,
+    data_html,
     lines_data,
     more_html,
     runs,
@@ -175,6 +176,14 @@ def test_links_give_way_in_parts_where_they_are_too_much():
     assert "stacks" in web_data(large)
 
 
+def test_data_of_a_large_program_is_small():
+    atoms = {
+        stage: {f"{stage}.{n}": (n, n + 1) for n in range(20_000)}
+        for stage in ("jaxpr", "stablehlo", "hlo")
+    }
+    assert len(web_html(Web(atoms), Budget())) < 600_000
+
+
 def test_an_untrusted_notebook_has_no_data_and_all_lines_that_stood_there():
     lines = words(30)
     document = Document("hlo", "f", (Listing("hlo", lines[:20], more=lines[20:]),), web())
@@ -190,3 +199,7 @@ def test_panes_and_kernels_have_names():
     markup = body(Document("compile", "f", (tabs, Fold("loop_fusion: adds", ())), known))
     assert "data-pane=source open" in markup
     assert "<summary data-stage=kernels data-id=loop_fusion>loop_fusion: adds" in markup
+
+
+def test_data_is_ascii():
+    assert data_html("x", {"ü": "\u2028"}).isascii()

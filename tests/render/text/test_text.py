@@ -14,6 +14,7 @@ from jaxlens.render.document import (
     Document,
     Findings,
     Fold,
+    GraphPane,
     Line,
     Listing,
     Picture,
@@ -104,11 +105,22 @@ def test_tables_align_numbers_right_and_wrap_words_but_not_names():
     assert "a" * 30 in text(document(block), width=40)
 
 
+def test_a_table_without_rows_says_so():
+    assert "(no rows)" in text(document(TableBlock(Table("T", ("name",), ()))))
+
+
 @pytest.mark.parametrize("width", [50, 80, 100, 140])
 def test_two_columns_stay_within_the_width(width):
     written = text(document(sample.diff()), width=width, full=True)
     assert max(map(len, written.split("\n"))) <= width
     assert "multiply_tanh_fusion" in written
+
+
+def test_a_diff_row_has_its_fate_as_word_and_sign_and_its_note():
+    left = Line((Piece("%a = add(%b, %c)"),))
+    group = DiffGroup("Gone", (DiffRow(left, None, "removed", "dce: nobody reads it"),))
+    written = text(document(Diff("before", "after", (group,))))
+    assert re.search(r"%a = add\(%b, %c\) +- removed +\(dce: nobody reads it\)", written)
 
 
 def test_a_closed_group_is_one_line_until_full():
@@ -158,6 +170,11 @@ def test_tabs_not_in_the_text_are_named():
     assert text(document(tabs)) == (
         "taken\n\nOne:\n\n  1\n\nAlso here (.text(full=True) writes them): Two."
     )
+
+
+def test_a_drawing_is_told_in_words():
+    written = text(document(GraphPane(figure(), "f: 1 input.")))
+    assert "Drawing: f: 1 input. Folded 3 layers. (.svg() and .dot() give it)" in written
 
 
 def test_how_to_read_a_drawing_is_not_in_the_text():

@@ -86,6 +86,20 @@ def test_compiles_once_also_after_the_same_program(lowered, compiles):
         assert len(compiles) == number
 
 
+def test_optimized_text_is_what_jax_says(lowered):
+    ours = compile_lowered(lowered, name="step").optimized.module
+    jaxs = jax.jit(programs.mlp_step()[0]).lower(*programs.mlp_step()[1]).compile().as_text()
+    from jaxlens.ir.hlo import reader as hlo
+
+    theirs = hlo.read(jaxs, stage="optimized")
+    assert [n.name for n in ours.nodes()] == [n.name for n in theirs.nodes()]
+
+
+def test_folder_is_gone(lowered, folders):
+    compile_lowered(lowered, name="step", passes=True)
+    assert list(folders.iterdir()) == []
+
+
 class _Fails:
     """A lowered program whose compile writes something and then fails."""
 

@@ -98,6 +98,12 @@ def test_loop_bodies_follow_their_loop(done):
     assert all(nodes[name].opcode != "parameter" for name in order)
 
 
+def test_sort_shows_its_comparison(done):
+    sort = next(k for k in done.kernels if k.instruction.startswith("sort"))
+    assert "fcmp" in sort.llvm_after or "icmp" in sort.llvm_after
+    assert sort.asm
+
+
 def test_a_thunk_names_the_target(done):
     notes = [kernel.note for kernel in done.kernels if kernel.kind == "library call"]
     assert any("lapack_spotrf_ffi" in note for note in notes)
@@ -135,6 +141,13 @@ def test_texts_hold_no_place_of_this_process(done):
     assert again.asm.text == done.asm.text
 
 
+def test_calls_show_whom_they_call():
+    kernels = compiled(lambda x: jnp.sin(x).sum(), jnp.ones((32, 32))).kernels
+    text = "".join(kernel.asm for kernel in kernels)
+    needed = {"sin"} if "sinf" in "".join(k.llvm_after for k in kernels) else set()
+    assert all(name in text for name in needed)
+
+
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="the oracle is binutils' objdump")
 def test_disassembly_agrees_with_objdump(done, tmp_path):
     for unit, data in done.dump.objects.items():
@@ -165,6 +178,12 @@ def test_objects_that_break_off_say_so(done):
         for end in range(0, len(data), 101):
             for symbol in symbols(data[:end]):  # what is still whole can be read
                 assert disassemble(data[:end], symbol).startswith(symbol)
+
+
+def test_unknown_function(done):
+    data = next(iter(done.dump.objects.values()))
+    with pytest.raises(UnavailableError, match="no function 'nobody'"):
+        disassemble(data, "nobody")
 
 
 @pytest.mark.parametrize("program", [programs.mlp_step, programs.attention, programs.scan_rnn])

@@ -1,6 +1,7 @@
 """What a compile gives while it goes on."""
 
 import os
+import re
 import threading
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens import progress
 from jaxlens.ir.needs import Needs
 from jaxlens.links.links import Links
 from jaxlens.program import counted as cost_facts
@@ -109,6 +111,44 @@ def test_gathering_waits_at_its_end():
     assert [timing.step for timing in capture.times][-2:] == ["compile", "read dumps"]
 
 
+def test_work_is_done_while_the_compile_is_waited_for(monkeypatch):
+    go = threading.Event()
+    capture = jaxlens.capture(lambda x: jnp.sin(x) * 2, jnp.ones(8))
+    compiles = type(capture.driver.lowered).compile
+
+    def paused(lowered, **options):
+        result = compiles(lowered, **options)
+        assert go.wait(60)
+        return result
+
+    monkeypatch.setattr(type(capture.driver.lowered), "compile", paused)
+    done = []
+    capture.driver.meanwhile(lambda: done.append("before the compile"))
+    with capture.gathering(Needs(compiled=True)):
+        for work in (lambda: done.append("first"), lambda: 1 / 0, go.set):
+            capture.driver.meanwhile(work)
+        capture.driver.meanwhile(lambda: done.append(capture.optimized.info.name))
+        assert not done
+    assert done[0] == "first"
+    assert set(done[1:]) <= {"optimized"}  # dropped where the compile has ended by then
+    capture.driver.meanwhile(lambda: done.append("after the compile"))
+    capture.driver.finish()
+    assert len(done) <= 2
+    assert capture.kernels
+
+
+def test_a_module_is_not_read_while_it_has_another_name():
+    name = "step_" + "x" * 120
+
+    def step(x):
+        return jnp.tanh(x) @ x
+
+    step.__name__ = name
+    capture = jaxlens.capture(jax.jit(step), jnp.ones((4, 4)))
+    with capture.gathering(Needs(compiled=True)):
+        assert f"@jit_{name} " in capture.stablehlo.text
+
+
 def test_an_error_of_the_compile_is_raised_where_it_is_waited_for(monkeypatch):
     capture = jaxlens.capture(lambda x: jnp.cos(x) * 2, jnp.ones(8))
 
@@ -188,6 +228,20 @@ def test_another_program_or_need_is_compiled(other):
         assert [t.note for t in capture.times if t.step == "compile"] == [
             "XLA, writing its dumps too"
         ]
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_compile_that_is_made_again_says_what_the_first_took(monkeypatch):
+    names, begin = [], progress.begin
+    monkeypatch.setattr(progress, "begin", lambda name, *a: names.append(name) or begin(name, *a))
+    x = jnp.ones((8, 8))
+    needs = Needs(compiled=True), Needs(passes="all")
+    looks = [_looked(_step, x, x, needs=need) for need in needs]
+    assert len(looks) == 2
+    _, again = [name for name in names if name.startswith("XLA compiles")]
+    assert re.fullmatch(
+        r"XLA compiles .* again, for its passes \(the first compile took \d+ s\)", again
+    )
 
 
 def test_a_compile_that_ends_before_its_hlo_is_read_leaves_it_to_the_result(lowered, monkeypatch):

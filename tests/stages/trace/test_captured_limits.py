@@ -82,6 +82,10 @@ def test_its_memory_is_what_xla_says(program, bare):
     assert "are constants (closed over: TABLE, " in words(answer)
 
 
+def test_it_runs(program, bare):
+    np.testing.assert_allclose(program.driver.run(1).outputs, bare(X), rtol=1e-6)
+
+
 def test_what_is_folded_is_found_and_timed():
     program = jaxlens.capture(folds, X)
     times = jaxlens.times(program)
@@ -93,6 +97,15 @@ def test_what_is_folded_is_found_and_timed():
         (TABLE.nbytes, "reverse")
     ]
     assert fingerprint(program.optimized.raw) == fingerprint(folds.lower(X).compile().as_text())
+
+
+def test_what_is_computed_before_the_first_pass_is_timed():
+    program = jaxlens.capture(lambda x: jnp.maximum(TABLE, 0.5) @ x, X)
+    times = jaxlens.times(program)
+    groups = times.compile.groups
+    assert max(groups, key=groups.get) == "conversion to HLO"
+    assert sum(groups.values()) == pytest.approx(times.compile.seconds)
+    assert "Conversion to HLO took" in times.text(times=True)
 
 
 def test_more_than_the_limit_is_traced_and_no_more(limited, tmp_path):

@@ -164,6 +164,12 @@ def test_a_look_leaves_nothing_behind(error):
     assert not any(list(called_within(eqn.source_info.name_stack)) for eqn in jaxpr.eqns)
 
 
+def test_no_tracer_outlives_the_trace_of_a_gradient():
+    with jax.checking_leaks():
+        program = jaxlens.capture(lambda m, x: nnx.grad(loss)(m, x), TwoOnALine(), X)
+        assert EquationModules(program.jaxpr.module).named
+
+
 def test_saved_captures_keep_the_names(tmp_path):
     path = tmp_path / "two.jaxlens"
     jaxlens.capture(apply, TwoOnALine(), X).save(path)

@@ -108,6 +108,14 @@ def test_the_users_calls_do_what_they_would_have_done():
     assert history(look=True) == history(look=False)
 
 
+def test_the_users_compiled_program_has_no_stamps():
+    g = jax.jit(program)
+    taken = jaxlens.capture(g, X)
+    assert taken.optimized.text
+    assert "_jl" not in g.lower(X).as_text(debug_info=True)
+    assert "_jl" not in g.lower(X).compile().as_text()
+
+
 def test_the_jaxpr_looks_untouched_while_another_thread_lowers():
     """The equations are shared: one jaxpr, held by the user, is in both looks."""
     _, f = jaxpr_and_function()

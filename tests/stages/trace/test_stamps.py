@@ -158,6 +158,21 @@ def test_ops_name_the_equations_that_made_them(name):
     assert found
 
 
+@pytest.mark.parametrize("name", ["scan_rnn", "gpt_step"])
+def test_a_saved_capture_keeps_them(name, tmp_path):
+    path = tmp_path / "a.jaxlens"
+    ours = stamped(name)
+    ours.save(path)
+    kept = jaxlens.load(path)
+    for stage in STAGES:
+        assert kept.stage(stage).text == ours.stage(stage).text
+        for a, b in zip(nodes(kept, stage), nodes(ours, stage), strict=True):
+            assert (a.stamps, a.scope, a.text) == (b.stamps, b.scope, b.text)
+            assert [str(span) for span in a.spans] == [str(span) for span in b.spans]
+    assert kept.buffers == ours.buffers
+    assert [one.stage.text for one in kept.passes] == [one.stage.text for one in ours.passes]
+
+
 def test_an_inlined_call_gives_a_path_for_each_call():
     @jax.jit
     def inner(x):
@@ -250,6 +265,17 @@ def test_any_scope_comes_out_as_it_went_in(scope):
         assert [(n.id, n.scope, n.spans) for n in theirs] == [
             (n.id, n.scope, m.spans and n.spans) for n, m in zip(ours, theirs, strict=True)
         ]
+
+
+def test_a_function_called_like_a_stamp():
+    def _jls3_(x):
+        return jnp.tanh(x) + 1
+
+    named = jax.jit(_jls3_)
+    taken = look(lambda x: named(x) * 2, (jnp.ones(3),))
+    assert any("jit(_jls3_)" in node.scope for node in nodes(taken, "stablehlo"))
+    assert any("jit(_jls3_)" in node.scope for node in nodes(taken, "hlo"))
+    assert "@_jls3_" in taken.stablehlo.text
 
 
 def test_kernels_of_pallas_hold_no_stamp():

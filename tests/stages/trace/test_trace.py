@@ -59,6 +59,13 @@ def test_lowering_happens_once(counted, monkeypatch):
     assert lowered == [1]
 
 
+def test_each_look_traces_anew(counted):
+    f, calls = counted
+    for look in (1, 2):
+        assert capture(f, (jnp.ones(3),)).jaxpr.text
+        assert len(calls) == look
+
+
 def test_a_trace_knows_whether_functions_that_outlive_it_are_in_it():
     def foreign(f, *args):
         call = prepare(f, args, {})
@@ -102,6 +109,14 @@ def test_hlo_before_optimisation_names_lines_and_frames(counted):
     assert owners
     assert set(owners) == {"test_trace.py"}
     assert not taken.hlo.module.unknown
+
+
+def test_the_texts_are_stable():
+    seen = []
+    for _ in range(2):
+        taken = capture(lambda x: jnp.cumsum(x) @ x, (jnp.ones(3),))
+        seen.append((taken.jaxpr.text, taken.stablehlo.text, taken.hlo.text))
+    assert seen[0] == seen[1]
 
 
 def nested(levels):

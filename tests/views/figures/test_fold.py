@@ -76,6 +76,10 @@ def test_the_parts_of_a_run_follow_each_other_and_leave_nothing_out():
     assert [part.copies for part in parts if len(part) > 1] == [60]
 
 
+def test_layers_that_chain_are_one_repeat():
+    assert counted(layers(48)) == {(0, 48 * 7): 48}
+
+
 def dense(n, e, last, first="", second=""):
     return [
         node(e, "dot_general", first or last, f"w{n}", **AT),
@@ -151,6 +155,14 @@ def test_literals_tell_copies_apart():
     assert sorted(counted(chain(20, layer)).values()) == [10, 10]
 
 
+def test_a_literal_is_not_a_value_at_the_same_place():
+    def layer(n, e, last):
+        operands = (last, "w0") if n < 10 else (last, "2.0:f32[]")
+        return [node(e, "mul", *operands, **AT), node(e + 1, "sin", f"v{e}", **AT)]
+
+    assert 20 not in counted(chain(20, layer)).values()
+
+
 def test_repeats_within_repeats():
     """Blocks of three dense layers and a norm, eight times."""
 
@@ -195,6 +207,13 @@ def test_any_name_may_stand_in_a_fold(name):
     assert {f"e{n}" for n in range(100)} <= {box.id for box in found}
 
 
+def test_a_long_chain_shows_how_it_starts_and_ends():
+    drawn = figure(layers(48))
+    (fold,) = (box for box in drawn.panels[0].boxes if box.kind == "call")
+    inside = [b.label for b in drawn.named[fold.inside].boxes if b.kind == "call"]
+    assert inside == ["layer 1", "layer 2 to 47 × 46", "layer 48"]
+
+
 def test_columns_know_what_the_nodes_say():
     module = tangle(300, 3)
     rows = columns(module).regions["main"]
@@ -206,3 +225,9 @@ def test_columns_know_what_the_nodes_say():
     per_step = (rows.kind, rows.place, rows.first_result, rows.first_operand)
     taken = [len(c) * c.itemsize for c in (*per_step, rows.distance, rows.types)]
     assert sum(taken) / 300 < 40
+
+
+def test_five_thousand_levels_have_columns():
+    from tests.support.drawn_modules import nested
+
+    assert len(columns(nested(5000))) == 5001

@@ -138,6 +138,12 @@ def test_copies_that_are_wired_differently_are_not_counted_as_repeats(odd):
     assert not any("× 12" in words for words in counts)
 
 
+def test_short_programs_are_not_folded():
+    drawn = figure(layers(3))
+    assert len(drawn.panels) == 1
+    assert drawn.note == ""
+
+
 def leaves(drawn, module: Module):
     ids = {node.id for node in module.nodes()}
     return Counter(b.id for panel in drawn.panels for b in panel.boxes if b.id in ids)
@@ -165,6 +171,13 @@ def test_folding_loses_nothing_and_keeps_panels_small(count, seed, most):
         assert {end for e in panel.edges for end in (e.tail, e.head)} <= set(ids)
 
 
+@given(st.integers(2, 400), st.integers(8, 60))
+@settings(max_examples=15, deadline=None)
+def test_repeats_lose_nothing(count, most):
+    module = layers(count)
+    assert set(leaves(figure(module, max_boxes=most), module).values()) == {1}
+
+
 def test_values_cross_the_border_of_a_fold_as_its_inputs_and_outputs():
     drawn = figure(layers(12))
     first = next(p for p in drawn.panels if p.name == "e0..e6")
@@ -183,6 +196,10 @@ def test_depth_that_fits():
     small = figure(predict(), depth=0)
     assert small.depth > 1
     assert fitting_depth(figure(tangle(300))) == 1
+
+
+def test_the_same_program_makes_the_same_figure():
+    assert figure(tangle(500)) == figure(tangle(500))
 
 
 @pytest.mark.parametrize(

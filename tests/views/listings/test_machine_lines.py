@@ -88,6 +88,14 @@ def test_the_rest_is_as_long_as_it_says(head: int, stage) -> None:
     assert (*cut.lines, *cut.more) == whole.lines
 
 
+def test_of_kernels_beyond_the_limit_no_code_is_made() -> None:
+    texts = written(listing(kernels(), "asm", most=3))
+    assert texts[-2:] == [
+        "; add.1: left out here: %%compile --kernel add.1 has it",
+        "; while: a thunk, which has no code of its own",
+    ]
+
+
 def test_the_first_kernels_get_the_lines_and_the_order_stays() -> None:
     own = [work(Kernel(name, name, "kernel", "", "", f"{name}:\n  0: ret\n")) for name in "abc"]
     texts = written(listing(own, "asm", most=3, first=[own[2], own[1], own[0]]))
@@ -108,3 +116,7 @@ def test_no_code_at_all_is_no_listing() -> None:
     assert not listing([kernels()[0]], "llvm").lines
     assert not listing([], "asm").lines
     assert not kernel_lines(kernels()[0], "asm").lines
+
+
+def test_one_kernel() -> None:
+    assert written(kernel_lines(kernels()[1], "asm")) == ASM.rstrip("\n").split("\n")

@@ -102,6 +102,16 @@ def test_every_op_begins_one_line_or_is_applied_on_its_parents(lowered):
     assert elsewhere == Counter(APPLIED.findall(text))
 
 
+def test_each_line_names_the_op_it_is_tied_to(lowered):
+    module, text = read(lowered)
+    nodes = {node.id: node for node in module.nodes()}
+    for line in printed(text, module):
+        if line.begins:
+            node = nodes[line.node]
+            assert node.opcode.removeprefix("func.") in line.text
+            assert all(f"%{name}" in line.text for name in node.operands)
+
+
 def test_lines_between_blocks_belong_to_the_op_round_them():
     module, text = read(jax.jit(loops).trace(X).lower())
     nodes = {node.id: node.opcode for node in module.nodes()}
@@ -118,3 +128,14 @@ def test_the_text_of_another_program_is_refused_and_still_shown():
     listing = stablehlo_lines.listing(module, other)
     assert [line_text(line, True) for line in listing.lines[1:]] == other.rstrip().split("\n")
     assert not any(line.id for line in listing.lines)
+
+
+def test_deep_nesting_is_no_recursion():
+    def nest(x):
+        f = jnp.sin
+        for _ in range(40):
+            f = (lambda g: lambda v: jax.lax.while_loop(lambda c: c.sum() < 2, g, v))(f)
+        return f(x)
+
+    module, text = read(jax.jit(nest).trace(X).lower())
+    assert sum(line.text == "} do {" for line in printed(text, module)) == 40

@@ -16,6 +16,7 @@ from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps
 from jaxlens.render.html.document_html import body
 from jaxlens.render.html.marks import ink
 from jaxlens.render.html.passes import MARKS, data, passes_html
+from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
@@ -214,6 +215,12 @@ def test_a_computation_that_got_another_name_is_the_same_one() -> None:
     assert (row.mark, row.gone, row.note) == ("renamed", False, "was fused_computation")
 
 
+def test_a_computation_that_is_gone_keeps_its_title() -> None:
+    listed = rows(between(fixed.module(FUSED), fixed.module(LIVE)))
+    titles = [row for row in listed if not row.line.id and row.gone]
+    assert all("fused_computation" in row.line.pieces[0].text for row in titles)
+
+
 def test_steps_carry_counts_and_meanings() -> None:
     block = steps()
     assert [(step.index, step.name, step.size, step.did) for step in block.steps] == [
@@ -333,6 +340,16 @@ def test_without_scripts_a_table_says_it() -> None:
     for words in ("algsimp", "1 rewritten, 1 folded", "Keeps one of several instructions"):
         assert words in markup
     assert "--bar:" in markup  # the bars of sizes
+
+
+def test_text_is_the_timeline_and_what_passes_are_for() -> None:
+    written = text(Document("hlo", "f", tuple(passes_blocks(capture()))))
+    assert [line for line in written.splitlines() if line in ("Passes", "What they are for")] == [
+        "Passes",
+        "What they are for",
+    ]
+    (line,) = [line for line in written.splitlines() if line.split()[:2] == ["3", "cse"]]
+    assert line.split() == ["3", "cse", "10", "9", "1", "merged"]
 
 
 def test_a_large_program_counts_the_passes_it_dumped() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
 from jaxlens.render.document import (
     Code,
@@ -117,6 +118,11 @@ def test_assembly_of_one_kernel_and_of_all() -> None:
     every = document(fixed.capture(), OPTIONS["compile"](asm=True))
     assert [b.title for b in every.blocks if isinstance(b, Fold)] == ["max_fusion", "gt_fusion"]
     assert "Without asm: dot.1" in finding_texts(every)
+
+
+def test_an_unknown_kernel_gets_the_nearest() -> None:
+    with pytest.raises(OptionError, match=r"^no kernel 'max_fuson'; did you mean 'max_fusion'\?$"):
+        document(fixed.capture(), OPTIONS["compile"](kernel="max_fuson"))
 
 
 @pytest.mark.parametrize(

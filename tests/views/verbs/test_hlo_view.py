@@ -2,14 +2,19 @@
 
 import pytest
 
-from jaxlens.errors import OptionError
+from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.render.document import Diff, Document, Findings, Fold, Listing, PassSteps, Tabs
+from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures as fixed
 from tests.support.documents import hlo as document
 
 
 def blocks(found: Document, kind: type) -> list:
     return [block for block in found.blocks if isinstance(block, kind)]
+
+
+def words(line) -> str:
+    return "".join(piece.text for piece in line.pieces)
 
 
 def test_tabs_by_default() -> None:
@@ -46,6 +51,12 @@ def test_the_diff_shows_each_fusion_with_what_it_swallowed() -> None:
     assert [row.left.id for row in same.rows] == ["dot.1", "out"]
     assert not same.open
     assert "Constants inside fusions are left out." in diff.note
+
+
+def test_full_leaves_nothing_out() -> None:
+    diff = blocks(document(fixed.capture(), fusion=True, full=True), Tabs)[0].tabs[0].blocks[0]
+    assert [row.right.id for row in diff.groups[0].rows].count("zero.5") == 1
+    assert "metadata" in words(diff.groups[0].rows[1].left)
 
 
 def test_one_stage_alone() -> None:
@@ -106,3 +117,14 @@ def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
         assert isinstance(shown, Findings)
         assert "this backend gives no" in shown.findings[0].text
     assert isinstance(tabs["HLO before optimisation"].blocks[0], Listing)
+
+
+def test_what_is_asked_for_alone_and_not_given_is_an_error() -> None:
+    with pytest.raises(UnavailableError, match="no optimized"):
+        document(fixed.capture("optimized"), stage="optimized")
+
+
+def test_the_text_is_the_same_from_run_to_run() -> None:
+    first, second = (text(document(fixed.capture())) for _ in range(2))
+    assert first == second
+    assert "computed in gt_fusion too" in first

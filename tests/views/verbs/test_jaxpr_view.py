@@ -124,6 +124,12 @@ def test_shared_bodies_are_counted_once_and_written_out():
     assert "written out at every call it would be 6 equations" in said
 
 
+def test_a_program_without_equations_and_without_inputs():
+    said = text(document(jaxlens.capture(lambda: 1.0)))
+    assert "0 equations." in said
+    assert "without array inputs" in said
+
+
 def test_library_lines_come_folded_behind_the_user_s(tmp_path, monkeypatch):
     package = tmp_path / "site-packages" / "somelib"
     package.mkdir(parents=True)
@@ -167,6 +173,15 @@ def test_text_draws_no_graph(monkeypatch):
     assert "tanh" in str(view)
     with pytest.raises(AssertionError, match="asked for the drawing"):
         view.html()
+
+
+def test_a_late_drawing_is_a_pane_like_any_other():
+    view = jaxlens.jaxpr(lambda x: jnp.tanh(x) * 2.0, jnp.ones(4))
+    tabs = next(block for block in view.json()["blocks"] if block["type"] == "Tabs")
+    (pane,) = tabs["tabs"][-1]["blocks"]
+    assert pane["type"] == "GraphPane"
+    assert pane["alt"] == "Graph of <lambda>: 4 boxes at the top level."
+    assert [panel["type"] for panel in pane["figure"]["panels"]] == ["Panel"]
 
 
 def test_a_saved_program_with_an_empty_body_is_shown(tmp_path):
