@@ -102,43 +102,40 @@ def alone():
     return layers, (jnp.ones((4, 4)), jnp.ones((4, 4)), jnp.ones((4, 4)))
 
 
-def main(name: str, kept: str) -> None:
+def seen(name: str, kept: str) -> dict:
+    """What is seen of a program and of its capture saved in a file."""
     f, args = globals()[name]()
     cap = jaxlens.capture(f, *args)
     sharding = jaxlens.sharding(cap)
     text = str(sharding)
     cap.save(kept)
     saved = jaxlens.sharding(jaxlens.load(kept))
-    print(
-        json.dumps(
+    return {
+        "text": text,
+        "saved": str(saved),
+        "html": len(sharding.html()),
+        "devices": sharding.devices,
+        "counted": jaxlens.cost(cap).counts.devices,
+        "axes": sharding.axes,
+        "sent": sharding.sent,
+        "inputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.inputs],
+        "outputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.outputs],
+        "values": [(one.name, one.spec) for one in reversed(sharding.values)],
+        "truth": [list(s.shard_shape(a.shape)) for s, a in _truth(f, args)],
+        "pieces": [one.piece and one.piece.shape for one in sharding.outputs],
+        "collectives": [
             {
-                "text": text,
-                "saved": str(saved),
-                "html": len(sharding.html()),
-                "devices": sharding.devices,
-                "counted": jaxlens.cost(cap).counts.devices,
-                "axes": sharding.axes,
-                "sent": sharding.sent,
-                "inputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.inputs],
-                "outputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.outputs],
-                "values": [(one.name, one.spec) for one in reversed(sharding.values)],
-                "truth": [list(s.shard_shape(a.shape)) for s, a in _truth(f, args)],
-                "pieces": [one.piece and one.piece.shape for one in sharding.outputs],
-                "collectives": [
-                    {
-                        "opcode": c.opcode,
-                        "bytes": c.bytes,
-                        "groups": c.groups,
-                        "over": c.over,
-                        "trips": c.trips,
-                        "lines": c.lines,
-                        "sent": c.sent,
-                    }
-                    for c in sharding.collectives
-                ],
+                "opcode": c.opcode,
+                "bytes": c.bytes,
+                "groups": c.groups,
+                "over": c.over,
+                "trips": c.trips,
+                "lines": c.lines,
+                "sent": c.sent,
             }
-        )
-    )
+            for c in sharding.collectives
+        ],
+    }
 
 
 def _truth(f, args):
@@ -151,4 +148,5 @@ def _truth(f, args):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    folder, *names = sys.argv[1:]
+    print(json.dumps({name: seen(name, f"{folder}/{name}.jaxlens") for name in names}))

@@ -21,7 +21,8 @@ ASKED = {
     if question.verb and question.name not in {"against", "without", "kernel", "fits", *RUNNING}
     if not (question.name == "captured" and question.verb == "jaxpr")
 }
-PAIRS = list(permutations(ASKED, 2))
+# One question for each need that there is: what two take together is told by their needs.
+PAIRS = list(permutations({question.needs: name for name, question in ASKED.items()}.values(), 2))
 PASSES = ("", "fusing", "all")
 
 

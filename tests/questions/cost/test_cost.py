@@ -45,6 +45,20 @@ CONV = {
 DOT = {"dimension_numbers": "(((1,), (0,)), ((), ()))"}
 
 
+def conv(*out: int, **attrs: str) -> Node:
+    return eqn("conv_general_dilated", f32(*out), "a", "b", **{**CONV, **attrs})
+
+
+def while_loop(id: str, **more) -> tuple[Node, dict[str, tuple[Node, ...]]]:
+    """A loop of unknown length, and its bodies: a product, and a comparison."""
+    names = ("body", "cond")
+    attrs = {"body_jaxpr": "body", "cond_jaxpr": "cond", "regions": names, **more}
+    product = eqn("mul", f32(8, 8), "x", "x", id="m")
+    test = eqn("lt", Type("bool"), "x", "x", id="c")
+    bodies = dict(zip(names, ((product,), (test,)), strict=True))
+    return eqn("while", f32(8, 8), "x", id=id, **attrs), bodies
+
+
 @pytest.mark.parametrize(
     ("node", "types", "expected"),
     [
@@ -64,31 +78,19 @@ DOT = {"dimension_numbers": "(((1,), (0,)), ((), ()))"}
         ),
         # 2 images, 4 output channels, 6x6 positions, 3 input channels, 3x3 taps.
         (
-            eqn("conv_general_dilated", f32(2, 4, 6, 6), "a", "b", **CONV),
+            conv(2, 4, 6, 6),
             {"a": f32(2, 3, 8, 8), "b": f32(4, 3, 3, 3)},
             2 * 2 * 4 * 6 * 6 * 3 * 9,
         ),
         # One row of 4 with padding 1 and 3 taps: 2 + 3 + 3 + 2 pairs, and the same down.
         (
-            eqn(
-                "conv_general_dilated",
-                f32(1, 1, 4, 4),
-                "a",
-                "b",
-                **{**CONV, "padding": "((1, 1), (1, 1))"},
-            ),
+            conv(1, 1, 4, 4, padding="((1, 1), (1, 1))"),
             {"a": f32(1, 1, 4, 4), "b": f32(1, 1, 3, 3)},
             2 * 10 * 10,
         ),
         # Two groups: each of 4 output channels sees 1 of 2 input channels.
         (
-            eqn(
-                "conv_general_dilated",
-                f32(1, 4, 2, 2),
-                "a",
-                "b",
-                **{**CONV, "feature_group_count": "2"},
-            ),
+            conv(1, 4, 2, 2, feature_group_count="2"),
             {"a": f32(1, 2, 3, 3), "b": f32(4, 1, 2, 2)},
             2 * 4 * 4 * 1 * 4,
         ),
@@ -135,20 +137,8 @@ def test_loops_in_loops_multiply() -> None:
 
 
 def test_a_while_loop_of_unknown_trips_counts_once() -> None:
-    loop = eqn(
-        "while",
-        f32(8, 8),
-        "x",
-        id="w",
-        body_jaxpr="body",
-        cond_jaxpr="cond",
-        regions=("body", "cond"),
-    )
-    module = program(
-        main=(loop,),
-        body=(eqn("mul", f32(8, 8), "x", "x", id="m"),),
-        cond=(eqn("lt", Type("bool"), "x", "x", id="c"),),
-    )
+    loop, bodies = while_loop("w")
+    module = program(main=(loop,), **bodies)
     once = count_module(module)
     assert (once.flops, once.counted, once.loops[0].trips) == (None, 64 + 1, None)
 
@@ -238,27 +228,9 @@ def test_without_xlas_figure_the_count_stands_alone() -> None:
 
 
 def test_loops_of_unknown_length_are_said_to_be_so_in_one_sentence() -> None:
-    loops = tuple(
-        eqn(
-            "while",
-            f32(8, 8),
-            "x",
-            id=id,
-            line=2,
-            body_jaxpr="body",
-            cond_jaxpr="cond",
-            regions=("body", "cond"),
-        )
-        for id in ("u", "v")
-    )
-    module = program(
-        main=loops,
-        body=(eqn("mul", f32(8, 8), "x", "x", id="m"),),
-        cond=(eqn("lt", Type("bool"), "x", "x", id="c"),),
-    )
-    capture = fixed.capture()
-    capture.driver._stages["jaxpr"] = Stage(BY_NAME["jaxpr"], str, lambda: module)
-    said = [f for f in report_of(counted(capture)).findings if f.trust == "unknown"]
+    (first, bodies), (second, _) = (while_loop(id, line=2) for id in ("u", "v"))
+    module = program(main=(first, second), **bodies)
+    said = [f for f in report_of(counted(with_jaxpr(module))).findings if f.trust == "unknown"]
     assert [finding.text for finding in said] == [
         "2 while loops (cell 3:2) run an unknown number of times; their bodies count once."
     ]

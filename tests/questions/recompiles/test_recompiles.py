@@ -41,57 +41,33 @@ def reasons(log):
 
 # ---- the eleven ways -------------------------------------------------------------------------
 
-
-def test_shape():
-    f = jitted_sum()
-    log = watched(lambda: f(X), lambda: f(X[:64]))
-    assert reasons(log) == ["x: f32[64,784], was f32[128,784]"]
-    assert log.findings[0].text == "f compiled again: x's first axis changed: 128, 64."
-
-
-def test_rank():
-    f = jitted_sum()
-    assert reasons(watched(lambda: f(X), lambda: f(X[None]))) == [
-        "x: f32[1,128,784], was f32[128,784]"
-    ]
-
-
-def test_dtype():
-    f = jitted_sum()
-    log = watched(lambda: f(X), lambda: f(X.astype(np.float16)))
-    assert reasons(log) == ["x: f16[128,784], was f32[128,784]"]
-    assert log.findings[0].text == "f compiled again: x's dtype changed: f32, f16."
+REASONS = {
+    "x: f32[64,784], was f32[128,784]": (X, X[:64]),
+    "x: f32[1,128,784], was f32[128,784]": (X, X[None]),
+    "x: f16[128,784], was f32[128,784]": (X, X.astype(np.float16)),
+    "x: weak f32[], was f32[]": (np.float32(1), 1.0),
+    "x: pytree PyTreeDef([*, *]), was PyTreeDef((*, *))": ((1.0, 2.0), [1.0, 2.0]),
+    "x['b']: new": ({"w": 1.0}, {"w": 1.0, "b": 2.0}),
+}
+STATIC = {
+    "n: static value 4, was 3": (3, 4),
+    "n: static value 1.0, was 1": (1, 1.0),  # equal numbers of two types are two keys to JAX
+    "n[0][1][1]: static value 7, was 4": ((("sizes", (3, 4)),), (("sizes", (3, 7)),)),
+}
 
 
-def test_static_value():
-    f = jitted_sum(static_argnames="n")
-    log = watched(lambda: f(X, n=3), lambda: f(X, n=4))
-    assert reasons(log) == ["n: static value 4, was 3"]
-    assert log.findings[0].text == ("f compiled again: n is static and its value changed: 3, 4.")
-    # An equal number of another type is another key to JAX.
-    g = jitted_sum(static_argnames="n")
-    log = watched(lambda: g(X, n=1), lambda: g(X, n=1.0))
-    assert reasons(log) == ["n: static value 1.0, was 1"]
+@pytest.mark.parametrize("reason", REASONS)
+def test_another_argument(reason):
+    f, (before, after) = jitted_sum(), REASONS[reason]
+    assert reasons(watched(lambda: f(before), lambda: f(after))) == [reason]
 
 
-def test_weak_type():
-    f = jitted_sum()
-    log = watched(lambda: f(np.float32(1)), lambda: f(1.0))
-    assert reasons(log) == ["x: weak f32[], was f32[]"]
-    assert "weak type changed" in log.findings[0].text
-
-
-def test_pytree_structure():
-    f = jitted_sum()
-    (reason,) = reasons(watched(lambda: f((1.0, 2.0)), lambda: f([1.0, 2.0])))
-    assert reason == "x: pytree PyTreeDef([*, *]), was PyTreeDef((*, *))"
-
-
-def test_a_key_more_in_a_dict():
-    f = jitted_sum()
-    log = watched(lambda: f({"w": 1.0}), lambda: f({"w": 1.0, "b": 2.0}))
-    assert reasons(log) == ["x['b']: new"]
-    assert log.findings[0].text == "f compiled again: x['b'] is new."
+@pytest.mark.parametrize("reason", STATIC)
+def test_another_static_value(reason):
+    f, (before, after) = jax.jit(lambda x, n: x * 2, static_argnames="n"), STATIC[reason]
+    log = watched(lambda: f(X, n=before), lambda: f(X, n=after))
+    assert reasons(log) == [reason]
+    assert log.findings[0].text.startswith("<lambda> compiled again: n")
 
 
 @pytest.mark.parametrize(
@@ -407,14 +383,6 @@ def test_a_static_object_that_equals_no_other():
     f = jax.jit(lambda x, n: x * 2, static_argnames="n")
     log = watched(lambda: f(X, Config()), lambda: f(X, Config()))
     assert "another " in reasons(log)[0]
-
-
-def test_the_part_of_a_nested_static_value_that_differs_is_named():
-    f = jax.jit(lambda x, config: x * 2, static_argnames="config")
-    config = (("sizes", (3, 4, 5)), ("act", "relu"))
-    other = (("sizes", (3, 7, 5)), ("act", "relu"))
-    log = watched(lambda: f(X, config), lambda: f(X, other))
-    assert reasons(log) == ["config[0][1][1]: static value 7, was 4"]
 
 
 def test_the_nearest_key_differs_in_weak_type_alone():

@@ -1,5 +1,7 @@
 """Which glossary entries an HTML document contains, and their text."""
 
+import pytest
+
 from jaxlens.ir import lessons
 from jaxlens.ir.glossary import address, entry
 from jaxlens.render.document import (
@@ -44,10 +46,96 @@ def test_a_word_has_its_sentence_and_its_page() -> None:
     assert data["pages"][page] == ["jax.lax.tanh", address("jax.lax.tanh")]
 
 
-def test_only_words_that_occur_travel() -> None:
-    data = help_of(Listing("jaxpr", (row("tanh"), row("my_own"))))
-    assert set(data) == {"primitive", *TOLD}
-    assert set(data["primitive"]) == {"tanh"}
+FUSION = row("fusion", ', metadata={op_name="f"}', kind="fold")
+NAMED = (("ROOT ", "keyword"), ("ynn_fusion.3", "name"), ("f32[4,8]{0,1}", "type"))
+STEPS = (
+    PassStep(0, "before", "before_optimizations", 4),
+    PassStep(1, "simplification", "start of simplification", 4),
+    PassStep(2, "new", "brand-new-pass", 3),
+)
+# The words that travel, by kind.
+WORDS = {
+    "those that occur": (
+        Listing("jaxpr", (row("tanh"), row("my_own"))),
+        {"primitive": "tanh"},
+    ),
+    "attributes, alone unless they mean something of their own": (
+        Listing(
+            "jaxpr",
+            (row("broadcast_in_dim", "shape=(2, 3)", " sharding=None"), row("scan", "length=8")),
+        ),
+        {
+            "primitive": "broadcast_in_dim scan",
+            "attribute": "broadcast_in_dim.shape sharding length",
+            "word": "sharding",
+        },
+    ),
+    "values and targets": (
+        Listing(
+            "optimized",
+            (
+                row("fusion", ", kind=kLoop, calls=f"),
+                row("custom-call", ', custom_call_target="xla_ffi_python_cpu_callback"'),
+            ),
+        ),
+        {
+            "instruction": "fusion custom-call",
+            "attribute": "kLoop fusion.kind calls custom_call_target",
+            "target": "xla_ffi_python_cpu_callback",
+        },
+    ),
+    "what is folded or stands behind a fusion": (
+        Listing(
+            "optimized",
+            (Line((*FUSION.pieces, Piece("  // compare, direction=LT", "comment"))),),
+        ),
+        {"instruction": "fusion compare", "attribute": "metadata op_name"},
+    ),
+    "lines under the code": (
+        SourcePane("cell 1", "", (SourceLine(1, "x", under=(row("add"),)),)),
+        {"primitive": "add"},
+    ),
+    "lines of diffs": (
+        Diff("a", "b", (DiffGroup("g", (DiffRow(row("add", id="add.1"), None, "gone"),)),)),
+        {"instruction": "add"},
+    ),
+    "lines beyond those shown": (
+        Listing("jaxpr", (row("add"),), more=(row("tanh"),)),
+        {"primitive": "add tanh"},
+    ),
+    "an op in quotes": (
+        Listing("stablehlo", (row('"stablehlo.scatter"'),)),
+        {"op": "stablehlo.scatter"},
+    ),
+    "ptx beside machine code": (
+        Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))),
+        {"ptx": "fma.rn.f32", "asm": "vfmadd213ps"},
+    ),
+    "names, types and keywords": (
+        Listing("optimized", (Line((*(Piece(*p) for p in NAMED), Piece("fusion", "op"))),)),
+        {"word": "ROOT ynn_fusion.3 f32 layout", "instruction": "fusion"},
+    ),
+    "cells of tables": (
+        TableBlock(
+            Table("Kernels", ("kernel", "kind"), (cells("dot.1", "thunk"), cells("x", "kernel")))
+        ),
+        {"word": "thunk kernel"},
+    ),
+    "passes": (
+        PassSteps(STEPS, ()),
+        {"pass": "before_optimizations simplification brand-new-pass"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_words_that_travel(case) -> None:
+    block, words = WORDS[case]
+    data = help_of(block)
+    found = {kind: set(entries) for kind, entries in data.items() if kind not in TOLD}
+    assert found == {kind: set(names.split()) for kind, names in words.items()}
+    unknown = data.get("pass", {}).get("brand-new-pass", ["Unknown"])
+    assert unknown[0].startswith("Unknown")
 
 
 def test_one_word_means_another_thing_in_another_stage() -> None:
@@ -56,40 +144,6 @@ def test_one_word_means_another_thing_in_another_stage() -> None:
     said = [data[kind]["add"][0] for kind in ("primitive", "instruction", "llvm")]
     assert len(set(said)) == 3
     assert data["asm"]["add"][0] == "Adds integers."
-
-
-def test_attributes_stand_alone_unless_they_mean_something_of_their_own() -> None:
-    lines = (row("broadcast_in_dim", "shape=(2, 3)", " sharding=None"), row("scan", "length=8"))
-    data = help_of(Listing("jaxpr", lines))
-    assert set(data["attribute"]) == {"broadcast_in_dim.shape", "sharding", "length"}
-
-
-def test_values_and_targets_are_words_too() -> None:
-    fusion = row("fusion", ", kind=kLoop, calls=f")
-    call = row("custom-call", ', custom_call_target="xla_ffi_python_cpu_callback"')
-    data = help_of(Listing("optimized", (fusion, call)))
-    assert {"kLoop", "fusion.kind", "calls", "custom_call_target"} == set(data["attribute"])
-    assert set(data["target"]) == {"xla_ffi_python_cpu_callback"}
-
-
-def test_what_is_folded_or_stands_behind_a_fusion_counts() -> None:
-    line = row("fusion", ', metadata={op_name="f"}', kind="fold")
-    behind = Line((*line.pieces, Piece("  // compare, direction=LT", "comment")))
-    data = help_of(Listing("optimized", (behind,)))
-    assert {"metadata", "op_name"} <= set(data["attribute"])
-    assert set(data["instruction"]) == {"fusion", "compare"}
-
-
-def test_lines_under_the_code_and_in_diffs_are_told_by_their_ids() -> None:
-    under = SourcePane("cell 1", "", (SourceLine(1, "x", under=(row("add"),)),))
-    diff = Diff("a", "b", (DiffGroup("g", (DiffRow(row("add", id="add.1"), None, "gone"),)),))
-    assert set(help_of(under)) == {"primitive", *TOLD}
-    assert set(help_of(diff)) == {"instruction", *TOLD}
-
-
-def test_lines_beyond_those_shown_count() -> None:
-    data = help_of(Listing("jaxpr", (row("add"),), more=(row("tanh"),)))
-    assert set(data["primitive"]) == {"add", "tanh"}
 
 
 def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
@@ -102,48 +156,10 @@ def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
     assert len(data["texts"]) < 20
 
 
-def test_quotes_round_an_op_are_left_out() -> None:
-    data = help_of(Listing("stablehlo", (row('"stablehlo.scatter"'),)))
-    assert set(data["op"]) == {"stablehlo.scatter"}
-
-
-def test_ptx_is_told_from_machine_code() -> None:
-    data = help_of(Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))))
-    assert set(data["ptx"]) == {"fma.rn.f32"}
-    assert set(data["asm"]) == {"vfmadd213ps"}
-
-
 def test_an_output_without_known_words_carries_nothing() -> None:
     assert help_of(Listing("jaxpr", (row("my_own"),))) == {}
     assert "data-jl=help" not in body(Document("jaxpr", "f", (Listing("jaxpr", ()),)))
     assert "data-jl=help" in body(Document("jaxpr", "f", (Listing("jaxpr", (row("add"),)),)))
-
-
-def test_names_types_and_keywords_are_words_too() -> None:
-    line = Line(
-        (
-            Piece("ROOT ", "keyword"),
-            Piece("ynn_fusion.3", "name"),
-            Piece(" = "),
-            Piece("f32[4,8]{0,1}", "type"),
-            Piece("fusion", "op"),
-        )
-    )
-    data = help_of(Listing("optimized", (line,)))
-    assert set(data["word"]) == {"ROOT", "ynn_fusion.3", "f32", "layout"}
-
-
-def test_cells_of_tables_and_passes_are_words() -> None:
-    table = Table("Kernels", ("kernel", "kind"), (cells("dot.1", "thunk"), cells("x", "kernel")))
-    steps = (
-        PassStep(0, "before", "before_optimizations", 4),
-        PassStep(1, "simplification", "start of simplification", 4),
-        PassStep(2, "new", "brand-new-pass", 3),
-    )
-    data = help_of(TableBlock(table), PassSteps(steps, ()))
-    assert set(data["word"]) == {"thunk", "kernel"}
-    assert set(data["pass"]) == {"before_optimizations", "simplification", "brand-new-pass"}
-    assert data["pass"]["brand-new-pass"][0].startswith("Unknown")
 
 
 def test_a_text_for_several_words_travels_once() -> None:
