@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.ir.columns import Place, calls, columns
 from jaxlens.ir.graph import Module
-from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.program.python_loops import looped
 from jaxlens.program.subject import Given
 from jaxlens.program.unrolled import Unrolled, unrolled
@@ -44,7 +43,7 @@ class Equations:
 
 def equations(module: Module) -> Equations:
     """Counts the equations of a jaxpr, in time linear in its size."""
-    written, times = _written(module), occurrences(module)
+    written, times = _written(module), _occurrences(module)
     program = columns(module)
     stacks = [_stack(place) for place in program.places]
     own: Counter[str] = Counter()
@@ -72,6 +71,20 @@ def equations(module: Module) -> Equations:
 def _stack(place: Place) -> Stack:
     spans = (span for span in reversed(place.spans) if not span.library)
     return tuple(dict.fromkeys(f"{span.file}:{span.line}" for span in spans))
+
+
+def _occurrences(module: Module) -> dict[str, int]:
+    """Returns the number of occurrences of each region with every call inlined, loops once.
+
+    Counts are summed from callers to callees, which expands no call either.
+    """
+    times = dict.fromkeys(module.regions, 0)
+    times[module.entry] = 1
+    for name, called in calls(module).items():
+        for regions in called.values():
+            for inner in regions:
+                times[inner] += times[name]
+    return times
 
 
 def _written(module: Module) -> dict[str, int]:
