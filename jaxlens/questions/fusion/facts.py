@@ -156,7 +156,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     change, note = across_fusion(capture, limit, dumps)
     module = change.after
     traffic, often = Traffic(module), runs(module)
-    log = _Log(capture, dumps or (), module, programs)
+    refused, missing = _refusals(capture, dumps or (), module, programs)
     fusions = [
         _fused(node, times.times, traffic, change)
         for name, times in often.items()
@@ -165,7 +165,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     ]
     joined = [fusion for fusion in fusions if len(fusion.operations) > 1]
     joined.sort(key=lambda fusion: -fusion.saved * fusion.times)
-    edges = sorted(_boundaries(capture, module, traffic, log), key=lambda b: -b.bytes * b.times)
+    edges = sorted(_boundaries(capture, module, traffic, refused), key=lambda b: -b.bytes * b.times)
     return Fusions(
         tuple(joined),
         len(fusions) - len(joined),
@@ -174,8 +174,8 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
         len(operations(module)),
         change,
         note,
-        log.refused,
-        log.missing,
+        refused,
+        missing,
         tuple(dict.fromkeys(loop for times in often.values() for loop in times.open)),
         memories_of(kernel_costs(capture)),
         _subject=capture,
@@ -211,64 +211,51 @@ def _is_repeated(inner: Node, home: str, change: ProgramChange) -> bool:
     return False
 
 
-class _Log:
-    """XLA's log of fusion decisions, by instruction of the optimised program.
+def _refusals(
+    capture: Capture, dumps: Sequence[PassStage], module: Module, programs: NumberedModules
+) -> tuple[dict[str, str], str]:
+    """Returns XLA's reasons not to fuse instructions into their users, by XLA's log.
 
     The log has the names that the priority-fusion pass used; later passes rename and merge.
 
-    Attributes:
-        refused: XLA's reason not to fuse an instruction into its users.
-        missing: Why there is no log; "" where there is one.
+    Returns:
+        The reasons by instruction of the optimised program, and why there is no log, or "".
     """
+    try:
+        reasons = refusals(capture.fusion_log)
+        before = next(p.stage.module for p in dumps if p.name == _PASS and p.changed)
+    except UnavailableError as why:
+        return {}, str(why)
+    except StopIteration:
+        return {}, f"{_PASS} changed nothing"
+    names = _later_names(before, module, programs)
+    found = ((name, reason) for old, reason in reasons.items() for name in names.get(old, ()))
+    return dict(found), ""
 
-    def __init__(
-        self,
-        capture: Capture,
-        dumps: Sequence[PassStage],
-        module: Module,
-        programs: NumberedModules,
-    ) -> None:
-        self.refused: dict[str, str] = {}
-        self.missing = ""
-        try:
-            reasons = refusals(capture.fusion_log)
-            before = next(p.stage.module for p in dumps if p.name == _PASS and p.changed)
-        except UnavailableError as why:
-            self.missing = str(why)
-            return
-        except StopIteration:
-            self.missing = f"{_PASS} changed nothing"
-            return
-        names = self._names(before, module, programs)
-        for producer, reason in reasons.items():
-            self.refused.update(dict.fromkeys(names.get(producer, ()), reason))
 
-    @staticmethod
-    def _names(
-        before: Module, after: Module, programs: NumberedModules
-    ) -> dict[str, tuple[str, ...]]:
-        """Maps the names of one program to those of a later one, a fused instruction to its fusion.
+def _later_names(
+    before: Module, after: Module, programs: NumberedModules
+) -> dict[str, tuple[str, ...]]:
+    """Maps the names of one program to those of a later one, a fused instruction to its fusion.
 
-        The contents of one fusion can end up in several. Each instruction of it votes for the
-        fusion that it ends up in, and the later names are ordered by votes:
+    The contents of one fusion can end up in several. Each instruction of it votes for the
+    fusion that it ends up in, and the later names are ordered by votes:
 
-            fusion.1 = {add, mul, tanh}; later add and mul are in fusion.7, tanh in fusion.8
-            names["fusion.1"] == ("fusion.7", "fusion.8")
-        """
-        first, last = programs.numbered(before), programs.numbered(after)
-        relation = follow(first, last)
-        homes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for node in before.nodes():
-            home = first.fusion_of.get(node.id, node.id)
-            if node.opcode not in PLUMBING | {"fusion"}:
-                homes[home].update(last.fusion_of.get(h, h) for h in relation.forward(node.id))
-        return {
-            name: tuple(name for name, _ in votes.most_common()) for name, votes in homes.items()
-        }
+        fusion.1 = {add, mul, tanh}; later add and mul are in fusion.7, tanh in fusion.8
+        names["fusion.1"] == ("fusion.7", "fusion.8")
+    """
+    first, last = programs.numbered(before), programs.numbered(after)
+    relation = follow(first, last)
+    homes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for node in before.nodes():
+        home = first.fusion_of.get(node.id, node.id)
+        if node.opcode not in PLUMBING | {"fusion"}:
+            homes[home].update(last.fusion_of.get(h, h) for h in relation.forward(node.id))
+    return {name: tuple(name for name, _ in votes.most_common()) for name, votes in homes.items()}
 
 
 def _boundaries(
-    capture: Capture, module: Module, traffic: Traffic, log: _Log
+    capture: Capture, module: Module, traffic: Traffic, refused: Mapping[str, str]
 ) -> Iterator[Boundary]:
     """Yields every value that one kernel writes and another reads."""
     kernels = Given(lambda: capture.kernels).or_else(())
@@ -286,7 +273,7 @@ def _boundaries(
             size = whole + sum(min(whole, sum(map(traffic.main, v))) for v in users.values())
             is_result = results and name == module.entry and id in out
             consumers = [nodes[user] for user in users]
-            why, trust = _why(producer, consumers, is_result, library, log)
+            why, trust = _why(producer, consumers, is_result, library, refused)
             lines = tuple(lines_of(inside(producer, module)))
             yield Boundary(id, tuple(users), size, times.times, why, trust, lines)
 
@@ -321,10 +308,14 @@ def _readers(
 
 
 def _why(
-    producer: Node, consumers: Sequence[Node], result: bool, library: frozenset[str], log: _Log
+    producer: Node,
+    consumers: Sequence[Node],
+    result: bool,
+    library: frozenset[str],
+    refused: Mapping[str, str],
 ) -> tuple[str, str]:
     """Returns why a producer and its users are not fused, and how far to trust that reason."""
-    if reason := log.refused.get(producer.id):
+    if reason := refused.get(producer.id):
         return f'XLA: "{reason}"', "xla"
     both = (producer, *consumers)
     calls = [n.id for n in both if n.id in library or n.opcode in _LIBRARY]

@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, why_unavailable
 from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo.buffers import Buffers
-from jaxlens.ir.hlo.buffers import Kind as Allocated
 from jaxlens.ir.hlo.instructions import inputs_of
 from jaxlens.ir.hlo.library_products import is_scratch
 from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live, reserved, spaces
@@ -31,13 +29,7 @@ from jaxlens.questions.memory.buffer_origins import Origin, Origins
 from jaxlens.questions.memory.donation import Donation, donations
 from jaxlens.questions.memory.residuals import Residual, Residuals, residuals_of
 
-Kind = Literal["argument", "result", "constant", "temporary"]
-_KINDS: Mapping[Allocated, Kind] = {
-    "parameter": "argument",
-    "output": "result",
-    "constant": "constant",
-    "temporary": "temporary",
-}
+_KINDS = {"parameter": "argument", "output": "result"}
 _DRAWN = 0.002  # share of the reserved memory from which a value is drawn
 _WORTH = 0.02  # share of the peak from which the line of a value is also looked up in the links
 
@@ -62,7 +54,7 @@ class HeldValue:
     name: str
     type: str
     bytes: int
-    kind: Kind
+    kind: str
     line: str = ""
     span: Span | None = None
     instruction: str = ""
@@ -79,13 +71,11 @@ class Space:
         name: Its name, such as "VMEM".
         peak: Bytes in use at its peak.
         reserved: Bytes that the program allocates in it from start to end.
-        instruction: The instruction that runs at its peak.
     """
 
     name: str
     peak: int
     reserved: int
-    instruction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +178,7 @@ class MemoryFacts(Forwarding, ProgramFacts):
         """The residuals, largest first."""
         return self.saved.values
 
-    def kind(self, kind: Kind) -> int:
+    def kind(self, kind: str) -> int:
         """Returns the bytes of one kind at the peak."""
         return sum(value.bytes for value in self.at_peak if value.kind == kind)
 
@@ -232,7 +222,7 @@ def _spaces(capture: Capture, assignment: Buffers) -> tuple[Space, ...]:
     """Returns the use of the device's memories other than its main memory."""
     platform = capture.program.target.platform
     return tuple(
-        Space(space_name(number, platform), ranges.bytes, ranges.reserved, ranges.instruction)
+        Space(space_name(number, platform), ranges.bytes, ranges.reserved)
         for number in spaces(assignment)
         if (ranges := live(assignment, number))
     )
@@ -293,23 +283,18 @@ class _Lines:
         """Returns a value with its line."""
         buffer = value.buffer
         name = f"{buffer.instruction}[{buffer.index}]" if buffer.index else buffer.instruction
-        found = HeldValue(
-            name,
-            str(buffer.type),
-            buffer.size,
-            _KINDS[value.kind],
-            instruction=buffer.instruction,
-        )
+        kind, written = _KINDS.get(value.kind, value.kind), str(buffer.type)
+        found = HeldValue(name, written, buffer.size, kind, instruction=buffer.instruction)
         origin = self._origins.origin(buffer.instruction, buffer.index)
         if origin is None:
             return found
-        if found.kind == "argument":
+        if kind == "argument":
             leaf = self._inputs.get(origin.node.id)
             return replace(found, name=leaf.name if leaf else origin.node.scope or name)
         span, line = self._line(origin, buffer.size)
         last = buffer.index.rpartition(",")[2]
         scratch = last.isdigit() and is_scratch(origin.node, int(last))
-        is_kept = found.kind == "temporary" and not scratch
+        is_kept = kind == "temporary" and not scratch
         return replace(
             found,
             line=line,

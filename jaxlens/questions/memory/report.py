@@ -151,7 +151,7 @@ def size_table(use: MemoryFacts) -> Table:
     """Returns a table of XLA's sizes, with a row per kind, and of the device's other memories."""
     rows = [(name, getattr(use, name), meaning) for name, meaning in _MEANING.items()]
     rows = [row for row in rows if row[0] != "code" or row[1] is not None]
-    rows += [(s.name, s.peak, f"most in use there, when {s.instruction} runs") for s in use.spaces]
+    rows += [(s.name, s.peak, "most in use there at once") for s in use.spaces]
     note = "XLA's buffer assignment, per device."
     if use.note:
         note = f"{note} {use.note[:1].upper()}{use.note[1:]}."
@@ -238,11 +238,10 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
             size,
             listed(tally(value.opcode for value in values), 3),
             listed(tally(str(value.type) for value in values), 2),
-            "a row a trip" if any(value.stacked for value in values) else "",
         )
         for line, values, size in by_group(residuals, lambda residual: residual.line)
     )
-    columns = ("line", "code", _BYTES, "made by", "types", "in a loop")
+    columns = ("line", "code", _BYTES, "made by", "types")
     note = "From the jaxpr: XLA may compute some of it again instead, or keep other values."
     title, rest = "Saved for the backward pass", ": .residuals has all"
     return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="jaxpr")
@@ -250,9 +249,7 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
 
 def types(values: Sequence[HeldValue]) -> str:
     """Returns the types of values, as `f32[4,4,128,128] x 2 and f32[4,4,128,32]`."""
-    return listed(tally(_short(value.type) for value in values), 2)
-
-
-def _short(kind: str) -> str:
-    """Returns a type; of a tuple, which may have hundreds of parts, their number."""
-    return f"({count(kind.count(', ') + 1, 'array')})" if kind.startswith("(") else kind
+    names = (value.type for value in values)
+    # Of a tuple, which may have hundreds of parts, their number.
+    short = (f"({count(n.count(', ') + 1, 'array')})" if n.startswith("(") else n for n in names)
+    return listed(tally(short), 2)

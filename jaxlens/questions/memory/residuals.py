@@ -32,7 +32,6 @@ class Residual:
         maker: The equation that computes it, inside scans and calls; `id` where it is the same.
         opcode: The primitive of `maker`.
         owner: The line that owns `maker`.
-        stacked: Whether a scan stacks it, a row per trip.
     """
 
     name: str
@@ -42,7 +41,6 @@ class Residual:
     maker: str
     opcode: str
     owner: Span | None
-    stacked: bool
 
     @property
     def line(self) -> str:
@@ -105,7 +103,6 @@ def residuals_in(module: Module) -> Residuals:
 def _residual(module: Module, node: Node, name: str) -> Residual:
     index, value = next((n, v) for n, v in enumerate(node.results) if v.name == name)
     maker = _innermost(module, node, index)
-    is_row = node.opcode == "scan" and index >= int(node.attrs.get("num_carry", 0))
     return Residual(
         name,
         value.type,
@@ -114,7 +111,6 @@ def _residual(module: Module, node: Node, name: str) -> Residual:
         maker.id,
         maker.opcode,
         maker.owner or node.owner,
-        is_row,
     )
 
 

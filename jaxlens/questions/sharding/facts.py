@@ -9,7 +9,7 @@ Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 20
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -240,20 +240,16 @@ def facts(capture: Capture) -> Sharding:
         return Sharding(1, (), one_device[0], one_device[1], (), (), _subject=capture)
     dumps = Given(lambda: capture.passes).or_else(())
     optimized, hlo = capture.optimized.module, capture.hlo.module
-    processes = capture.program.target.processes
-    mesh = _Mesh(count, axes(head(capture)))
+    travels = exchanges(capture)
+    mesh = _Mesh(count, travels.axes)
     unpartitioned = _unpartitioned(dumps, hlo)
     flops = Given(lambda: capture.cost).or_else({}).get("flops", -1.0)
-    return Sharding(
-        count,
-        mesh.axes,
-        _inputs(inputs, unpartitioned or hlo, optimized, mesh),
-        _outputs(outputs, unpartitioned, optimized, mesh),
-        _values(unpartitioned, mesh) if unpartitioned else (),
-        tuple(_collectives(capture, optimized, mesh)),
-        flops if flops >= 0 else None,
-        processes if len(processes) == count else (),
-        _subject=capture,
+    return replace(
+        travels,
+        inputs=_inputs(inputs, unpartitioned or hlo, optimized, mesh),
+        outputs=_outputs(outputs, unpartitioned, optimized, mesh),
+        values=_values(unpartitioned, mesh) if unpartitioned else (),
+        flops=flops if flops >= 0 else None,
     )
 
 

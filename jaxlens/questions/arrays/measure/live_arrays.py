@@ -7,7 +7,6 @@ import math
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,17 +17,8 @@ from jaxlens.questions.arrays.live_arrays import GoneArray, LiveArray, LiveArray
 from jaxlens.questions.arrays.measure.array_holders import holders, made_at, traceback_names
 from jaxlens.questions.arrays.measure.array_names import array_names, is_automatic
 
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """An array of the last look."""
-
-    array: "weakref.ref[Any]"
-    name: str
-    bytes: int
-
-
-_last: list[_Seen] | None = None
+_last: list[tuple["weakref.ref[Any]", GoneArray]] | None = None
+"""The arrays of the last look, with what is said of them when they are gone."""
 
 
 def look(namespace: Mapping[str, Any]) -> LiveArrays:
@@ -43,7 +33,7 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
     groups = _by_buffer(live)
     nameless = [a for group in groups if not any(id(a) in names for a in group) for a in group]
     held_by = holders(sorted(nameless, key=lambda array: -array.nbytes))
-    before = {id(array): array for seen in _last or () if (array := seen.array()) is not None}
+    before = {id(array): array for seen, _ in _last or () if (array := seen()) is not None}
     arrays, seen_now = [], []
     for group in groups:
         found = dict.fromkeys(name for array in group for name in names.get(id(array), ()))
@@ -58,12 +48,8 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
             next((held_by[id(array)] for array in group if id(array) in held_by), ""),
         )
         arrays.append(entry)
-        seen_now.append(_Seen(weakref.ref(whole), entry.name, entry.bytes))
-    gone = [
-        GoneArray(seen.name, seen.bytes)
-        for seen in _last or ()
-        if (array := seen.array()) is None or array.is_deleted()
-    ]
+        seen_now.append((weakref.ref(whole), GoneArray(entry.name, entry.bytes)))
+    gone = [lost for seen, lost in _last or () if (array := seen()) is None or array.is_deleted()]
     first, _last = _last is None, seen_now
     return LiveArrays(tuple(arrays), deleted, freed, first, tuple(gone), _allocated())
 
