@@ -13,10 +13,9 @@ from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
 from jaxlens.taps.primitives import CALLS, LOOPS, MOVES, Path
 
-Kind = Literal["key", "index", "wrap", "size", "gradient", "unread", "order"]
+Kind = Literal["key", "index", "size", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
 _FOLLOWED = {*MOVES, "convert_element_type"}
-_KINDS: dict[str, Kind] = {"wrapped": "wrap", "cut": "size"}
 _UNREAD = "the loss does not read it"
 _ORDER = (
     "may differ from run to run on this GPU: XLA adds what falls on one index in any order, unless "
@@ -29,16 +28,15 @@ class Fault:
     """One thing that JAX does without a word.
 
     Attributes:
-        kind: "key" for one that is used twice, "index" for one out of bounds, "wrap" for a negative
-            one that is counted from the end though a mode was asked for, "size" for elements that
-            are beyond it and dropped, "gradient" for one that is zero by construction, "unread" for
-            an argument that no result depends on, and "order" for an operation whose result may
+        kind: "key" for one that is used twice, "index" for one out of bounds, "size" for elements
+            that are beyond it and dropped, "gradient" for one that is zero by construction,
+            "unread" for an argument that no result depends on, and "order" for an operation whose result may
             differ from run to run.
         sentence: What happens, and where.
         spans: The lines, that of the fault last; empty where there is none.
         ids: Ids of the equations.
         name: The argument; "" where it is none.
-        index: The index that was out of bounds or negative, or the number of elements for a `size`;
+        index: The index that was out of bounds, or the number of elements for a `size`;
             None for other kinds.
         size: The size of its axis, or that `size`; 0 for other kinds.
         iterations: Iterations of the loops around it, from 0, the outermost first.
@@ -198,7 +196,6 @@ class Faults:
         opcode = self.nodes[one.path[-1]].opcode
         is_one_hot = opcode == "eq"
         verb = "encodes" if is_one_hot else "reads" if reads else "writes"
-        verb = "asks with a `mode` for" if one.effect == "wrapped" else verb
         of = " of {} classes" if is_one_hot else " of an axis with {} elements"
         what = f"{verb} {many}index {one.index}{of}"
         what = f"finds {one.index:,} elements for a `size` of {{}}" if one.effect == "cut" else what
@@ -206,7 +203,6 @@ class Faults:
         fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"
         did = {"dropped": "drops it", "filled": f"fills in {fills}", "zeros": "makes zeros of it"}
         did["cut"] = "drops the rest"
-        did["wrapped"] = f"takes index {one.index + one.size}, counted from the end"
         when = ""
         if one.iterations:
             steps = " within iteration ".join(map(str, reversed(one.iterations)))
@@ -220,7 +216,7 @@ class Faults:
             f"JAX {did.get(one.effect, f'takes index {last}')}.{more}"
         )
         spans, ids = (span,) if span else (), (one.path[-1],)
-        kind = _KINDS.get(one.effect, "index")
+        kind: Kind = "size" if one.effect == "cut" else "index"
         return Fault(kind, text, spans, ids, "", one.index, one.size, one.iterations)
 
     def _masked(self, node: Node) -> bool:

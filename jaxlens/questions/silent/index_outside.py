@@ -11,8 +11,8 @@ class IndexOutside:
 
     Attributes:
         path: The equation.
-        effect: What JAX did: "clamped", "dropped", "filled", "zeros" (of `one_hot`), "cut": by a
-            `size`, or "wrapped": counted from the end, though a mode was asked for.
+        effect: What JAX did: "clamped", "dropped", "filled", "zeros" (of `one_hot`), or "cut": by
+            a `size`.
         index: The first such index, as the program computed it before negative ones were wrapped;
             of what is cut, the number of elements.
         window: The number of elements from there that it reads or writes.

@@ -2,10 +2,9 @@
 
 JAX clamps, drops or fills by default, and on request (`mode="drop"`). A jaxpr does not tell one
 from the other, so calls with a `mode` in their text are left out, and so is what JAX's other
-functions index. A negative index is counted from the end also where `mode` asks to drop or to fill.
-`jax.nn.one_hot` indexes without a gather, by a comparison. What has a `size` scatters to the
-running number of each element that it finds, whose last is how many there are; from jax 0.12 on
-the search is one equation, `Nonzero`.
+functions index. `jax.nn.one_hot` indexes without a gather, by a comparison. What has a
+`size` scatters to the running number of each element that it finds, whose last is how many there
+are; from jax 0.12 on the search is one equation, `Nonzero`.
 """
 
 import linecache
@@ -38,7 +37,6 @@ _SIZED = frozenset(
     "nonzero flatnonzero argwhere where unique unique_values union1d setdiff1d setxor1d".split()
 )
 _ONE_HOT = ("one_hot", "_one_hot")  # in which a comparison indexes
-_KEEPS = re.compile(r"""\bmode\s*=\s*(["'](fill|drop)["']|[\w.]*FILL_OR_DROP)""")
 _WRAPPER = "reraise_with_filtered_traceback"  # a frame of JAX around that of its function
 _ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*=")
 
@@ -80,8 +78,6 @@ class _Outside(Probe):
         """Whether the user's call indexes, and nothing in its lines asks for what JAX does."""
         called, text = self.called(path)
         eqn = self.eqns[path[-1]]
-        if eqn.primitive.name == "add":  # the size of the axis, to a negative index
-            return called in _AT and _KEEPS.search(text) is not None
         if eqn.primitive.name == "eq" and called not in _ONE_HOT:
             return False
         if called in _SIZED:
@@ -99,10 +95,9 @@ class _Outside(Probe):
         elif search := _search(site.eqn):
             given = (jnp.sum(operands[0] != 0, axis=search["axes"], dtype=jnp.int32),)
         else:
-            given = operands[:1] if name in ("eq", "add") else operands[1:2]
+            given = operands[:1] if name == "eq" else operands[1:2]
         indices = jnp.stack([_int32(x) for x in given])
-        wrong = indices < 0 if name == "add" else (indices < 0) | (indices > limits)
-        bad = wrong.ravel()
+        bad = ((indices < 0) | (indices > limits)).ravel()
         if not bad.size:
             return jnp.zeros(_HEAD, jnp.int32)
         first = jnp.argmax(indices.ravel() * bad if _sized(site.eqn) else bad)
@@ -155,18 +150,16 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     loops = loops_around(path, probe.eqns)
     effect = "filled" if name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
-    effect = "cut" if _sized(eqn) else {"eq": "zeros", "add": "wrapped"}.get(name, effect)
-    plain = name in ("eq", "add") or probe.called(path)[0].startswith("segment_")
+    effect = "cut" if _sized(eqn) else "zeros" if name == "eq" else effect
+    plain = name == "eq" or probe.called(path)[0].startswith("segment_")
     written = index if plain or index >= 0 else index - size  # before JAX added the size
     return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
 
 
 def _indexes(eqn: Any) -> bool:
     name = eqn.primitive.name
-    if name in ("add", "eq"):
-        kinds = "iu" if name == "add" else "iuf"
-        alone = name == "eq" or _number(eqn.invars[1]) is not None
-        return alone and eqn.invars[0].aval.dtype.kind in kinds
+    if name == "eq":
+        return eqn.invars[0].aval.dtype.kind in "iuf"
     indexes = name in _SLICES or name == "gather" or name.startswith("scatter")
     return indexes or _search(eqn) is not None
 
@@ -182,8 +175,6 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
         return [(eqn.invars[1].aval.size, 1)]
     if search := _search(eqn):
         return [(search["size"], 0)]
-    if name == "add":
-        return [(_number(eqn.invars[-1]) or 0, 1)]
     if name == "dynamic_slice":
         return list(zip(shape, params["slice_sizes"], strict=True))
     if name == "dynamic_update_slice":
@@ -209,12 +200,6 @@ def _search(eqn: Any) -> dict[str, Any] | None:
     """Returns the parameters of `Nonzero`; None for another equation."""
     operation = eqn.params.get("_prim")
     return operation.params if type(operation).__name__ == "Nonzero" else None
-
-
-def _number(atom: Any) -> int | None:
-    """Returns the integer that is written as an operand; None for anything else."""
-    value = getattr(atom, "val", None)
-    return int(value) if value is not None and getattr(value, "ndim", 0) == 0 else None
 
 
 def _int32(x: Any) -> Any:

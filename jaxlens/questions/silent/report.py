@@ -13,7 +13,6 @@ _CURES: dict[Kind, str] = {
     "`jax.random.fold_in(key, i)` in a loop.",
     "index": 'Where that is meant, `mode="drop"`, `"clip"` or `"fill"` says so in functions that '
     "take a mode, as `.at[...]` does.",
-    "wrap": "With `wrap_negative_indices=False` the mode holds for negative indices too.",
 }
 _IN_BOUNDS = "no index is clamped or dropped unasked in this run, "
 _NONE = (
@@ -34,7 +33,7 @@ def findings(facts: Silent) -> Iterator[Finding]:
         yield Finding(none.format(facts.subject().program.name))
     last = {fault.kind: fault for fault in facts.faults}
     for fault in facts.faults:
-        trust: Trust = "measured" if fault.kind in ("index", "wrap", "size") else "counted"
+        trust: Trust = "measured" if fault.kind in ("index", "size") else "counted"
         yield Finding(fault.sentence, trust, fault.ids, weight=1.0)
         if fault is last[fault.kind] and fault.kind in _CURES:
             yield Finding(_CURES[fault.kind])

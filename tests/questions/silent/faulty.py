@@ -154,11 +154,6 @@ SIZE = {
         lambda y: jnp.flatnonzero(y, size=2), x.reshape(2, 5)
     ),
 }
-WRAP = {
-    "-1 of an axis with 10 elements: JAX takes index 9": lambda x, i: x.at[i].get(mode="fill"),
-    "index -1 ": lambda x, i: x.at[i].set(0.0, mode="drop"),
-    "index -1": lambda x, i: jax.vmap(lambda n: x.at[n].mul(2.0, mode="drop"))(i),
-}
 OUTSIDE = np.array([-1, 4, 12], np.int32)
 
 

@@ -49,7 +49,6 @@ def test_a_planted_fault_is_found_at_its_line(make):
 @pytest.mark.parametrize(
     ("kind", "words", "f"),
     [("index", *pair) for pair in faulty.INDEX.items()]
-    + [("wrap", *pair) for pair in faulty.WRAP.items()]
     + [("size", *pair) for pair in faulty.SIZE.items()],
 )
 def test_what_jax_does_with_an_index_is_said(kind, words, f):

@@ -67,7 +67,7 @@ def test_it_runs_with_jax_alone_bit_for_bit(tmp_path: Path) -> None:
     assert [np.asarray(e).tobytes() for e in expected] == [o.tobytes() for o in outputs]
 
 
-def test_a_large_program_is_compressed_and_its_data_is_drawn(tmp_path: Path) -> None:
+def test_the_data_of_a_large_program_is_drawn(tmp_path: Path) -> None:
     def f(x, i):
         for n in range(150):
             x = jnp.sin(x) * n
@@ -77,8 +77,6 @@ def test_a_large_program_is_compressed_and_its_data_is_drawn(tmp_path: Path) -> 
         cap = jaxlens.capture(f, np.ones(4), 1)
     made = jaxlens.reproducer(cap, tmp_path / "repro.py")
     assert made.data == ""
-    assert "b85decode" in made.code
-    assert len(made.code) < 9_000
     assert "python" in repr(made)
     words, (output,) = in_empty_folder(tmp_path)
     assert "float64[]" in words

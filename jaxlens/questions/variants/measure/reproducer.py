@@ -1,8 +1,6 @@
 """Writes a program as one file of Python that needs jax alone: for the report of a bug."""
 
-import base64
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from pprint import pformat
 from string import Template
@@ -20,7 +18,6 @@ from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.driver import LiveDriver
 
-_PLAIN = 20_000  # characters of StableHLO up to which it is written as text
 _WIDTH = 100
 # The settings that change what XLA makes of a module.
 _SETTINGS = (
@@ -38,9 +35,7 @@ program was traced from nor any other package.
 Made with jax $jax and jaxlib $jaxlib for $device. $data
 """
 
-import base64
 import os
-import zlib
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = $flags  # XLA reads them once, when jax is imported
@@ -204,12 +199,9 @@ def _written(value: Any) -> str:
 
 
 def _embedded(text: str) -> str:
-    """Returns an expression for the text: itself if it is short, else compressed."""
-    if len(text) <= _PLAIN and '"""' not in text and not text.endswith(("\\", '"')):
-        return f'r"""\n{text.strip()}\n"""'
-    code = base64.b85encode(zlib.compress(text.encode(), 9)).decode()
-    lines = "\n".join(f'    "{code[i : i + _WIDTH - 6]}"' for i in range(0, len(code), _WIDTH - 6))
-    return f"zlib.decompress(base64.b85decode(\n{lines}\n)).decode()"
+    """Returns an expression for the text, line by line where Python can have it so."""
+    plain = '"""' not in text and not text.endswith(("\\", '"'))
+    return f'r"""\n{text.strip()}\n"""' if plain else repr(text)
 
 
 def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool) -> Reproducer:
