@@ -254,7 +254,8 @@ def test_a_trace_that_cannot_start_leaves_no_session(monkeypatch, tmp_path):
         raise MemoryError
 
     monkeypatch.setattr(jax.profiler, "start_trace", fails)
-    with pytest.raises(MemoryError):
-        profile.start("jaxlens-", 2)
+    started = profile.Session(host_level=2)
+    started.start()
+    assert started.note
     assert session() is None
     assert list(Path(tempfile.gettempdir()).iterdir()) == []

@@ -15,15 +15,12 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxlens import compat
-from jaxlens.errors import UnavailableError, first_line
+from jaxlens.errors import first_line
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.facts import CONVERSION, Part, Profile
 from jaxlens.stages.compile.dump_files import full, no_room, remove
 
-BUSY = (
-    "a profiler session of yours is running, and a process can have one: "
-    "end it for the times within the compile"
-)
+BUSY = "a profiler session of yours is running, and a process can have one: end it, and look again"
 IDLE = (
     "libtpu is loaded in this process, which has no TPU: JAX's profiler could end the process; "
     "look in a process that compiles for no TPU"
@@ -70,20 +67,31 @@ class Session:
         if compat.has_idle_tpu_plugin():
             self.note = IDLE
             return
+        profiler: Any = jax.profiler
+        options = profiler.ProfileOptions()
+        options.python_tracer_level, options.host_tracer_level = 0, self._host_level
         with deferred(self.stop), self._lock:
             if self._over:  # interrupted before it began
                 return
             try:
-                self._path = start("jaxlens-profile-", self._host_level)
-            except UnavailableError as error:
-                self.note = str(error)
+                path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            except OSError as error:
+                self.note = no_room(Path(tempfile.gettempdir()), error)
+                return
+            try:
+                profiler.start_trace(str(path), profiler_options=options)
+                self._path = path
             except Exception as error:
                 line = first_line(error)
                 self.note = BUSY if "already" in line or "one profile" in line else line
+            finally:
+                if self._path is None:
+                    compat.forget_session(str(path))
+                    remove(path)
 
     @undoing
     def stop(self) -> bytes:
-        """Ends the session if it runs, and removes its files.
+        """Ends the session if it runs, and removes its files; sets `note` if they are not written.
 
         Returns:
             The serialized XSpace, b"" if there is none.
@@ -92,65 +100,21 @@ class Session:
             path, self._path, self._over = self._path, None, True
         if path is None:
             return b""
+        profiler: Any = jax.profiler
         try:
-            return end(path)
-        except UnavailableError as error:
-            self.note = str(error)
+            data = compat.stop_session(str(path))
+            if data is not None:
+                return data
+            profiler.stop_trace()
+            return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
+        except BaseException as error:
+            compat.forget_session(str(path))
+            if not isinstance(error, Exception):
+                raise
+            self.note = full(path) or first_line(error)
             return b""
-
-
-def start(prefix: str, host_level: int) -> Path:
-    """Starts a profiler session; returns the new temporary folder that it writes to.
-
-    Callers defer interrupts until they have the folder in hand.
-
-    Args:
-        prefix: Prefix of the folder's name.
-        host_level: How much the profiler records of the host; 3 includes XLA's passes.
-
-    Raises:
-        UnavailableError: The folder cannot be created.
-        Exception: The error that JAX raises if the session cannot start.
-    """
-    profiler: Any = jax.profiler
-    options = profiler.ProfileOptions()
-    options.python_tracer_level, options.host_tracer_level = 0, host_level
-    try:
-        path = Path(tempfile.mkdtemp(prefix=prefix))
-    except OSError as error:
-        raise UnavailableError(no_room(Path(tempfile.gettempdir()), error)) from None
-    try:
-        profiler.start_trace(str(path), profiler_options=options)
-    except BaseException:
-        compat.forget_session(str(path))
-        remove(path)
-        raise
-    return path
-
-
-def end(path: Path) -> bytes:
-    """Ends the session that writes to a folder, and removes the folder.
-
-    Returns:
-        The serialized XSpace.
-
-    Raises:
-        UnavailableError: The session's files cannot be written.
-    """
-    profiler: Any = jax.profiler
-    try:
-        data = compat.stop_session(str(path))
-        if data is not None:
-            return data
-        profiler.stop_trace()
-        return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
-    except BaseException as error:
-        compat.forget_session(str(path))
-        if not isinstance(error, Exception):
-            raise
-        raise UnavailableError(full(path) or first_line(error)) from None
-    finally:
-        remove(path)
+        finally:
+            remove(path)
 
 
 def read(data: bytes, module: str, seconds: float, note: str = "") -> Profile:

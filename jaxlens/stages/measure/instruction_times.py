@@ -21,7 +21,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.errors import UnavailableError, first_line
+from jaxlens.errors import UnavailableError
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import Run
 from jaxlens.stages.compile import profile
@@ -64,22 +64,16 @@ def launches_graphs(done: Run) -> bool:
 @uninterrupted
 def _profiling(profiles: list[bytes]) -> Iterator[None]:
     """Adds the profile of what runs in the block, at its end."""
+    session = profile.Session(host_level=2)
     try:
-        path = profile.start("jaxlens-run-", host_level=2)
-    except UnavailableError:
-        raise
-    except Exception as error:
-        raise UnavailableError(
-            f"no time of single kernels: the profiler says {first_line(error)!r}"
-        ) from None
-    try:
-        yield
-        time.sleep(0.05)  # a CPU's thread writes the end of the last kernel after its result
+        session.start()
+        if not session.note:
+            yield
+            time.sleep(0.05)  # a CPU's thread writes the end of the last kernel after its result
     finally:
-        try:
-            profiles.append(profile.end(path))
-        except UnavailableError as error:
-            raise UnavailableError(f"no time of single kernels: {error}") from None
+        profiles.append(session.stop())
+    if session.note:
+        raise UnavailableError(f"no time of single kernels: {session.note}")
 
 
 def by_instruction(data: bytes, module: str) -> dict[str, float]:

@@ -194,11 +194,12 @@ def test_an_error_is_the_callers_and_nothing_is_changed(x) -> None:
 
 def test_beside_a_profiler_session_of_the_users_it_runs_and_says_so(x) -> None:
     calls = []
-    path = profile.start("jaxlens-test-", host_level=1)
+    users = profile.Session(host_level=1)
+    users.start()
     try:
         run = jaxlens.timeline(lambda: calls.append(float(slow(x)[1])))
     finally:
-        profile.end(path)
+        users.stop()
     assert len(calls) == 1
     assert "a profiler session of yours is running" in run.timeline.unknown
     assert str(run).splitlines()[2].startswith("- Unknown: a profiler session of yours is running")
