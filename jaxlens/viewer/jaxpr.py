@@ -6,12 +6,13 @@ from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module, paused
-from jaxlens.ir.lazy import lazy
 from jaxlens.options import JaxprPanes
-from jaxlens.render.document import Block, Findings, GraphPane, Tab
+from jaxlens.render.document import Block, Findings, Tab
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import Finding, amount, count, explains, saves
 from jaxlens.views import source_pane
+from jaxlens.views.figures import jaxpr as jaxpr_figure
+from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.listings.panes import chained, equation_lines, jaxpr_tab, user_names
 
 _LARGE = 1_000_000  # bytes of constants from which the finding has advice
@@ -91,11 +92,8 @@ def _constants(constants: tuple[Constant, ...]) -> Finding:
 def graph_tab(subject: Capture, module: Module, depth: int = 1) -> Tab:
     """Returns the pane of the jaxpr's graph, made on first use: the text form has no graph."""
 
-    def draw(_: GraphPane) -> Figure:
-        from jaxlens.views.figures.jaxpr import figure
-        from jaxlens.views.figures.run_cost import RunCosts
-
-        return figure(
+    def draw() -> Figure:
+        return jaxpr_figure.figure(
             module,
             depth=depth,
             inputs=[leaf.name for leaf in subject.program.inputs],
@@ -104,10 +102,6 @@ def graph_tab(subject: Capture, module: Module, depth: int = 1) -> Tab:
             costs=RunCosts(module),
         )
 
-    def describe(pane: GraphPane) -> str:
-        boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
-        return f"Graph of {subject.program.name}: {boxes} at the top level."
-
-    pane = lazy(GraphPane, {"figure": draw, "alt": describe})
+    pane = jaxpr_figure.pane(subject.program.name, draw)
     help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
     return Tab("Graph", (pane,), help=help, key="graph")

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import overload
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.document import Line
+from jaxlens.render.document import Line, Listing
 from jaxlens.render.html.marks import begins_with_id, marked
 
 FIRST_WORD = 1
@@ -77,6 +77,23 @@ def head_first(lines: Iterable[Line], head: int) -> Iterator[Line]:
         folded += islice(every, line.folds)
     yield from folded
     yield from every
+
+
+def listed(
+    stage: str, total: int, head: int, lines: Callable[[], Iterable[Line]], note: str = ""
+) -> Listing:
+    """Returns the listing of a program, whose lines beyond the first are made on first use.
+
+    Args:
+        stage: The stage whose ids the lines carry.
+        total: Number of lines.
+        head: Number of lines in the page, which no other folds.
+        lines: Makes the lines in order.
+        note: See `Listing`.
+    """
+    more = LazyLines(total - head, lambda: head_first(lines(), head), head)
+    first = tuple(islice(head_first(lines(), head), head))
+    return Listing(stage, first, note, more or ())
 
 
 def row_of(line: Line) -> Row:

@@ -12,10 +12,9 @@ from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.instructions import input_names
-from jaxlens.ir.lazy import LazyMapping, lazy
+from jaxlens.ir.lazy import LazyMapping
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
-from jaxlens.report import count
 from jaxlens.views.figures import hlo_labels
 from jaxlens.views.figures import jaxpr as jaxpr_figure
 from jaxlens.views.figures.hlo_dataflow import Plumbing
@@ -65,15 +64,11 @@ def pane(subject: Capture, stage: str = "optimized") -> GraphPane:
     module = subject.stage(stage).module
     when = "as it runs" if stage == "optimized" else "before optimisation"
 
-    def describe(pane: GraphPane) -> str:
-        boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
-        return f"Graph of {subject.program.name} {when}: {boxes} at the top level."
-
-    def draw(_: GraphPane) -> Figure:
+    def draw() -> Figure:
         outputs = [leaf.name for leaf in subject.outputs]
         return figure(module, outputs=outputs, program_inputs=subject.program.inputs)
 
-    return lazy(GraphPane, {"figure": draw, "alt": describe})
+    return jaxpr_figure.pane(f"{subject.program.name} {when}", draw)
 
 
 class _WordedPanels(LazyMapping[Panel]):

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.lazy import LazyMapping
+from jaxlens.ir.lazy import LazyMapping, lazy
+from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels, Path, open_paths
+from jaxlens.report import count
 from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
@@ -60,6 +62,16 @@ def figure(
     note = folded if body.folded else ""
     drawing = Figure(panels, max(1, depth), note)
     return drawing if depth != AUTO else Figure(panels, fitting_depth(drawing), note)
+
+
+def pane(name: str, draw: Callable[[], Figure]) -> GraphPane:
+    """Returns the graph of a program, made on first use: the text form has no graph."""
+
+    def describe(pane: GraphPane) -> str:
+        boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
+        return f"Graph of {name}: {boxes} at the top level."
+
+    return lazy(GraphPane, {"figure": lambda _: draw(), "alt": describe})
 
 
 def fitting_depth(figure: Figure) -> int:

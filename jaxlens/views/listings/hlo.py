@@ -5,14 +5,13 @@ Metadata, layouts and other long parts are folded (`hlo_pieces.py`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import islice
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.hlo import instructions as program_instructions
 from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines, head_first
+from jaxlens.render.html.lazy_lines import listed
 from jaxlens.views.listings.hlo_folds import MANY, SHOWN, runs
 from jaxlens.views.listings.hlo_pieces import behind_pieces, instruction_pieces, type_pieces
 from jaxlens.views.listings.lines_by_id import LinesById
@@ -32,13 +31,7 @@ def listing(module: Module, *, limit: int = LIMIT, inputs: Sequence[Input] = ())
         inputs: The inputs of its program.
     """
     plan = Plan(module, inputs=inputs)
-    head = min(limit, plan.in_sight)
-
-    def lines() -> Iterator[Line]:
-        return head_first(plan.lines(), head)
-
-    more = LazyLines(plan.total - head, lines, head)
-    return Listing(module.stage, tuple(islice(lines(), head)), more=more or ())
+    return listed(module.stage, plan.total, min(limit, plan.in_sight), plan.lines)
 
 
 def names_of(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, str]:

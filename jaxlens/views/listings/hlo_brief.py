@@ -1,13 +1,12 @@
 """Renders HLO in short lines, without the folded pieces, for diffs and for panes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import islice
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node
 from jaxlens.render.document import Line, Listing
-from jaxlens.render.html.lazy_lines import LazyLines, head_first
+from jaxlens.render.html.lazy_lines import listed
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings.hlo import Plan, lean
 from jaxlens.views.listings.lines_by_id import LinesById
@@ -39,12 +38,7 @@ def _instruction(node: Node, owner: str, names: Mapping[str, str]) -> Line:
 def listing(module: Module, limit: int, inputs: Sequence[Input] = ()) -> Listing:
     """Returns the listing of an HLO module, with at most `limit` lines before `more`."""
     plan = Plan(module, brief=True, inputs=inputs)
-    head = min(limit, plan.in_sight)
-
-    def lines() -> Iterator[Line]:
-        return map(lean, head_first(plan.lines(), head))
-
     option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
     note = f"Metadata and layouts are left out: {option} has them."
-    more = LazyLines(plan.total - head, lines, head)
-    return Listing(module.stage, tuple(islice(lines(), head)), note, more or ())
+    head = min(limit, plan.in_sight)
+    return listed(module.stage, plan.total, head, lambda: map(lean, plan.lines()), note)

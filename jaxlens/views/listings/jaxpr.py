@@ -6,8 +6,8 @@ A jaxpr that several equations use is written out at its first use, and by name 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeAlias
 
 from jaxlens.ir.columns import calls
@@ -15,7 +15,7 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.pallas import BLOCK, INDEX_MAP
 from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines
+from jaxlens.render.html.lazy_lines import listed
 from jaxlens.report import count
 from jaxlens.views.listings.equation import left, operands, params, scope
 from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
@@ -84,13 +84,12 @@ def listing(
     shared = frozenset(name for name, n in uses.items() if n > 1)
     page = Page(module, lines or equations(module), shared, called)
     rows = list(_all_rows(page, inputs, captured))
-    head = tuple(islice(_written(page, rows), limit))
-    total = sum(len(region.nodes) for region in module.regions.values())
-    left = total - len({line.id for line in head if line.id})
+    total = sum(row.high - row.low if isinstance(row, Stretch) else 1 for row in rows)
+    shown = listed("jaxpr", total, min(limit, total), lambda: _written(page, rows))
+    every = sum(len(region.nodes) for region in module.regions.values())
+    left = every - len({line.id for line in shown.lines if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
-    beyond = sum(row.high - row.low if isinstance(row, Stretch) else 1 for row in rows) - len(head)
-    more = LazyLines(beyond, lambda: _written(page, rows), limit)
-    return Listing("jaxpr", head, note, more or ())
+    return replace(shown, note=note)
 
 
 def equations(module: Module, names: UserNames | None = None) -> EquationLines:

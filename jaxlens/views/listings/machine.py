@@ -7,12 +7,11 @@ has the reason: a library call, a thunk of the runtime, or code shared with an e
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 from jaxlens.program.kernels import Work, what
 from jaxlens.render.document import Kind, Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines
+from jaxlens.render.html.lazy_lines import listed
 
 Machine = Literal["llvm", "asm"]
 
@@ -81,10 +80,8 @@ def listing(
     if not any(part.code for part in parts):
         return Listing(stage, ())
     total = sum(part.size for part in parts) - bool(parts[0].code)
-    lines = tuple(islice(_lines(parts, stage), head))
-    rest = max(total - len(lines), 0)
-    more = LazyLines(rest, lambda: _lines(parts, stage), head)
-    return Listing(stage, lines, _LEFT_OUT if stage == "llvm" else "", more or ())
+    note = _LEFT_OUT if stage == "llvm" else ""
+    return listed(stage, total, min(head, total), lambda: _lines(parts, stage), note)
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
@@ -130,20 +127,15 @@ def _parts(works: Sequence[Work], codes: Mapping[str, str]) -> list[_Part]:
 
 
 def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
-    for part, title in _titled(parts):
-        yield from title
-        yield from _code(part, stage)
-
-
-def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
-    """Yields each kernel with the lines of its title."""
     ptx = any(part.code.startswith((".", "//")) for part in parts)
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
         name = part.work.kernel.name
         title = Piece(f": {part.title}", "comment")
-        line = Line((Piece(f"{mark} ", "comment"), Piece(name, "keyword"), title), name)
-        yield part, [*([Line(())] if number and part.code else []), line]
+        if number and part.code:
+            yield Line(())
+        yield Line((Piece(f"{mark} ", "comment"), Piece(name, "keyword"), title), name)
+        yield from _code(part, stage)
 
 
 def _code(part: _Part, stage: Machine) -> Iterator[Line]:
