@@ -96,3 +96,9 @@ def test_course_builds_the_blank_course(tmp_path, capsys):
     assert "index.ipynb" in out
     assert kept.name not in out
     assert kept.read_text() == "mine"
+
+
+def test_course_has_a_help_of_its_own(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["course", "--help"])
+    assert "usage: jaxlens course" in capsys.readouterr().out

@@ -154,6 +154,14 @@ def test_receipts_are_demanded_written_and_compared(project):
     )
     assert "pytest_plugin/" not in changed.stdout.str()
     assert receipts(project).read_text() == text
+    many = "".join(f"    x = x * {n}\n" for n in range(2, 26))
+    project.makepyfile(model=MODEL.replace("    return jnp.tanh", f"{many}    return jnp.tanh"))
+    cut, whole = run(project, "-k", "grad"), run(project, "-k", "grad", "-vv")
+    cut.stdout.fnmatch_lines(
+        ["E*and * more lines", "E*if it should be: pytest --jaxlens-update; every line: pytest -vv"]
+    )
+    assert " more lines" not in whole.stdout.str()
+    whole.stdout.fnmatch_lines(["E*model.py:29: x = x [*] 25", "E*pytest --jaxlens-update"])
 
     # From here on the file is one that came from elsewhere, and a comment moves every line.
     project.makepyfile(model=MODEL.replace("\n\ndef loss", "\n\n# moved\n\ndef loss"))

@@ -1,17 +1,16 @@
 """Holds what jaxlens says, text, HTML and data, while the code behind it is rebuilt.
 
     python tests/bench/outputs.py DIR [--only NAME ...] [--quick] [--jobs 2]
-    python tests/bench/outputs.py --against BEFORE AFTER [--renamed old=new | FILE] [--leave GLOB]
+    python tests/bench/outputs.py --against BEFORE AFTER [--renamed 'OLD => NEW'] [--leave GLOB]
 
-The first form writes into DIR what some 30 programs, the saved captures of `tests/records`, the
+The first form writes into DIR what some 30 programs, the saved captures of `tests/records` and the
 magics say: one file for each program, question and face.
 HTML has a tag on a line, and its packed data beside it as readable text (`.html-data`). The
 package is the one that Python finds first: set PYTHONPATH to record another checkout with the
 same programs. `--list` names the groups; `--quick` takes some of them.
 
 The second form prints what differs, and exits with 1 where anything does. A rename on purpose is
-`old=new`, applied to BEFORE; `old => new` may hold equals signs, `re:old => new` is a regular
-expression. A FILE holds one such line each, `#` before comments, and `leave:GLOB` for files that
+`OLD => NEW`, where OLD is a regular expression, applied to BEFORE; `--leave` names files that
 differ on purpose.
 
 Left out or masked, as these differ from run to run with the same code: addresses, keys made of a
@@ -32,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -50,7 +49,6 @@ QUICK = (
     "cells.jaxpr",
     "help.all",
 )
-Change = Callable[[str], str]
 
 
 def groups() -> dict[str, list[str]]:
@@ -124,31 +122,16 @@ def _package() -> Path:
     return Path(jaxlens.__file__).resolve().parents[1]
 
 
-def renames(given: list[str]) -> tuple[list[Change], list[str]]:
-    """Changes of BEFORE, and patterns of files that are left out."""
-    lines: list[str] = []
-    for word in given:
-        lines += Path(word).read_text().splitlines() if Path(word).is_file() else [word]
-    changes, left = [], []
-    for line in (line.strip() for line in lines):
-        if line.startswith("leave:"):
-            left.append(line.removeprefix("leave:").strip())
-        elif line and not line.startswith("#"):
-            changes.append(_change(line))
-    return changes, left
-
-
-def _change(line: str) -> Change:
-    if line.startswith("re:"):
-        old, _, new = line.removeprefix("re:").partition(" => ")
-        pattern = re.compile(old)
-        return lambda text: pattern.sub(new, text)
-    old, _, new = line.partition(" => " if " => " in line else "=")
-    return lambda text: text.replace(old, new)
+def renamed(text: str, renames: list[str]) -> str:
+    """Text after renames, `OLD => NEW` each, where OLD is a regular expression."""
+    for rename in renames:
+        old, _, new = rename.partition(" => ")
+        text = re.sub(old, new, text)
+    return text
 
 
 def differences(
-    before: Path, after: Path, changes: list[Change], left: list[str], lines: int
+    before: Path, after: Path, renames: list[str], left: list[str], lines: int
 ) -> Iterator[str]:
     """A diff of each file that differs."""
     recorded = {p.name for p in after.iterdir() if p.is_dir()}  # `--only` records some groups
@@ -163,9 +146,7 @@ def differences(
             continue
         if (before / name).read_bytes() == (after / name).read_bytes():
             continue
-        text = (before / name).read_text(errors="surrogatepass")
-        for change in changes:
-            text = change(text)
+        text = renamed((before / name).read_text(errors="surrogatepass"), renames)
         old = _places(name, text)
         new = _places(name, (after / name).read_text(errors="surrogatepass"))
         if old != new:
@@ -213,7 +194,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--against", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
-    parser.add_argument("--renamed", action="append", default=[], metavar="OLD=NEW")
+    parser.add_argument("--renamed", action="append", default=[], metavar="OLD => NEW")
     parser.add_argument("--leave", action="append", default=[], metavar="GLOB")
     parser.add_argument("--lines", type=int, default=30, help="of each diff")
     asked = parser.parse_args()
@@ -221,9 +202,8 @@ def main() -> int:
         print("\n".join(groups()))
         return 0
     if asked.against:
-        changes, left = renames(asked.renamed)
         count = 0
-        for found in differences(*asked.against, changes, left + asked.leave, asked.lines):
+        for found in differences(*asked.against, asked.renamed, asked.leave, asked.lines):
             print(found)
             count += 1
         print(f"{count} files differ")

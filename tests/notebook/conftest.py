@@ -30,6 +30,11 @@ class Ran:
     shown: str
     error: BaseException | None
 
+    def well(self) -> "Ran":
+        """Itself, where the cell succeeded."""
+        assert self.ok, self.out
+        return self
+
 
 @pytest.fixture(scope="session")
 def one_shell() -> Iterator[InteractiveShell]:
@@ -45,13 +50,15 @@ def one_shell() -> Iterator[InteractiveShell]:
 
 
 @pytest.fixture
-def shell(one_shell: InteractiveShell) -> Iterator[InteractiveShell]:
-    """A shell with an empty namespace and the magics loaded."""
+def shell(one_shell: InteractiveShell, request: Any) -> Iterator[InteractiveShell]:
+    """A shell with the magics loaded, whose namespace is that of the module's SETUP, cell 1."""
     one_shell.reset(new_session=True)
     # A reset collects all garbage: a second each time behind some thousand tests, and half of one
     # once the compiler is loaded, unless what is left then is out of sight of the next.
     gc.freeze()
     one_shell.extension_manager.load_extension("jaxlens")
+    if setup := getattr(request.module, "SETUP", ""):
+        one_shell.run_cell(setup, store_history=True).raise_error()
     yield one_shell
     one_shell.extension_manager.unload_extension("jaxlens")
 

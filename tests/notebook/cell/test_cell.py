@@ -1,7 +1,6 @@
 """A cell under a magic runs as usual, once; a bare call that ends it is looked at instead."""
 
 import linecache
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,51 +20,42 @@ def f(x, w, mode="a"):
 """
 
 
-@pytest.fixture
-def cell(run: Callable[..., Any]) -> Callable[..., Any]:
-    assert run(SETUP).ok
-    return run
-
-
-def test_runs_once(cell: Any, shell: Any) -> None:
-    ran = cell('%%jaxpr\nonce("body")\nf(once("argument", x), w)')
-    assert ran.ok, ran.out
+def test_runs_once(run: Any, shell: Any) -> None:
+    run('%%jaxpr\nonce("body")\nf(once("argument", x), w)').well()
     assert shell.user_ns["count"] == {"body": 1, "argument": 1, "function": 1}
 
 
-def test_namespace_is_as_without_the_magic(cell: Any, shell: Any) -> None:
-    cell("z = 1\nf(x, w)")
+def test_namespace_is_as_without_the_magic(run: Any, shell: Any) -> None:
+    run("z = 1\nf(x, w)")
     before = {name: id(value) for name, value in shell.user_ns.items() if name[0] != "_"}
-    assert cell("%%jaxpr\nz = 1\nf(x, w)").ok
-    assert cell("%%jaxpr\nz = 1\njnp.tanh(x @ w).sum()").ok
+    assert run("%%jaxpr\nz = 1\nf(x, w)").ok
+    assert run("%%jaxpr\nz = 1\njnp.tanh(x @ w).sum()").ok
     after = {name: id(value) for name, value in shell.user_ns.items() if name[0] != "_"}
     assert after == before
 
 
-def test_history_holds_the_cell_and_no_result(cell: Any, shell: Any) -> None:
-    cell("41 + 1")
-    cell("%%jaxpr\nf(x, w)")
+def test_history_holds_the_cell_and_no_result(run: Any, shell: Any) -> None:
+    run("41 + 1")
+    run("%%jaxpr\nf(x, w)")
     assert shell.user_ns["_"] == 42
     assert shell.user_ns["In"][-1].startswith("get_ipython().run_cell_magic('jaxpr'")
     assert shell.execution_count - 1 not in shell.user_ns["Out"]
 
 
-def test_ipython_syntax_works_in_the_body(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr\nwords = !echo one two\n%time t = 1 + 1\nf(x, w)")
-    assert ran.ok, ran.out
+def test_ipython_syntax_works_in_the_body(run: Any, shell: Any) -> None:
+    run("%%jaxpr\nwords = !echo one two\n%time t = 1 + 1\nf(x, w)").well()
     assert list(shell.user_ns["words"]) == ["one two"]
     assert shell.user_ns["t"] == 2
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")
-def test_await_runs_where_no_loop_runs(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr\nimport asyncio\na = await asyncio.sleep(0, 5)\nf(x, w)")
-    assert ran.ok, ran.out
+def test_await_runs_where_no_loop_runs(run: Any, shell: Any) -> None:
+    run("%%jaxpr\nimport asyncio\na = await asyncio.sleep(0, 5)\nf(x, w)").well()
     assert shell.user_ns["a"] == 5
 
 
-def test_semicolon_and_comment_after_the_call(cell: Any) -> None:
-    assert "f(x" in cell("%%jaxpr\nf(x, w);  # the end\n\n# really\n").shown
+def test_semicolon_and_comment_after_the_call(run: Any) -> None:
+    assert "f(x" in run("%%jaxpr\nf(x, w);  # the end\n\n# really\n").shown
 
 
 G = "def g(x):\n    return x * 2"
@@ -81,17 +71,16 @@ G = "def g(x):\n    return x * 2"
     ],
 )
 def test_spans_count_the_magics_line(
-    cell: Any, shell: Any, codes: list[str], back: int, line: int
+    run: Any, shell: Any, codes: list[str], back: int, line: int
 ) -> None:
     for code in codes:
-        ran = cell(code)
-        assert ran.ok, ran.out
+        run(code).well()
     (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
     assert str(node.owner) == f"cell {shell.execution_count - back}:{line}"
     assert "x * 2\n" in linecache.getline(node.owner.key, line)
 
 
-def test_spans_in_a_kernels_files(cell: Any, shell: Any, monkeypatch: Any) -> None:
+def test_spans_in_a_kernels_files(run: Any, shell: Any, monkeypatch: Any) -> None:
     """A kernel names a cell's file by a hash, which tells no number."""
     compiler = pytest.importorskip("ipykernel.compiler").XCachingCompiler
     monkeypatch.setattr(shell, "compile", compiler())
@@ -100,32 +89,31 @@ def test_spans_in_a_kernels_files(cell: Any, shell: Any, monkeypatch: Any) -> No
         '%%jaxpr -o view --in "f32[3]"\ndef g(x):\n    return x * 2',
         "%%jaxpr -o view\n\nx * 2",
     ):
-        assert cell(code).ok
+        assert run(code).ok
         (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
         assert str(node.owner) == f"cell {shell.execution_count - 1}:3"
-    ran = cell("%%jaxpr\ny = 1\nz = 2\nnp.tanh('a')")
+    ran = run("%%jaxpr\ny = 1\nz = 2\nnp.tanh('a')")
     assert "----> 4 np.tanh('a')" in ran.out
 
 
-def test_a_librarys_equations_are_at_the_call(cell: Any, shell: Any) -> None:
+def test_a_librarys_equations_are_at_the_call(run: Any, shell: Any) -> None:
     """No frame of the user's is inside; the line of the magic is not part of the program."""
-    cell("import jax.nn as library\nsoftmax = [library.softmax]")
-    assert cell("%%jaxpr -o view\ny = 1\nsoftmax[0](x)").ok
+    run("import jax.nn as library\nsoftmax = [library.softmax]")
+    assert run("%%jaxpr -o view\ny = 1\nsoftmax[0](x)").ok
     here = f"cell {shell.execution_count - 1}:3"
     nodes = list(shell.user_ns["view"].capture.jaxpr.module.nodes())
     assert {str(node.owner) for node in nodes} == {here}
     assert {str(span) for node in nodes for span in node.spans} == {here}
 
 
-def test_future_import_counts(cell: Any, shell: Any) -> None:
-    ran = cell(
+def test_future_import_counts(run: Any, shell: Any) -> None:
+    run(
         "%%jaxpr\nfrom __future__ import annotations\ndef g(x: Nowhere):\n    return x\ng(x)"
-    )
-    assert ran.ok, ran.out
+    ).well()
     shell.compile.reset_compiler_flags()
 
 
-def test_ast_transformers_apply(cell: Any, shell: Any) -> None:
+def test_ast_transformers_apply(run: Any, shell: Any) -> None:
     import ast
 
     class Seven(ast.NodeTransformer):
@@ -135,7 +123,7 @@ def test_ast_transformers_apply(cell: Any, shell: Any) -> None:
     transformer = Seven()
     shell.ast_transformers.append(transformer)
     try:
-        assert cell("%%jaxpr\ns = 6\nf(x, w)").ok
+        assert run("%%jaxpr\ns = 6\nf(x, w)").ok
     finally:
         shell.ast_transformers.remove(transformer)
     assert shell.user_ns["s"] == 7
@@ -148,8 +136,8 @@ def test_ast_transformers_apply(cell: Any, shell: Any) -> None:
         ("f(x, nowhere)", NameError, "2 f(x, nowhere)"),
     ],
 )
-def test_an_error_of_the_users(cell: Any, code: str, error: type, line: str) -> None:
-    ran = cell(f"%%jaxpr\n{code}")
+def test_an_error_of_the_users(run: Any, code: str, error: type, line: str) -> None:
+    ran = run(f"%%jaxpr\n{code}")
     assert isinstance(ran.error, error)
     assert f"----> {line}" in ran.out
     assert "jaxlens" not in without_folders(ran.out)
@@ -157,8 +145,8 @@ def test_an_error_of_the_users(cell: Any, code: str, error: type, line: str) -> 
 
 
 @pytest.mark.parametrize("last", ["f(x, w", "return f(x, w)"])  # which only compiling finds
-def test_syntax_error(cell: Any, shell: Any, last: str) -> None:
-    ran = cell(f"%%jaxpr\ny = 1\n{last}")
+def test_syntax_error(run: Any, shell: Any, last: str) -> None:
+    ran = run(f"%%jaxpr\ny = 1\n{last}")
     assert isinstance(ran.error, SyntaxError)
     assert ran.error.lineno == 3
     assert "line 3" in ran.out

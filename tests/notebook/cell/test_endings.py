@@ -2,7 +2,6 @@
 """What a magic shows for each kind of last line, and its message where there is no program."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,12 +39,6 @@ exec("def h(x): return x * 2", made)
 """
 
 
-@pytest.fixture
-def cell(run: Callable[..., Any]) -> Callable[..., Any]:
-    assert run(SETUP).ok
-    return run
-
-
 def program(shell: Any) -> Any:
     return shell.user_ns["view"].capture.program
 
@@ -76,9 +69,8 @@ def program(shell: Any) -> Any:
         ("made['h'](x)", "made['h']", ["x"]),
     ],
 )
-def test_a_call_of_the_users_own(cell: Any, shell: Any, call: str, name: str, inputs: list) -> None:
-    ran = cell(f"%%jaxpr -o view\n{call}")
-    assert ran.ok, ran.out
+def test_a_call_of_the_users_own(run: Any, shell: Any, call: str, name: str, inputs: list) -> None:
+    run(f"%%jaxpr -o view\n{call}").well()
     assert program(shell).name == name
     assert [i.name for i in program(shell).inputs] == inputs
     assert shell.user_ns["calls"].count("layer") == ("layer" in call)
@@ -101,9 +93,8 @@ def test_a_call_of_the_users_own(cell: Any, shell: Any, call: str, name: str, in
         ("jnp.zeros(3) + 1", []),
     ],
 )
-def test_any_other_expression(cell: Any, shell: Any, expression: str, inputs: list) -> None:
-    ran = cell(f"%%jaxpr -o view\n{expression}")
-    assert ran.ok, ran.out
+def test_any_other_expression(run: Any, shell: Any, expression: str, inputs: list) -> None:
+    run(f"%%jaxpr -o view\n{expression}").well()
     assert program(shell).name == "expression"
     assert [i.name for i in program(shell).inputs] == inputs
     assert ("y" in shell.user_ns) == ("y :=" in expression)
@@ -123,31 +114,29 @@ def test_any_other_expression(cell: Any, shell: Any, expression: str, inputs: li
 )
 @pytest.mark.parametrize("call", ["out = k(x)", "for _ in range(2):\n    out = k(x)"])
 def test_a_line_that_prints_a_result_hides_no_program(
-    cell: Any, shell: Any, call: str, last: str
+    run: Any, shell: Any, call: str, last: str
 ) -> None:
-    assert cell("@jax.jit\ndef k(x):\n    return jnp.tanh(x) + 1").ok
-    ran = cell(f"%%jaxpr -o view\n{call}\n{last}")
-    assert ran.ok, ran.out
+    assert run("@jax.jit\ndef k(x):\n    return jnp.tanh(x) + 1").ok
+    ran = run(f"%%jaxpr -o view\n{call}\n{last}").well()
     assert "tanh" in ran.shown
     assert program(shell).name != "expression"
 
 
-def test_a_def_on_written_shapes(cell: Any, shell: Any) -> None:
-    ran = cell(
+def test_a_def_on_written_shapes(run: Any, shell: Any) -> None:
+    run(
         "%%jaxpr -o view --in \"f32[8,128], params={'w': f32[128,4], 'b': f32[4]}\"\n"
         'def predict(x, params):\n    return x @ params["w"] + params["b"]'
-    )
-    assert ran.ok, ran.out
+    ).well()
     assert program(shell).name == "predict"
     shown = {i.name: str(i.type) for i in program(shell).inputs}
     assert shown == {"x": "f32[8,128]", "params['b']": "f32[4]", "params['w']": "f32[128,4]"}
     assert callable(shell.user_ns["predict"])
 
 
-def test_a_decorated_def_and_a_name_on_written_shapes(cell: Any, shell: Any) -> None:
-    assert cell('%%jaxpr -o view --in "f32[3]"\n@jax.jit\ndef h(x):\n    return x * 2').ok
+def test_a_decorated_def_and_a_name_on_written_shapes(run: Any, shell: Any) -> None:
+    assert run('%%jaxpr -o view --in "f32[3]"\n@jax.jit\ndef h(x):\n    return x * 2').ok
     assert [str(i.type) for i in program(shell).inputs] == ["f32[3]"]
-    assert cell('%jaxpr -o view --in "f32[5]" h').ok
+    assert run('%jaxpr -o view --in "f32[5]" h').ok
     assert [str(i.type) for i in program(shell).inputs] == ["f32[5]"]
 
 
@@ -182,15 +171,13 @@ WITHIN = [
 
 @pytest.mark.parametrize("code", WITHIN)
 def test_a_call_inside_something_else_is_looked_at_and_runs_once(
-    cell: Any, shell: Any, code: str
+    run: Any, shell: Any, code: str
 ) -> None:
-    plain = cell(code)
-    assert plain.ok, plain.out
+    plain = run(code).well()
     ran, expected = shell.user_ns["calls"].count("f"), type(shell.user_ns.pop("y"))
     shell.user_ns["calls"].clear()
     shell.user_ns["g"].clear_cache()
-    seen = cell(f"%%jaxpr -o view\n{code}")
-    assert seen.ok, seen.out
+    seen = run(f"%%jaxpr -o view\n{code}").well()
     assert printed(seen) == printed(plain)
     assert type(shell.user_ns["y"]) is expected
     assert shell.user_ns["calls"].count("f") == ran
@@ -198,34 +185,33 @@ def test_a_call_inside_something_else_is_looked_at_and_runs_once(
     assert [i.name for i in program(shell).inputs] == ["x", "w"]
 
 
-def test_the_last_line_is_looked_at_before_what_it_names(cell: Any, shell: Any) -> None:
-    cell("def start(x):\n    return x + 1\ndef show(y):\n    open('/dev/null').close()")
-    assert cell("%%jaxpr -o view\ny = start(x)\nprint(f(y, w))").ok
+def test_the_last_line_is_looked_at_before_what_it_names(run: Any, shell: Any) -> None:
+    run("def start(x):\n    return x + 1\ndef show(y):\n    open('/dev/null').close()")
+    assert run("%%jaxpr -o view\ny = start(x)\nprint(f(y, w))").ok
     assert program(shell).name == "f"
-    assert cell("%%jaxpr -o view\ny = start(x)\nz = f(y, w)\nshow(z)").ok
+    assert run("%%jaxpr -o view\ny = start(x)\nz = f(y, w)\nshow(z)").ok
     assert program(shell).name == "f"
-    assert cell("%%jaxpr -o view\ny = start(x)\ny").ok
+    assert run("%%jaxpr -o view\ny = start(x)\ny").ok
     assert program(shell).name == "start"
 
 
-def test_results_are_shown_and_kept_as_without(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr\nf(x, w) + 1")
+def test_results_are_shown_and_kept_as_without(run: Any, shell: Any) -> None:
+    ran = run("%%jaxpr\nf(x, w) + 1")
     number = shell.execution_count - 1
     assert float(shell.user_ns["Out"][number]) == float(shell.user_ns["_"]) > 1
     assert str(shell.user_ns["_"]) in ran.out
-    cell("%%jaxpr\nf(x, w) + 1;")
+    run("%%jaxpr\nf(x, w) + 1;")
     assert shell.execution_count - 1 not in shell.user_ns["Out"]
-    assert cell("y = %jaxpr f(x, w) + 1").ok
+    assert run("y = %jaxpr f(x, w) + 1").ok
     assert float(shell.user_ns["y"]) > 1
-    assert cell("%jaxpr y = f(x, w)").ok
+    assert run("%jaxpr y = f(x, w)").ok
     assert float(shell.user_ns["y"]) < 8
 
 
-def test_arguments_that_the_call_gives_away_are_looked_at_before(cell: Any, shell: Any) -> None:
-    cell("step = jax.jit(lambda s, x: s + x.sum(), donate_argnums=0)\ns = jnp.zeros(3)")
+def test_arguments_that_the_call_gives_away_are_looked_at_before(run: Any, shell: Any) -> None:
+    run("step = jax.jit(lambda s, x: s + x.sum(), donate_argnums=0)\ns = jnp.zeros(3)")
     for _ in range(2):
-        ran = cell("%%compile -o view\ns = step(s, x)")
-        assert ran.ok, ran.out
+        run("%%compile -o view\ns = step(s, x)").well()
         assert program(shell).inputs[0].donated
     assert shell.user_ns["s"].sum() == 36.0
 
@@ -252,16 +238,15 @@ CHANGES = [
 @pytest.mark.parametrize(("setup", "state"), CHANGES)
 @pytest.mark.parametrize("last", ["y = h(x)", "print(h(x))"])
 def test_what_a_look_changes_is_put_back_before_the_call(
-    cell: Any, setup: str, state: str, last: str
+    run: Any, setup: str, state: str, last: str
 ) -> None:
-    cell(setup)
-    plain = cell(last)
-    expected = cell(f"print({state}, globals().get('y'))").out
-    cell(setup)
-    ran = cell(f"%%jaxpr\n{last}")
-    assert ran.ok
+    run(setup)
+    plain = run(last)
+    expected = run(f"print({state}, globals().get('y'))").out
+    run(setup)
+    ran = run(f"%%jaxpr\n{last}").well()
     assert ran.out == plain.out
-    assert cell(f"print({state}, globals().get('y'))").out == expected
+    assert run(f"print({state}, globals().get('y'))").out == expected
 
 
 END = "with a call to look at, such as f(x)."
@@ -286,38 +271,35 @@ SAYS = [
 
 @pytest.mark.parametrize(("code", "says"), SAYS, ids=[code for code, _ in SAYS])
 def test_nothing_to_look_at_runs_and_says_what_to_do(
-    cell: Any, shell: Any, code: str, says: str
+    run: Any, shell: Any, code: str, says: str
 ) -> None:
-    plain = cell(code)
-    ran = cell(f"%%jaxpr\n{code}")
-    assert ran.ok
+    plain = run(code)
+    ran = run(f"%%jaxpr\n{code}").well()
     assert printed(ran) == printed(plain)
     line = " ".join(ran.shown.split())
     assert line.endswith(f"Nothing was computed with JAX, and nothing is shown: {says}")
     assert "y" in shell.user_ns
 
 
-def test_an_empty_cell(cell: Any) -> None:
-    ran = cell("%%jaxpr\n# nothing")
-    assert ran.ok
+def test_an_empty_cell(run: Any) -> None:
+    ran = run("%%jaxpr\n# nothing").well()
     assert "the cell is empty: end it with a call to look at" in " ".join(ran.shown.split())
 
 
 @pytest.mark.parametrize("code", ["table['g'](x, w)", "f(x, w, 3)", "i(x)", "nowhere(x)", "f(x)"])
-def test_what_raises_without_the_magic_raises_the_same(cell: Any, code: str) -> None:
-    plain, ran = cell(f"#\n{code}"), cell(f"%%jaxpr\n{code}")
+def test_what_raises_without_the_magic_raises_the_same(run: Any, code: str) -> None:
+    plain, ran = run(f"#\n{code}"), run(f"%%jaxpr\n{code}")
     assert type(ran.error) is type(plain.error)
     assert str(ran.error) == str(plain.error)
     assert f"----> 2 {code}" in ran.out
     assert "jaxlens" not in without_folders(ran.out)
 
 
-def test_the_programs_that_a_cell_calls(cell: Any, shell: Any) -> None:
+def test_the_programs_that_a_cell_calls(run: Any, shell: Any) -> None:
     """Those that JAX's caches serve too; the largest is shown, the others with their line."""
-    cell("small = jax.jit(lambda x: x * 2)\nsmall(x), g(x, w)")
+    run("small = jax.jit(lambda x: x * 2)\nsmall(x), g(x, w)")
     code = "for _ in range(3):\n    y = small(x)\nv = g(x, w)\nprint('done')"
-    ran = cell(f"%%jaxpr -o view\n{code}")
-    assert ran.ok
+    ran = run(f"%%jaxpr -o view\n{code}").well()
     assert ran.out == "done\n"
     text = " ".join(ran.shown.split())
     here = f"cell {shell.execution_count - 1}"
@@ -327,36 +309,32 @@ def test_the_programs_that_a_cell_calls(cell: Any, shell: Any) -> None:
     assert shell.user_ns["small"]._cache_size() == 1
 
 
-def test_of_an_explained_call_jaxs_own_operations_are_not_shown(cell: Any, shell: Any) -> None:
-    cell("def h(x):\n    y = jnp.sin(x).sum()\n    if y > 0:\n        return y\n    return -y")
-    ran = cell("%jaxpr --tape h(jnp.ones(3))")
-    assert ran.ok, ran.out
+def test_of_an_explained_call_jaxs_own_operations_are_not_shown(run: Any, shell: Any) -> None:
+    run("def h(x):\n    y = jnp.sin(x).sum()\n    if y > 0:\n        return y\n    return -y")
+    ran = run("%jaxpr --tape h(jnp.ones(3))").well()
     text = " ".join(ran.shown.split())
     assert "h(jnp.ones(3)) cannot be traced. The cell ran as written, op by op." in text
     assert "if y > 0:" in text
     assert "greater" not in text
 
 
-def test_a_function_that_draws_is_not_traced_as_well(cell: Any, shell: Any) -> None:
-    cell("import types\nplt = types.ModuleType('matplotlib.pyplot')\nplt.drawn = []")
-    cell("def show(x):\n    plt.drawn.append(1)\n    return g(x, w)")
-    ran = cell("%%jaxpr -o view\nshow(x)")
-    assert ran.ok
+def test_a_function_that_draws_is_not_traced_as_well(run: Any, shell: Any) -> None:
+    run("import types\nplt = types.ModuleType('matplotlib.pyplot')\nplt.drawn = []")
+    run("def show(x):\n    plt.drawn.append(1)\n    return g(x, w)")
+    ran = run("%%jaxpr -o view\nshow(x)").well()
     assert shell.user_ns["plt"].drawn == [1]
     assert "show(x) could not be looked at: it uses matplotlib" in " ".join(ran.shown.split())
     assert program(shell).name == "f"
 
 
-def test_what_tracing_prints_is_printed_where_the_call_is_not_made(cell: Any) -> None:
-    cell(
-        "def h(x):\n    print('traced' if isinstance(x, jax.core.Tracer) else 'ran')\n    return x"
-    )
-    assert cell("%%jaxpr\nh(x)").out == "traced\n"
-    assert cell("%%jaxpr\ny = h(x)").out == "ran\n"
+def test_what_tracing_prints_is_printed_where_the_call_is_not_made(run: Any) -> None:
+    run("def h(x):\n    print('traced' if isinstance(x, jax.core.Tracer) else 'ran')\n    return x")
+    assert run("%%jaxpr\nh(x)").out == "traced\n"
+    assert run("%%jaxpr\ny = h(x)").out == "ran\n"
 
 
-def test_a_mistake_in_the_magics_line_is_said_after_the_cell_ran(cell: Any, shell: Any) -> None:
-    ran = cell("%%jaxpr --grad=nope\ny = f(x, w)")
+def test_a_mistake_in_the_magics_line_is_said_after_the_cell_ran(run: Any, shell: Any) -> None:
+    ran = run("%%jaxpr --grad=nope\ny = f(x, w)")
     assert ran.out == "OptionError: --grad: no positional argument 'nope'; choose from x, w\n"
     assert float(shell.user_ns["y"]) > 0
 
@@ -372,17 +350,16 @@ shell.run_cell("print(len(jax.devices()), jax.numpy.ones(1).dtype)")
 """
 
 
-def test_calls_of_a_long_loop_are_counted(cell: Any, shell: Any) -> None:
-    cell("step = jax.jit(lambda s: s + 1)")
-    ran = cell("%%jaxpr\ns = x\nfor _ in range(1000):\n    s = [step][0](s)\nlen('a')")
+def test_calls_of_a_long_loop_are_counted(run: Any, shell: Any) -> None:
+    run("step = jax.jit(lambda s: s + 1)")
+    ran = run("%%jaxpr\ns = x\nfor _ in range(1000):\n    s = [step][0](s)\nlen('a')")
     here = f"cell {shell.execution_count - 1}:4"
     assert f"(called 1,000 times, first at {here})" in " ".join(ran.shown.split())
 
 
-def test_a_generator_that_outlives_its_cell_shows_nothing_later(cell: Any) -> None:
-    assert cell("%%jaxpr\nlater = (f(a, w) for a in [x, x])").ok
-    ran = cell("total = sum(later)")
-    assert ran.ok
+def test_a_generator_that_outlives_its_cell_shows_nothing_later(run: Any) -> None:
+    assert run("%%jaxpr\nlater = (f(a, w) for a in [x, x])").ok
+    ran = run("total = sum(later)").well()
     assert ran.shown == ""
 
 
@@ -403,8 +380,8 @@ def test_a_cell_that_sets_jax_up_does_so(tmp_path: Any) -> None:
     assert "3 float64" in run_python(FIRST, JAX_PLATFORMS="cpu", IPYTHONDIR=str(tmp_path))
 
 
-def test_shapes_with_a_call_are_refused(cell: Any, shell: Any) -> None:
-    ran = cell('%%jaxpr --in "f32[3]"\nf(x, w)')
+def test_shapes_with_a_call_are_refused(run: Any, shell: Any) -> None:
+    ran = run('%%jaxpr --in "f32[3]"\nf(x, w)')
     assert ran.out == (
         "OptionError: --in gives the shapes, so end with the function alone "
         "(a def, or its name), not with f(x, w)\n"
@@ -412,17 +389,16 @@ def test_shapes_with_a_call_are_refused(cell: Any, shell: Any) -> None:
     assert shell.user_ns["calls"] == []
 
 
-def test_a_line_magic_with_nothing(cell: Any) -> None:
+def test_a_line_magic_with_nothing(run: Any) -> None:
     says = "%jaxpr has nothing to look at: put a call behind it, %jaxpr f(x)"
-    assert cell("%jaxpr").out == f"CellError: {says}\n"
+    assert run("%jaxpr").out == f"CellError: {says}\n"
 
 
 @pytest.mark.parametrize("call", ["for _ in range(2):\n    v = fresh(v)", "v = fresh(v)"])
 def test_a_verdict_of_what_the_cell_compiled_is_said_to_be_of_later(run, call):
     """The cell's call compiled; asked after it, JAX's caches hold it."""
     assert run("import jax, jax.numpy as jnp\nfresh = jax.jit(lambda v: v * 3)\nv = jnp.ones(3)").ok
-    ran = run(f"%%compile --full\n{call}\nprint(v)")
-    assert ran.ok, ran.out
+    ran = run(f"%%compile --full\n{call}\nprint(v)").well()
     words = " ".join(ran.shown.split())
     assert "this call would hit" in words
     assert "looked at after the run, when JAX's caches may hold it already" in words

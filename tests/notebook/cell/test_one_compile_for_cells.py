@@ -65,6 +65,5 @@ def step(x):
 x = jnp.ones(4)
 """
     for code in (cell, "%compile -o first step(x)", "name = 'b'\n%compile -o later step(x)"):
-        ran = run(code)
-        assert ran.ok, ran.out
+        run(code).well()
     assert _compiled_anew(shell.user_ns["later"].capture)

@@ -47,7 +47,6 @@ def cell(run: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> Callable[
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert run(SETUP).ok
     return run
 
 

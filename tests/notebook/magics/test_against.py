@@ -14,7 +14,6 @@ def f(x):
 
 @pytest.fixture
 def edited(shell):
-    shell.run_cell(SETUP).raise_error()
     shell.run_cell("%%compile -o old\nf(x)").raise_error()
     shell.run_cell("def f(x):\n    return jnp.sin(x * 3.0).sum()").raise_error()
     return shell

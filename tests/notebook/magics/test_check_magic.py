@@ -22,18 +22,12 @@ SENTENCES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _names(run):
-    assert run(SETUP).ok
-
-
 def words(text: str) -> str:
     return " ".join(text.split())
 
 
 def test_each_check_has_a_sentence_and_its_answer_in_a_fold(run, shell):
-    ran = run("%%check -o found\nf(x, 7)")
-    assert ran.ok, ran.out
+    ran = run("%%check -o found\nf(x, 7)").well()
     places = [words(ran.shown).index(sentence) for sentence in SENTENCES.values()]
     assert places == sorted(places)
     assert "[+] more: %check --silent" in ran.shown

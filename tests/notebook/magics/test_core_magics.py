@@ -43,8 +43,7 @@ def test_a_program_of_the_core_s(
     run: Callable[[str], Any], cell: str, said: tuple[str, ...]
 ) -> None:
     run(CORE)
-    ran = run(cell)
-    assert ran.ok, ran.out
+    ran = run(cell).well()
     assert [words for words in said if words not in ran.shown] == []
 
 
@@ -94,8 +93,7 @@ step = jax.jit(lambda p, key, xs: (p - jax.grad(loss)(p, key, xs), jax.random.sp
 """
     )
     for line in ("%jaxpr --core --grad loss(p, key, xs)", "%%compile --core\nstep(p, key, xs)"):
-        ran = run(line)
-        assert ran.ok, ran.out
+        ran = run(line).well()
         shown = " ".join(ran.shown.split())
         assert "the rest by jaxlens.core" in shown
         assert "key key<fry>[]" in shown
@@ -105,8 +103,7 @@ step = jax.jit(lambda p, key, xs: (p - jax.grad(loss)(p, key, xs), jax.random.sp
 def test_core_option(run: Callable[[str], Any], call: str) -> None:
     run(JAX + WRITTEN)
     assert run(f"%%jaxpr -o plain\n{call}").ok
-    ran = run(f"%%jaxpr --core -o seen\n{call}")
-    assert ran.ok, ran.out
+    ran = run(f"%%jaxpr --core -o seen\n{call}").well()
     shown = " ".join(ran.shown.split())
     assert "traced by JAX, the rest by jaxlens.core" in shown
     assert "Not what runs: JAX compiles the call as it is written" in shown
@@ -121,8 +118,7 @@ def test_core_option_on_a_function_that_names_no_library(
     run: Callable[[str], Any], shell: Any, magic: str
 ) -> None:
     run(JAX + "def plain(x):\n    return (x * 2 + 1) @ x")
-    ran = run(f"{magic} -o seen plain(jnp.ones(5))")
-    assert ran.ok, ran.out
+    ran = run(f"{magic} -o seen plain(jnp.ones(5))").well()
     assert "x f32[5]" in ran.shown
     kinds = {node.opcode for node in shell.user_ns["seen"].capture.jaxpr.module.nodes()}
     assert {"mul", "add", "dot_general"} <= kinds

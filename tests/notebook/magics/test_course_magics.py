@@ -19,8 +19,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 def test_a_right_answer(run):
     run(IMPORTS)
-    ran = run(f"%%puzzle 7.1\n{puzzle('7.1').solution}")
-    assert ran.ok
+    ran = run(f"%%puzzle 7.1\n{puzzle('7.1').solution}").well()
     assert "Puzzle 7.1 is solved." in ran.out
 
 
@@ -88,8 +87,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(run, monkeypatch):
 
     monkeypatch.setattr("jaxlens.course.own.save", refuse)
     run(IMPORTS)
-    ran = run(f"%%puzzle 2.1\n{puzzle('2.1').solution}")
-    assert ran.ok
+    ran = run(f"%%puzzle 2.1\n{puzzle('2.1').solution}").well()
     assert "my_jax.py could not be written here (Permission denied)" in ran.out
     assert "Puzzle 2.1 is solved." in ran.out
 

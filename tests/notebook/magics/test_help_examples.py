@@ -46,8 +46,7 @@ def examples(text: str) -> Iterator[str]:
 
 
 def helped(run, name: str) -> str:
-    ran = run(f"%{name} -h")
-    assert ran.ok, ran.out
+    ran = run(f"%{name} -h").well()
     return re.split(r"\n(?:show|ask|of which program|options):\n", ran.out + ran.shown)[0]
 
 
@@ -57,8 +56,7 @@ def test_every_example_of_a_magics_help_runs(run, name) -> None:
     assert found, f"%{name} -h has no example"
     assert run(SETTING).ok
     for code in found:
-        ran = run(code)
-        assert ran.ok, f"{code}\n{ran.out}"
+        ran = run(code).well()
         assert ran.shown.strip() or ran.out.strip(), code
 
 
@@ -82,8 +80,7 @@ def test_shapes_as_the_option_writes_them(run) -> None:
     assert written is not None
     definition = 'def loss(x, params):\n    return (x @ params["w"]).sum()'
     for transforms in ("", "--grad", "--grad=params", "--jit --grad 1"):
-        ran = run(f'%%jaxpr {transforms} --in "{written[1]}"\n{definition}')
-        assert ran.ok, ran.out
+        ran = run(f'%%jaxpr {transforms} --in "{written[1]}"\n{definition}').well()
         assert "dot_general" in ran.shown
 
 
@@ -93,6 +90,5 @@ def test_shapes_by_name_may_stand_in_any_order(run, transforms) -> None:
     ran = run(
         f'%%jaxpr {transforms} --in "w=f32[4], x=f32[3,4]"\n'
         "def f(x, w, scale=2.0):\n    return (x * w).sum() * scale"
-    )
-    assert ran.ok, ran.out
+    ).well()
     assert "mul" in ran.shown

@@ -154,6 +154,5 @@ def test_help_lists_at_most_twelve_options_and_all_if_asked(run: Any, verb: str)
 
 def test_braces_and_dollars_are_not_expanded(run: Callable[..., Any], shell: Any) -> None:
     run("import jax.numpy as jnp\nw = 3")
-    ran = run("%%jaxpr -o view --in \"p={'w': f32[2]}\"\ndef f(p):\n    return p['w']")
-    assert ran.ok, ran.out
+    run("%%jaxpr -o view --in \"p={'w': f32[2]}\"\ndef f(p):\n    return p['w']").well()
     assert [i.name for i in shell.user_ns["view"].capture.program.inputs] == ["p['w']"]

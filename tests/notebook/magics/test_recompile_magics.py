@@ -13,14 +13,8 @@ def batch(n):
 """
 
 
-@pytest.fixture(autouse=True)
-def _names(run):
-    assert run(SETUP).ok
-
-
 def test_the_first_sentence_is_the_answer(run, shell):
-    ran = run("%%recompiles -o log\nfor n in (32, 31, 30):\n    step(w, batch(n))\nn + 1")
-    assert ran.ok, ran.out
+    ran = run("%%recompiles -o log\nfor n in (32, 31, 30):\n    step(w, batch(n))\nn + 1").well()
     log = shell.user_ns["log"]
     assert log.findings[0].text == (
         "step compiled 3 times in this cell, twice because x's first axis changed: 32, 31, 30."

@@ -1,7 +1,5 @@
 """`%%timeline` in a real shell."""
 
-import pytest
-
 from jaxlens.notebook.magics.complete import complete
 from tests.support.paths import without_folders
 
@@ -16,17 +14,11 @@ jax.block_until_ready(step(w));
 """
 
 
-@pytest.fixture(autouse=True)
-def _names(run):
-    assert run(SETUP).ok
-
-
 def test_the_first_sentence_names_the_line(run, shell):
     ran = run(
         "%%timeline -o t\nran = 0\nfor _ in range(3):\n    w, loss = step(w)\n    "
         "value = float(loss)\n    ran += 1\nran"
-    )
-    assert ran.ok, ran.out
+    ).well()
     assert "Out[2]: 3" in ran.out  # the cell's own result, made once
     assert shell.user_ns["t"].findings[0].text == (
         "The loop waits for the device 3 times, at cell 2:5, `value = float(loss)`, for step, "
@@ -39,8 +31,7 @@ def test_the_first_sentence_names_the_line(run, shell):
 
 
 def test_the_line_magic_gives_the_value(run, shell):
-    ran = run("y = %timeline -o t float(step(w)[1])")
-    assert ran.ok, ran.out
+    run("y = %timeline -o t float(step(w)[1])").well()
     assert isinstance(shell.user_ns["y"], float)
     assert shell.user_ns["t"].waits == 1
 
@@ -75,8 +66,7 @@ def test_help_says_what_is_measured(run):
 
 def test_arrays_names_the_notebooks_variables(run, shell):
     assert run("history = []\nx = jnp.ones((10, 10))").ok
-    ran = run("%arrays -o a")
-    assert ran.ok, ran.out
+    ran = run("%arrays -o a").well()
     assert "x" in {array.name for array in shell.user_ns["a"].named}
     assert run("for n in range(3):\n    history.append(x + n)").ok
     ran = run("%arrays -o a")

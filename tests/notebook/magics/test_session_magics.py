@@ -10,7 +10,7 @@ from jaxlens.notebook.magics import session_magics
 from jaxlens.notebook.magics.complete import complete
 from jaxlens.notebook.magics.session_magics import JaxLens
 
-SETUP = """
+NAMES = """
 import jax, jax.numpy as jnp, numpy as np
 @jax.jit
 def step(w, x):
@@ -32,7 +32,7 @@ def watches():
 @pytest.fixture(autouse=True)
 def _on(run):
     # IPython names a cell by its text too, and another `step` of that name may be alive
-    assert run(f"{SETUP}# {next(CELLS)}").ok
+    assert run(f"{NAMES}# {next(CELLS)}").ok
     assert run("%jaxlens on").out == "jaxlens is on: 0 programs compiled in 0 cells\n"
 
 
@@ -209,8 +209,7 @@ def test_one_line_for_a_wrong_word(run):
 def test_a_fault_of_jaxlens_is_not_the_users(run, shell, monkeypatch):
     cell_done = "jaxlens.questions.session.verbs.SessionWatch.cell_done"
     monkeypatch.setattr(cell_done, lambda self: 1 / 0)
-    ran = run("x = 3")
-    assert ran.ok
+    ran = run("x = 3").well()
     assert "jaxlens is off: ZeroDivisionError: division by zero" in ran.out
     assert run("%jaxlens").out == "jaxlens is off: %jaxlens on watches every cell\n"
 
@@ -220,3 +219,13 @@ def test_help_and_tab(run):
     assert "what would avoid the recompile" in run("%explain -h").out
     assert complete("%explain -") == ["-o", "-h", "--help"]
     assert complete("%jaxlens o") == ["on", "off"]
+
+
+def test_a_transform_of_a_function_is_compiled_for_the_first_time(run):
+    run("def half(x):\n    return x / 2")
+    assert run("jax.jit(half)(np.ones(3));").shown == "Compiled `half`."
+    assert run("jax.jit(jax.vmap(half))(np.ones(3));").shown == "Compiled `vmap(half)`."
+    assert "Nothing recompiled; 1 function was compiled" in run("%explain").shown
+    assert run("jax.jit(half)(np.ones(4));").shown == (
+        "Compiled `half` for the second time, because x's length changed: 3, 4."
+    )

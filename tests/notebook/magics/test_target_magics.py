@@ -23,15 +23,9 @@ x = jnp.ones((8, 128))
 NO_TPU = "target 'tpu:v5e:2x2' needs libtpu, which is not installed: pip install 'jaxlens[tpu]'"
 
 
-@pytest.fixture(autouse=True)
-def _names(run):
-    assert run(SETUP).ok
-
-
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
 def test_a_target_that_is_not_installed_is_a_column_that_says_how(run, shell):
-    ran = run("%%compile --target cpu --target tpu:v5e:2x2 --target gpu:z9 -o view\nf(x)")
-    assert ran.ok, ran.out
+    ran = run("%%compile --target cpu --target tpu:v5e:2x2 --target gpu:z9 -o view\nf(x)").well()
     view = shell.user_ns["view"]
     assert [one.name for one in view.columns] == ["cpu", "tpu:v5e:2x2", "gpu:z9"]
     cpu, tpu, gpu = view.columns
@@ -44,8 +38,7 @@ def test_a_target_that_is_not_installed_is_a_column_that_says_how(run, shell):
 
 
 def test_explore_and_a_statement_that_runs(run, shell):
-    ran = run("%%explore --target cpu --target gpu:z9 -o view\ny = f(x)")
-    assert ran.ok, ran.out
+    run("%%explore --target cpu --target gpu:z9 -o view\ny = f(x)").well()
     assert "y" in shell.user_ns
     assert shell.user_ns["view"].document.verb == "explore"
     assert [one.name for one in shell.user_ns["view"].columns] == ["cpu", "gpu:z9"]
@@ -72,8 +65,7 @@ def test_a_kernel_that_does_not_compile_for_the_target_is_one_line(run):
     ran = run("%%compile --target cpu\nkernel(x)")
     assert not ran.ok
     assert ran.out.strip() == f"UnavailableError: {why}"
-    beside = run("%%compile --target cpu --target gpu:z9 -o view\nkernel(x)")
-    assert beside.ok, beside.out
+    beside = run("%%compile --target cpu --target gpu:z9 -o view\nkernel(x)").well()
     assert f"cpu: {why}." in beside.shown.replace("\n  ", " ")
 
 

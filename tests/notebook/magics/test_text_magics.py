@@ -12,11 +12,6 @@ cap = jaxlens.capture(f, jnp.ones(3))
 """
 
 
-@pytest.fixture(autouse=True)
-def _names(run):
-    assert run(SETUP).ok
-
-
 def next_cell(run, shell, line):
     texts = []
     shell.set_next_input = lambda text, replace=False: texts.append(text)
@@ -39,8 +34,7 @@ def test_the_line_writes_a_cell_and_the_cell_runs_it(run, shell, line, old, new)
     cell = next_cell(run, shell, line)
     head, _, body = cell.partition("\n")
     assert head == "%%edit cap"
-    ran = run(f"{head} --run 1 -o other\n{body.replace(old, new)}")
-    assert ran.ok, ran.out
+    ran = run(f"{head} --run 1 -o other\n{body.replace(old, new)}").well()
     assert "3 of 3 elements" in ran.out + ran.shown
     assert shell.user_ns["other"].outputs[0].differing == 3
 

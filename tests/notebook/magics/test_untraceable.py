@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -13,12 +12,6 @@ import pytest
 from tests.support.paths import ROOT, without_folders
 
 SETUP = "import jax, jax.numpy as jnp, numpy as np\nx, w = jnp.ones((2, 3)), jnp.ones((3, 4))"
-
-
-@pytest.fixture
-def cell(run: Callable[..., Any]) -> Callable[..., Any]:
-    assert run(SETUP).ok
-    return run
 
 
 CASES = {
@@ -52,14 +45,14 @@ CASES = {
 
 @pytest.mark.parametrize(("code", "error", "lines"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("verb", ["jaxpr", "compile"])
-def test_the_users_lines(cell: Any, verb: str, code: str, error: str, lines: list[str]) -> None:
-    ran = cell(f"%%{verb}\n{code}")
+def test_the_users_lines(run: Any, verb: str, code: str, error: str, lines: list[str]) -> None:
+    ran = run(f"%%{verb}\n{code}")
     assert type(ran.error).__name__ == error
     for line in lines:
         assert line in ran.out
     for ours in ("jaxlens/", "run_cell_magic", "0 / 0", "ZeroDivision"):
         assert ours not in without_folders(ran.out)
-    assert cell("%jaxpr x + 1").ok
+    assert run("%jaxpr x + 1").ok
 
 
 # A user's file may lie beside the package, or below the folder of the environment.
@@ -73,10 +66,10 @@ FILES = {
 
 
 @pytest.mark.parametrize("file", FILES.values(), ids=FILES)
-def test_a_file_is_the_users_wherever_it_lies(cell: Any, shell: Any, file: Path) -> None:
+def test_a_file_is_the_users_wherever_it_lies(run: Any, shell: Any, file: Path) -> None:
     source = "def f(x):\n    return g(x)\ndef g(x):\n    raise KeyError('mine')\n"
     exec(compile(source, str(file), "exec"), shell.user_ns)
-    ran = cell("%%jaxpr\nf(x)")
+    ran = run("%%jaxpr\nf(x)")
     functions = [frame.f_code.co_name for frame, _ in walk_tb(ran.error.__traceback__)]
     assert functions == ["<module>", "f", "g"]
 
@@ -98,9 +91,9 @@ EXPLAINED = {
 
 @pytest.mark.parametrize(("code", "words"), EXPLAINED.values(), ids=EXPLAINED)
 def test_an_error_of_jaxs_is_explained_once_above_its_traceback(
-    cell: Any, code: str, words: str
+    run: Any, code: str, words: str
 ) -> None:
-    ran = cell(f"%%compile\n{code}")
+    ran = run(f"%%compile\n{code}")
     notes = " ".join(ran.error.__notes__)  # for %tb, logs and other front ends
     assert words in notes
     assert notes.count("jaxlens: ") == 1
@@ -109,20 +102,20 @@ def test_an_error_of_jaxs_is_explained_once_above_its_traceback(
     assert "jaxlens: " not in ran.out
 
 
-def test_a_note_that_is_no_explanation_stays_with_the_traceback(cell: Any) -> None:
-    ran = cell("%%jaxpr\ne = KeyError('mine')\ne.add_note('jaxlens: a word')\nraise e")
+def test_a_note_that_is_no_explanation_stays_with_the_traceback(run: Any) -> None:
+    ran = run("%%jaxpr\ne = KeyError('mine')\ne.add_note('jaxlens: a word')\nraise e")
     assert "jaxlens: a word" in ran.out
     assert "KeyError: 'mine'" in ran.out
     assert not ran.shown
 
 
-def test_what_to_write_stands_above_the_traceback(cell: Any) -> None:
+def test_what_to_write_stands_above_the_traceback(run: Any) -> None:
     code = (
         "@jax.jit\ndef f(x):\n    y = x * 2\n    if y.sum() > 0:\n        return y\n    return -y"
     )
-    ran = cell(f"%%jaxpr\n{code}\nf(x)")
+    ran = run(f"%%jaxpr\n{code}\nf(x)")
     assert "return jnp.where(y.sum() > 0, y, -y)" in ran.shown
-    assert "return jnp.where(y.sum() > 0, y, -y)" in cell("%explain").shown
+    assert "return jnp.where(y.sum() > 0, y, -y)" in run("%explain").shown
 
 
 RUNS = {
@@ -141,42 +134,40 @@ RUNS = {
 @pytest.mark.parametrize(("code", "says"), RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("verb", ["jaxpr", "compile"])
 def test_what_runs_without_the_magic_runs(
-    cell: Any, shell: Any, verb: str, code: str, says: str
+    run: Any, shell: Any, verb: str, code: str, says: str
 ) -> None:
-    ran = cell(f"%%{verb}\n{code}")
-    assert ran.ok, ran.out
+    ran = run(f"%%{verb}\n{code}").well()
     said = re.sub(r"cell \d+", "cell 2", " ".join(ran.shown.split()))
     assert says in said
     assert shell.execution_count - 1 in shell.user_ns["Out"]
 
 
 @pytest.mark.parametrize("verb", ["jaxpr", "compile"])
-def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
-    cell("kept = []\n@jax.jit\ndef keeps(x):\n    kept.append(x * 2)\n    return x\nkeeps(x);")
-    ran = cell(f"%%{verb}\ndef uses(x):\n    return x + kept[0]\nuses(x)")
+def test_a_leaked_tracer_in_the_function(run: Any, verb: str) -> None:
+    run("kept = []\n@jax.jit\ndef keeps(x):\n    kept.append(x * 2)\n    return x\nkeeps(x);")
+    ran = run(f"%%{verb}\ndef uses(x):\n    return x + kept[0]\nuses(x)")
     assert type(ran.error).__name__ == "UnexpectedTracerError"
     assert "----> 4 uses(x)" in ran.out
     assert "jaxlens/" not in without_folders(ran.out)
     assert "cell 3:3: return x + kept[0]" in ran.shown
-    ran = cell(f"%%{verb}\nuses(kept[0])")
+    ran = run(f"%%{verb}\nuses(kept[0])")
     assert type(ran.error).__name__ == "UnexpectedTracerError"
-    assert cell(f"%{verb} x + 1").ok
+    assert run(f"%{verb} x + 1").ok
 
 
 @pytest.mark.parametrize("last", ["x + 1", "f(x)", "y = f(x)"])
-def test_an_error_of_ours_is_said_and_stops_nothing(cell: Any, monkeypatch: Any, last: str) -> None:
+def test_an_error_of_ours_is_said_and_stops_nothing(run: Any, monkeypatch: Any, last: str) -> None:
     from jaxlens import api
 
-    cell("def f(x):\n    return x + 1")
+    run("def f(x):\n    return x + 1")
     monkeypatch.delattr(api, "_check_fit")  # a fault in our own code
-    ran = cell(f"%%jaxpr --jit\n{last}")
-    assert ran.ok
+    ran = run(f"%%jaxpr --jit\n{last}").well()
     said = " ".join(ran.shown.split())
     assert "NameError: name '_check_fit' is not defined at jaxlens/api.py:" in said
     assert "a fault of jaxlens" in said
 
 
-def test_somebody_elses_handler_goes_first(cell: Any, shell: Any) -> None:
+def test_somebody_elses_handler_goes_first(run: Any, shell: Any) -> None:
     seen = []
 
     def handler(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
@@ -185,7 +176,7 @@ def test_somebody_elses_handler_goes_first(cell: Any, shell: Any) -> None:
 
     shell.set_custom_exc((ZeroDivisionError,), handler)
     try:
-        cell("%%jaxpr\n1 / 0\nx + 1")
+        run("%%jaxpr\n1 / 0\nx + 1")
     finally:
         shell.set_custom_exc((), None)
     assert seen == [ZeroDivisionError]
@@ -209,3 +200,21 @@ def test_a_transform_that_does_not_fit_is_an_error_of_the_line(run, line, why):
     assert why in str(ran.error)
     assert "<jaxlens>" not in ran.out
     assert not ran.shown
+
+
+def test_a_leaked_tracer(run: Any, shell: Any) -> None:
+    run("%%jaxpr\nkept = []\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x)")
+    ran = run("%%jaxpr\ny = 1\nz = kept[0] + 1\nf(x)")
+    assert type(ran.error).__name__ == "UnexpectedTracerError"
+    assert "----> 3 z = kept[0] + 1" in ran.out
+    assert run("%jaxpr x + 1").ok
+
+
+def test_the_debugger_sees_the_users_frames(run: Any) -> None:
+    import sys
+
+    run("%%jaxpr\ndef f(x):\n    inside = 7\n    raise KeyError('mine')\nf(x)")
+    trace = sys.last_traceback
+    while trace.tb_next:
+        trace = trace.tb_next
+    assert trace.tb_frame.f_locals["inside"] == 7

@@ -3,8 +3,10 @@
 import re
 from typing import Any
 
+import jax
 import pytest
 
+import jaxlens
 from jaxlens.errors import OptionError
 
 SETUP = """
@@ -18,11 +20,6 @@ donating = jax.jit(lambda x: x * 2, donate_argnums=0)
 """
 
 
-@pytest.fixture(autouse=True)
-def _names(run: Any) -> None:
-    assert run(SETUP).ok
-
-
 @pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
 def test_the_same_first_line(look: Any, verb: str) -> None:
     view = look(verb, "f", "x, w")
@@ -33,8 +30,7 @@ def test_the_same_first_line(look: Any, verb: str) -> None:
 
 
 def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
-    ran = run("%%compile --run 3 -o view\ndonating(x)")
-    assert ran.ok, ran.out
+    ran = run("%%compile --run 3 -o view\ndonating(x)").well()
     assert "block_until_ready" in shell.user_ns["view"].text(times=True)
     measured = re.search(r"Measured\n.*\n.*\n +3( +[\d.]+ [nµm]?s){3}\n", ran.shown)
     assert measured  # as it was asked for; no other time is in the text, which notebooks compare
@@ -63,8 +59,7 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
 def test_options_mean_the_same(
     run: Any, shell: Any, public: Any, verb: str, options: str, keywords: dict[str, Any]
 ) -> None:
-    ran = run(f"%{verb} {options} -o view f(x, w)")
-    assert ran.ok, ran.out
+    run(f"%{verb} {options} -o view f(x, w)").well()
     names = shell.user_ns
     names["calls"].clear()  # the tape says how long it was
     capture = public.capture(names["f"], names["x"], names["w"])
@@ -141,3 +136,14 @@ def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(
         shell.run_cell(f"%%jaxpr --text -o seen\n{call}").raise_error()
         first = "grad(loss)(w) with w f32[3] on cpu"
         assert str(shell.user_ns["seen"]).startswith(first + ending)
+
+
+def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell) -> None:
+    ran = run("%%jaxpr --vmap None,0 --grad --ladder\nf(w.T, x)").well()
+    assert "grad(f):" in ran.shown
+    f = shell.user_ns["f"]
+    batch = jax.vmap(jax.grad(f), (None, 0))
+    assert str(jaxlens.ladder(batch, shell.user_ns["w"].T, shell.user_ns["x"])) == ran.shown
+    refused = run("%%jaxpr --ladder\nf(x, w)")
+    assert not refused.ok
+    assert "a ladder needs a transformed function" in refused.out

@@ -158,3 +158,14 @@ def test_loading_opens_nothing_and_imports_no_widgets() -> None:
         "print([m for m in ('ipywidgets', 'anywidget') if m in sys.modules])"
     )
     assert run_python(code).splitlines()[-1] == "[]"
+
+
+def test_marimo_gets_the_widget_with_the_html_in_it(view: Any) -> None:
+    shown = view._display_()
+    assert isinstance(shown, jaxlens.Explorer)
+    assert shown.html == view.html()
+    assert shown.get_state()["html"] == view.html()
+    own = jaxlens.Explorer(view)
+    assert own.html == ""  # a page that has the output needs no copy of it
+    shown.close()
+    own.close()
