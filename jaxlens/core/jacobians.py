@@ -13,14 +13,14 @@ from functools import partial, wraps
 from typing import Any
 
 import numpy as np
+from jax.tree_util import tree_map
 
 from jaxlens.core.kernel.basics import reshape
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.primitives import pieces
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.derivatives import Argnums, check_output, jvp, of_argnums, vjp
-from jaxlens.core.transforms.trees import tree_map
+from jaxlens.core.transforms.trees import tree_flatten
 
 
 def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:

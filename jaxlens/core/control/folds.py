@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.primitives.elementwise import add_p, like, or_p
 from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
+from jaxlens.core.transforms.trees import tree_flatten
 from jaxlens.core.transforms.values import as_value
 
 

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
+from jax.tree_util import tree_leaves
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
@@ -22,7 +23,6 @@ from jaxlens.core.kernel.basics import instantiate
 from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import Staging, trace
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.primitives.contractions import reduce_or
@@ -38,7 +38,7 @@ from jaxlens.core.transforms.jaxprs import (
     traced,
 )
 from jaxlens.core.transforms.promotion import promote
-from jaxlens.core.transforms.trees import paths
+from jaxlens.core.transforms.trees import PyTreeDef, paths, tree_flatten
 
 while_p = Primitive("while", multiple_results=True)
 
@@ -87,7 +87,7 @@ def loop_body(
     caller: str,
     f: Callable[..., Any],
     init: Any,
-    carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
+    carry_of: Callable[[PyTreeDef], PyTreeDef] = lambda tree: tree,
     after: Sequence[Any] = (),
 ) -> tuple[TracedFunction, list[Any]]:
     """Traces the body of a loop, and checks that its carry keeps its type.

@@ -85,7 +85,7 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
     @own.rule("lower")
     def _(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
         types = tuple(ctx.avals_in)
-        return _moved(_written(primitive, tuple(params.items()), types, x64()), operands)
+        return emitted(_written(primitive, tuple(params.items()), types, x64()), operands)
 
     return own
 
@@ -138,35 +138,43 @@ def _written(primitive: Any, params: Any, types: Types, _: bool) -> str:
         return text
 
 
-def _moved(text: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """Moves the ops of a module's `main` here; they get the location of the equation."""
+def emitted(text: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """Emits the ops of a module's `main` here; they get the location of the equation."""
     here = str(ir.Location.current)
     module = ir.Module.parse(_LOCATION.sub(lambda alias: f"{alias[1]} = {here}", text))
-    functions = {op.name.value: op.operation for op in module.body.operations}
+    ops = [op.operation for op in module.body.operations]
+    functions = {op.attributes["sym_name"].value: op for op in ops if op.name == "func.func"}
     main = functions["main"].regions[0].blocks[0]
-    while call := next(_calls(main), None):
+    while call := next(_named(main, "func.call"), None):
         callee = functions[call.attributes["callee"].value].clone()
         ops, results = _opened(callee.regions[0].blocks[0], list(call.operands))
         for op in ops:
             op.move_before(call)
-        for old, new in zip(call.results, results, strict=True):
-            old.replace_all_uses_with(new)
+        _replaced(call, results)
         callee.erase()
-        call.erase()
+    while own := next(_named(main, "sdy.sharding_constraint"), None):  # of keys: on no mesh
+        _replaced(own, list(own.operands))
     ops, results = _opened(main, operands)
     for op in ops:
         ir.InsertionPoint.current.insert(op.detach_from_parent())
     return results
 
 
-def _calls(block: Any) -> Iterator[Any]:
-    """Yields the calls of functions in a block, and in the bodies of its ops."""
+def _replaced(op: Any, values: Sequence[ir.Value]) -> None:
+    """Puts values in place of the results of an op, and removes it."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _named(block: Any, name: str) -> Iterator[Any]:
+    """Yields the ops of a name in a block, and in the bodies of its ops."""
     for op in block.operations:
-        if op.operation.name == "func.call":
+        if op.operation.name == name:
             yield op.operation
         for region in op.regions:
             for inner in region.blocks:
-                yield from _calls(inner)
+                yield from _named(inner, name)
 
 
 def _opened(block: Any, operands: Sequence[ir.Value]) -> tuple[list[Any], list[ir.Value]]:

@@ -10,11 +10,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from jax.tree_util import tree_leaves
 
 from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
-from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import shapes

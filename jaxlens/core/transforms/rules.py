@@ -15,13 +15,13 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from jax.tree_util import tree_leaves
 from jaxlib.mlir import ir
 
 from jaxlens.core.kernel.basics import Dim, Zero, add_any_p, broadcast_in_dim, moveaxis
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.run import Context
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, tangent_aval
 
 

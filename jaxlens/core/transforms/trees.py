@@ -1,155 +1,60 @@
-"""Pytrees side by side: paths, several trees at once, prefixes such as `in_axes`.
+"""Pytrees: nested containers as a flat list of leaves and a description of the nesting.
 
-The kernel flattens one tree at a time. Options and errors are about two: the arguments and the
-axes given for them, a value and the cotangent given for it. Errors name a leaf by its path.
+Transformations are written for lists of arrays; users write dicts of tuples of arrays. So every
+transformation flattens its arguments on the way in, and unflattens its results on the way out. The
+trees are JAX's, so a container that is registered with JAX is one here; `lesson/trees.py` shows how
+they are made. The description (`PyTreeDef`) is hashable and part of the cache key of `jit`: another
+nesting is another program.
+
+    leaves, treedef = tree_flatten({"w": (1, 2), "b": 3})     # [3, 1, 2]: keys are sorted
+    treedef.unflatten([30, 10, 20])                           # {"b": 30, "w": (10, 20)}
+
+Options and errors are about two trees: the arguments and the axes given for them, a value and the
+cotangent given for it. Errors name a leaf by its path.
 """
 
-import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from jaxlens.core.kernel import tree as pytree
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten, tree_leaves
+from jax import tree_util
+from jax.tree_util import tree_flatten_with_path, tree_leaves
 
-_Class = TypeVar("_Class", bound=type)
-Keys = Callable[[Any, int], Iterable[str]]
+from jaxlens.core.kernel.trace import Flat
+
+PyTreeDef = Any  # JAX's, which has no type that mypy knows
+tree_flatten: Callable[..., tuple[list[Any], PyTreeDef]] = tree_util.tree_flatten
 Path = tuple[str, ...]  # the way from the root to a leaf, as in Python: ("['w']", "[0]")
 
 
-def tree_structure(tree: Any) -> TreeDef:
-    """Returns the containers of a tree."""
-    return tree_flatten(tree)[1]
-
-
-def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """Same as `treedef.unflatten(leaves)`."""
-    return treedef.unflatten(leaves)
-
-
-# ---- containers of the user's, and paths --------------------------------------------------------
-
-
-def _numbered(_: Any, count: int) -> Iterable[str]:
-    return (f"[{i}]" for i in range(count))
-
-
-def _nameless(_: Any, count: int) -> Iterable[str]:
-    return (f".<child {i}>" for i in range(count))
-
-
-_keys: dict[type, Keys] = {
-    tuple: _numbered,
-    list: _numbered,
-    dict: lambda keys, _: (f"[{key!r}]" for key in keys),
-}
-
-
-def register_pytree_node(
-    cls: type,
-    flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
-    unflatten: Callable[[Any, Sequence[Any]], Any],
-    keys: Keys = _nameless,
-) -> None:
-    """Makes a class a container.
+def flat(f: Callable[..., Any], in_tree: PyTreeDef) -> tuple[Flat, list[PyTreeDef]]:
+    """Turns a function of trees into one of flat lists.
 
     Args:
-        cls: The class; its subclasses are not registered.
-        flatten: Maps an object to its children and hashable auxiliary data.
-        unflatten: Builds an object from auxiliary data and new children.
-        keys: Maps auxiliary data and the number of children to the name of each child, as it is
-            written in Python.
-
-    Raises:
-        ValueError: The class is registered already.
-    """
-    pytree.register_container(cls, pytree.Container(flatten, unflatten))
-    _keys[cls] = keys
-
-
-def paths(treedef: TreeDef) -> list[Path]:
-    """Returns the path of each leaf: `("['w']", "[0]")`."""
-    if treedef.kind is None:
-        return [()]
-    fields: Sequence[str] = getattr(treedef.kind, "_fields", ())  # of a namedtuple
-    keys: Keys = _keys.get(treedef.kind, lambda *_: (f".{name}" for name in fields))
-    names = keys(treedef.data, len(treedef.children))
-    pairs = zip(names, treedef.children, strict=True)
-    return [(name, *rest) for name, child in pairs for rest in paths(child)]
-
-
-def register_dataclass(
-    cls: _Class,
-    data_fields: Sequence[str] | None = None,
-    meta_fields: Sequence[str] | None = None,
-) -> _Class:
-    """Makes a dataclass a container.
-
-    Args:
-        cls: The class.
-        data_fields: Its children; the other fields if not given.
-        meta_fields: What is compared, not traced; if not given, the fields with
-            `metadata={"static": True}`.
+        f: The function.
+        in_tree: The tree of its `(args, kwargs)`.
 
     Returns:
-        The class, so that it can be used as a decorator.
+        The flat function, and a list that holds the tree of its results once it has been called.
     """
-    fields = dataclasses.fields(cls)
-    if meta_fields is None:
-        meta_fields = [field.name for field in fields if field.metadata.get("static")]
-    static = tuple(meta_fields)
-    if data_fields is None:
-        data_fields = [field.name for field in fields if field.name not in static]
-    names = tuple(data_fields)
+    out_trees: list[PyTreeDef] = []
 
-    def flatten(x: Any) -> tuple[Sequence[Any], Hashable]:
-        return [getattr(x, name) for name in names], tuple(getattr(x, name) for name in static)
+    def flat_f(*leaves: Any) -> list[Any]:
+        args, kwargs = in_tree.unflatten(leaves)
+        results, out_tree = tree_flatten(f(*args, **kwargs))
+        out_trees[:] = [out_tree]
+        return results
 
-    def unflatten(data: Any, children: Sequence[Any]) -> Any:
-        new: Any = object.__new__(cls)  # no __init__: it may check what only real arrays have
-        for name, value in zip((*names, *static), (*children, *data), strict=True):
-            object.__setattr__(new, name, value)
-        return new
-
-    register_pytree_node(cls, flatten, unflatten, lambda *_: (f".{name}" for name in names))
-    return cls
+    return flat_f, out_trees
 
 
-def tree_map(
-    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> Any:
-    """Returns a tree like the first, with `f` applied to the corresponding leaves of all trees.
-
-    Raises:
-        ValueError: Another tree has other containers than the first.
-    """
-    leaves, treedef = tree_flatten(tree, is_leaf)
-    columns = [leaves, *(flatten_like(treedef, other, "tree_map") for other in rest)]
-    return treedef.unflatten(map(f, *columns))
-
-
-def flatten_like(treedef: TreeDef, tree: Any, label: str) -> list[Any]:
-    """Returns the subtrees of a tree at the leaves of `treedef`.
-
-    Args:
-        treedef: The containers expected; below its leaves the tree may have more.
-        tree: The tree.
-        label: Names the tree in the error.
-
-    Raises:
-        ValueError: The tree has other containers.
-    """
-    if treedef.kind is None:
-        return [tree]
-    container = pytree.container_of(type(tree))
-    children, data = container.flatten(tree) if container else ((), None)
-    if (type(tree), data, len(children)) != (treedef.kind, treedef.data, len(treedef.children)):
-        raise ValueError(f"{label}: expected the containers {treedef}, got {tree_structure(tree)}")
-    pairs = zip(treedef.children, children, strict=True)
-    return [leaf for child, inner in pairs for leaf in flatten_like(child, inner, label)]
+def paths(treedef: PyTreeDef) -> list[Path]:
+    """Returns the path of each leaf: `("['w']", "[0]")`."""
+    pairs = tree_flatten_with_path(treedef.unflatten(range(treedef.num_leaves)))[0]
+    return [tuple(map(str, path)) for path, _ in pairs]
 
 
 def leaves_of(
-    treedef: TreeDef, tree: Any, label: str, error: type[Exception] = ValueError
+    treedef: PyTreeDef, tree: Any, label: str, error: type[Exception] = ValueError
 ) -> list[Any]:
     """Returns the leaves of a tree that must have exactly these containers.
 
@@ -162,7 +67,7 @@ def leaves_of(
     return leaves
 
 
-def prefix_leaves(prefix: Any, treedef: TreeDef, label: str) -> list[Any]:
+def prefix_leaves(prefix: Any, treedef: PyTreeDef, label: str) -> list[Any]:
     """Returns a value per leaf of `treedef` from a tree that may stop early.
 
     A leaf of the prefix holds for all leaves below it, and None is a leaf: `in_axes=(0, None)` is
@@ -173,7 +78,7 @@ def prefix_leaves(prefix: Any, treedef: TreeDef, label: str) -> list[Any]:
     """
     values, branches = tree_flatten(prefix, lambda x: x is None)
     try:
-        subtrees = flatten_like(branches, treedef.unflatten(range(treedef.num_leaves)), label)
+        subtrees = branches.flatten_up_to(treedef.unflatten(range(treedef.num_leaves)))
     except ValueError:
         raise ValueError(f"{label}: {prefix!r} does not fit the containers {treedef}") from None
     pairs = zip(values, subtrees, strict=True)
