@@ -135,7 +135,7 @@ def operand(value: Any, aval: ShapedArray, sharding: Any = None) -> Any:
 def _put(value: Any, place: Place) -> Any:
     """Puts numbers on a device, also while JAX traces, 64-bit elements as they are."""
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
-        return jax.device_put(value, place)
+        return jax.device_put(value, place, may_alias=False)
 
 
 def _numbers(value: Any, aval: ShapedArray) -> np.ndarray:
@@ -167,7 +167,7 @@ def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
     aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
     own = operand(value, aval)
     if isinstance(own, np.ndarray) or device is not None:
-        own = _put(np.array(own) if own is value else own, device)
+        own = _put(own, device)
     return Array(own, aval, device)
 
 

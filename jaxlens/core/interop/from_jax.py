@@ -65,12 +65,13 @@ def from_jax(
 
     @wraps(f)
     def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs, static = signatures.without_static(chosen, args, kwargs)
+        static: signatures.Static = ()
+        if chosen:
+            args, kwargs, static = signatures.without_static(chosen, args, kwargs)
         leaves, in_tree = tree_util.tree_flatten((args, kwargs))
-        plain = tuple(None if traces(leaf) else compared(leaf) for leaf in leaves)
         arrays = [leaf for leaf in leaves if traces(leaf)]
-        types = tuple(map(aval_of, arrays))
-        key = in_tree, plain, types, static, x64()
+        plain = tuple([aval_of(leaf) if traces(leaf) else compared(leaf) for leaf in leaves])
+        key = in_tree, plain, static, x64()
         if key not in programs:
 
             def flat(*values: Any) -> Any:
@@ -81,7 +82,7 @@ def from_jax(
 
             if len(programs) == _MOST:
                 programs.pop(next(iter(programs)))
-            programs[key] = _traced(flat, types, _Reader(of_library))
+            programs[key] = _traced(flat, list(map(aval_of, arrays)), _Reader(of_library))
         closed, out_tree = programs[key]
         results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
         return out_tree.unflatten(map(as_value, results))

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.core.kernel.interpreter import NUMBERS, aval_of
+from jaxlens.core.kernel.interpreter import NUMBERS, Value, aval_of
 from jaxlens.core.kernel.types import ShapedArray, canonical, is_key
 
 
@@ -16,13 +16,17 @@ def _key_dtype() -> Any:
 
 def is_array(leaf: Any, numbers: bool = True) -> bool:
     """Whether JAX traces a leaf of the arguments, `numbers` of Python too; else it is compared."""
+    if isinstance(leaf, Value):
+        return True
     typed = hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, type)
     return typed or (numbers and isinstance(leaf, NUMBERS))
 
 
 def compared(leaf: Any) -> Any:
     """Returns what is compared of a leaf that is not traced: 1, 1.0 and True are three."""
-    return (type(leaf), repr(leaf)) if isinstance(leaf, NUMBERS) else leaf
+    if isinstance(leaf, bool | int):
+        return type(leaf), leaf
+    return (type(leaf), repr(leaf)) if isinstance(leaf, NUMBERS) else leaf  # 0.0 and -0.0 are two
 
 
 def jax_type(value: Any) -> Any:
