@@ -113,7 +113,7 @@ def traceable(f: Any) -> Callable[..., Any]:
             for place, value in zip(places, values, strict=True):
                 flat_args[place] = value
             own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, flat_args)
-            results, out_tree = jax.tree_util.tree_flatten(f(*own_args, **own_kwargs))
+            results, out_tree = core.tree_flatten(f(*own_args, **own_kwargs))
             out_trees.append(out_tree)
             return results
 

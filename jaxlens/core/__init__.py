@@ -9,18 +9,7 @@ import os as _os
 # As jax sets it: jaxlib reads it when it is loaded, and logs each client to stderr without it.
 _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
-from jax import tree
-from jax.tree_util import (
-    register_dataclass,
-    register_pytree_node,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-    tree_structure,
-    tree_unflatten,
-)
-
-from jaxlens.core import debug, lax, nn, numpy, random
+from jaxlens.core import debug, lax, nn, numpy, random, tree
 from jaxlens.core.aot.device import XLA as _XLA
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
@@ -66,6 +55,15 @@ from jaxlens.core.transforms.remat import checkpoint
 from jaxlens.core.transforms.rules import elementwise_batch, jvp_by_argument, lower_fun
 from jaxlens.core.transforms.sources import UserProgram as _UserProgram
 from jaxlens.core.transforms.sources import named_scope
+from jaxlens.core.transforms.trees import (
+    register_dataclass,
+    register_pytree_node,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
 
 # What the rings give to the kernel, here and nowhere else.
 _GROUND.backend = _XLA()

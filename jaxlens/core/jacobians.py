@@ -13,14 +13,13 @@ from functools import partial, wraps
 from typing import Any
 
 import numpy as np
-from jax.tree_util import tree_map
 
 from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel.basics import reshape
 from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.derivatives import Argnums, check_output, jvp, of_argnums, vjp
-from jaxlens.core.transforms.trees import tree_flatten
+from jaxlens.core.transforms.trees import tree_flatten, tree_map
 
 
 def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ CORE = Path(core.__file__).parent
 KERNEL = CORE / "kernel"
 FILES = ["types", "interpreter", "jaxpr", "trace", "basics", "jvp", "vmap", "vjp", "run"]
 SURFACE = {"primitives", "control"}
-SURFACE_FILES = {"jacobians"}
+SURFACE_FILES = {"jacobians", "tree"}
 SKIPPED = {
     tokenize.COMMENT,
     tokenize.NL,

@@ -23,13 +23,12 @@ try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
 except ImportError:
     from jax.extend.core import Primitive
 
-from jax.tree_util import tree_leaves, tree_map
-
 from jaxlens.core.aot.lower import Spec, layout
 from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
 from jaxlens.core.kernel.run import Backend, ModuleState, lower_body
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0, x64
+from jaxlens.core.transforms.trees import tree_leaves, tree_map
 
 Place = Any  # a device, the layout of an array over several, or None: the default device
 

@@ -26,7 +26,7 @@ from jaxlens.core.kernel.run import lower_jaxpr
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.transforms.promotion import dtype_named
 from jaxlens.core.transforms.signatures import fitting
-from jaxlens.core.transforms.trees import PyTreeDef, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, tree_flatten
 
 _FORMAT = 2
 
@@ -47,9 +47,9 @@ class Exported:
 
     fun_name: str
     arg_names: Sequence[str]
-    in_tree: PyTreeDef
+    in_tree: TreeDef
     in_avals: Sequence[ShapedArray]
-    out_tree: PyTreeDef
+    out_tree: TreeDef
     out_avals: Sequence[ShapedArray]
     program: bytes
 
@@ -139,13 +139,13 @@ def _digest(program: bytes) -> str:
     return sha256(program).hexdigest()
 
 
-def _written(tree: PyTreeDef, avals: Sequence[ShapedArray]) -> Any:
+def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
     """Returns the tree with types as leaves: Python literals, which can be read back safely."""
     types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
     return tree.unflatten(types)
 
 
-def _read(written: Any) -> tuple[PyTreeDef, list[ShapedArray]]:
+def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
     types, tree = tree_flatten(written)
     parsed = map(literal_eval, types)
     return tree, [ShapedArray(shape, dtype_named(name), weak) for shape, name, weak in parsed]

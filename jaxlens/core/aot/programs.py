@@ -22,7 +22,7 @@ from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray, x64
 from jaxlens.core.transforms import signatures
 from jaxlens.core.transforms.batching import named_axes
-from jaxlens.core.transforms.trees import PyTreeDef, flat, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, flat, tree_flatten
 
 
 class Key(NamedTuple):
@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
     function: str
     in_avals: tuple[ShapedArray, ...]
-    in_tree: PyTreeDef
+    in_tree: TreeDef
     static: signatures.Static
     device: Any
     axes: tuple[tuple[str, int], ...]

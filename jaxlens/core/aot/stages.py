@@ -17,7 +17,7 @@ from jaxlens.core.kernel.interpreter import Tracer, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
 from jaxlens.core.transforms.jaxprs import used
 from jaxlens.core.transforms.signatures import fitting
-from jaxlens.core.transforms.trees import PyTreeDef
+from jaxlens.core.transforms.trees import TreeDef
 
 
 @dataclass(eq=False)
@@ -37,8 +37,8 @@ class Traced:
 
     fun_name: str
     jaxpr: ClosedJaxpr
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
+    in_tree: TreeDef
+    out_tree: TreeDef
     arg_names: Sequence[str]
     donated: Sequence[bool]
     device: Any = None

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax.tree_util import tree_map
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
@@ -25,7 +24,7 @@ from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.transforms.calls import all_examples, call_rules, same_type, with_common_consts
 from jaxlens.core.transforms.jaxprs import TracedFunction, traced
-from jaxlens.core.transforms.trees import paths, tree_flatten
+from jaxlens.core.transforms.trees import paths, tree_flatten, tree_map
 from jaxlens.core.transforms.values import as_value
 
 cond_p = Primitive("cond", multiple_results=True)

@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
-from jax.tree_util import tree_leaves
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
@@ -38,7 +37,7 @@ from jaxlens.core.transforms.jaxprs import (
     traced,
 )
 from jaxlens.core.transforms.promotion import promote
-from jaxlens.core.transforms.trees import PyTreeDef, paths, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, paths, tree_flatten, tree_leaves
 
 while_p = Primitive("while", multiple_results=True)
 
@@ -87,7 +86,7 @@ def loop_body(
     caller: str,
     f: Callable[..., Any],
     init: Any,
-    carry_of: Callable[[PyTreeDef], PyTreeDef] = lambda tree: tree,
+    carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
     after: Sequence[Any] = (),
 ) -> tuple[TracedFunction, list[Any]]:
     """Traces the body of a loop, and checks that its carry keeps its type.

@@ -29,7 +29,7 @@ from jaxlens.core.transforms.calls import pruned, record_rest, reordered
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, partial_jaxpr, traced
 from jaxlens.core.transforms.promotion import promote
-from jaxlens.core.transforms.trees import PyTreeDef, paths, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, paths, tree_flatten
 
 scan_p = Primitive("scan", multiple_results=True)
 
@@ -87,11 +87,10 @@ def _rows(xs: Any, length: int | None) -> tuple[list[Any], Any, int]:
     return leaves, row, int(lengths.pop())
 
 
-def _carry_tree(tree: PyTreeDef) -> PyTreeDef:
-    kind, children = (tree.node_data() or (None,))[0], tree.children()
-    if kind not in (tuple, list) or len(children) != 2:
+def _carry_tree(tree: TreeDef) -> TreeDef:
+    if tree.kind not in (tuple, list) or len(tree.children) != 2:
         raise TypeError(f"scan: the body must return a pair (carry, y), got {tree}.")
-    return children[0]
+    return tree.children[0]
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:

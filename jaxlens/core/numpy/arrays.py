@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jax.tree_util import tree_leaves
 
 from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel import basics
@@ -19,6 +18,7 @@ from jaxlens.core.kernel.types import canonical
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import shapes
 from jaxlens.core.transforms.promotion import broadcast_shapes
+from jaxlens.core.transforms.trees import tree_leaves
 
 Shape = int | Sequence[int]
 float32, int32 = np.dtype("float32"), np.dtype("int32")

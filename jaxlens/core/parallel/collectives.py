@@ -14,7 +14,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jax.tree_util import tree_map
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
@@ -24,6 +23,7 @@ from jaxlens.core.kernel.interpreter import Primitive, Value, observer
 from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.parallel.meshes import Names
 from jaxlens.core.transforms.batching import named_axes
+from jaxlens.core.transforms.trees import tree_map
 
 
 def axis_size(axis_name: str | Sequence[str]) -> int:

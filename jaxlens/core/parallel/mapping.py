@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from jax.tree_util import tree_structure
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
@@ -36,7 +35,7 @@ from jaxlens.core.transforms.batching import named_axes, naming
 from jaxlens.core.transforms.calls import record_rest, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import memoized
-from jaxlens.core.transforms.trees import flat, paths, prefix_leaves, tree_flatten
+from jaxlens.core.transforms.trees import flat, paths, prefix_leaves, tree_flatten, tree_structure
 
 shard_map_p = Primitive("shard_map", multiple_results=True)
 

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from jax.tree_util import tree_map
-
 from jaxlens.core.aot.programs import jit
 from jaxlens.core.parallel.mapping import shard_map
 from jaxlens.core.parallel.meshes import P, make_mesh
 from jaxlens.core.primitives.shapes import expand_dims, squeeze
 from jaxlens.core.transforms.batching import counted
+from jaxlens.core.transforms.trees import tree_map
 
 
 def pmap(f: Callable[..., Any], axis_name: str = "devices", *, in_axes: Any = 0) -> Any:

@@ -19,7 +19,7 @@ from jaxlens.core.kernel.types import setting
 from jaxlens.core.kernel.vmap import batch_flat
 from jaxlens.core.transforms.promotion import axis_of
 from jaxlens.core.transforms.signatures import arguments, types_of
-from jaxlens.core.transforms.trees import PyTreeDef, flat, prefix_leaves, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, flat, prefix_leaves, tree_flatten
 from jaxlens.core.transforms.values import as_value
 
 _axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never mutated
@@ -80,7 +80,7 @@ def counted(
     kwargs: dict[str, Any],
     in_axes: Any,
     size: int | None = None,
-) -> tuple[list[Any], PyTreeDef, list[Dim], int]:
+) -> tuple[list[Any], TreeDef, list[Dim], int]:
     """Returns the leaves of arguments, their tree, the axis of each leaf, the number of examples.
 
     Args:
@@ -94,7 +94,7 @@ def counted(
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
     avals = types_of(f, in_tree, leaves)
     axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    dims = prefix_leaves(axes, in_tree.children()[0], f"{caller} in_axes")
+    dims = prefix_leaves(axes, in_tree.children[0], f"{caller} in_axes")
     dims += [0] * (len(leaves) - len(dims))
     sizes = {} if size is None else {"axis_size": size}
     for n, (_, name) in enumerate(arguments(f, in_tree)):

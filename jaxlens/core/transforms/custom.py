@@ -28,7 +28,7 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import same_type, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, traced
-from jaxlens.core.transforms.trees import PyTreeDef, paths, prefix_leaves, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, paths, prefix_leaves, tree_flatten
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -87,8 +87,8 @@ class Callee(NamedTuple):
     """
 
     name: str
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
+    in_tree: TreeDef
+    out_tree: TreeDef
 
     def fail(self, kind: str, says: str) -> NoReturn:
         """Raises the error that says what a rule must return."""
@@ -155,7 +155,7 @@ def _bwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any
 
     @wraps(function)
     def bwd(residuals: Any, cts: Sequence[Any]) -> list[Any]:
-        trees = callee.in_tree.children()
+        trees = callee.in_tree.children
         result = function(residuals, callee.out_tree.unflatten(cts))
         if not isinstance(result, tuple | list) or len(result) != len(trees):
             callee.fail(

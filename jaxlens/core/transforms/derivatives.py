@@ -14,7 +14,6 @@ from operator import index
 from typing import Any
 
 import numpy as np
-from jax.tree_util import tree_map, tree_structure, treedef_is_leaf
 
 from jaxlens.core.kernel.basics import Linear, Zero, instantiate
 from jaxlens.core.kernel.interpreter import aval_of, current, observer
@@ -23,7 +22,14 @@ from jaxlens.core.kernel.jvp import JVP, jvp_flat
 from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
 from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
 from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
-from jaxlens.core.transforms.trees import flat, leaves_of, paths, tree_flatten
+from jaxlens.core.transforms.trees import (
+    flat,
+    leaves_of,
+    paths,
+    tree_flatten,
+    tree_map,
+    tree_structure,
+)
 from jaxlens.core.transforms.values import as_value
 
 Argnums = int | Sequence[int]
@@ -230,7 +236,7 @@ def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:
 
 def _unit_cotangent(value: Any) -> Any:
     """Returns the cotangent 1 of a value, which must be a real scalar."""
-    if not treedef_is_leaf(tree_structure(value)):
+    if tree_structure(value).kind is not None:
         raise TypeError(
             f"Gradient only defined for scalar-output functions. Output was a "
             f"{type(value).__name__}: "

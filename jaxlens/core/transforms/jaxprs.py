@@ -34,7 +34,7 @@ from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.transforms.batching import named_axes, vmap_flat
 from jaxlens.core.transforms.flags import forced, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.signatures import types_of
-from jaxlens.core.transforms.trees import PyTreeDef, flat, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, flat, tree_flatten
 
 
 def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
@@ -94,7 +94,7 @@ class TracedFunction(NamedTuple):
 
     jaxpr: ClosedJaxpr
     consts: list[Any]
-    out_tree: PyTreeDef
+    out_tree: TreeDef
 
 
 def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> TracedFunction:
@@ -106,7 +106,7 @@ def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -
 
 
 @memoized
-def _traced(f: Flat, in_tree: PyTreeDef, avals: Sequence[Any], _: Any) -> TracedFunction:
+def _traced(f: Flat, in_tree: TreeDef, avals: Sequence[Any], _: Any) -> TracedFunction:
     flat_f, out_trees = flat(f, in_tree)
     return TracedFunction(*hoisted(trace(flat_f, avals)), out_trees[0])
 

@@ -15,7 +15,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from jax.tree_util import tree_leaves
 from jaxlib.mlir import ir
 
 from jaxlens.core.kernel.basics import Dim, Zero, add_any_p, broadcast_in_dim, moveaxis
@@ -23,6 +22,7 @@ from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.run import Context
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray, tangent_aval
+from jaxlens.core.transforms.trees import tree_leaves
 
 
 def jvp_by_argument(primitive: Primitive, *derivatives: Callable[..., Any]) -> None:

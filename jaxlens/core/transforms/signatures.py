@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxlens.core.kernel.interpreter import ForeignTracerError, Value, aval_of
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.transforms.trees import PyTreeDef, paths, tree_flatten
+from jaxlens.core.transforms.trees import TreeDef, paths, tree_flatten
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
 
@@ -33,7 +33,7 @@ def parameters(f: Callable[..., Any]) -> tuple[list[str], str | None, list[str] 
 
 
 def arguments(
-    f: Callable[..., Any], in_tree: PyTreeDef, static: Sequence[tuple[int | str, Any, Any]] = ()
+    f: Callable[..., Any], in_tree: TreeDef, static: Sequence[tuple[int | str, Any, Any]] = ()
 ) -> list[tuple[int | str, str]]:
     """Returns the argument of each leaf, by position or name, and the leaf as text: `params['w']`.
 
@@ -44,7 +44,7 @@ def arguments(
     """
     names, more, _ = parameters(f)
     omitted = {where for where, *_ in static}
-    last = len(in_tree.children()[0].children()) + len(omitted)
+    last = len(in_tree.children[0].children) + len(omitted)
     positions = [n for n in range(last) if n not in omitted]
     leaves: list[tuple[int | str, str]] = []
     for kind, first, *rest in paths(in_tree):
@@ -59,7 +59,7 @@ def arguments(
 
 
 def types_of(
-    f: Callable[..., Any], in_tree: PyTreeDef, leaves: Sequence[Any], static: Static = ()
+    f: Callable[..., Any], in_tree: TreeDef, leaves: Sequence[Any], static: Static = ()
 ) -> list[ShapedArray]:
     """Returns the types of the leaves of `(args, kwargs)`.
 
