@@ -24,7 +24,7 @@ from jaxlens.core.interop.guests import guest
 from jaxlens.core.interop.operations import OPERATIONS, MissingPrimitiveError, primitives
 from jaxlens.core.interop.parameters import UnreadParameterError, taken
 from jaxlens.core.interop.types import compared, is_array, jax_type, type_of
-from jaxlens.core.kernel.interpreter import aval_of, observer
+from jaxlens.core.kernel.interpreter import Primitive, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import is_key, x64
@@ -207,7 +207,11 @@ class _Reader:
             pass
         if eqn.effects or "callback" in name:
             raise self.missing(f"has no {name}, which calls Python when it runs: leave it out.")
-        return guest(eqn.primitive, _read).bind(*args, **eqn.params)
+        return self.guest(eqn).bind(*args, **eqn.params)
+
+    def guest(self, eqn: Any) -> Primitive:
+        """Returns the primitive of an equation as one of the core's."""
+        return guest(eqn.primitive, _read)
 
     def taken(self, eqn: Any, rule: Callable[..., Any]) -> dict[str, Any]:
         """Returns the parameters of an equation that a rule reads, if the others say nothing."""

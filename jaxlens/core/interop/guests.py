@@ -41,7 +41,7 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
 
     @lru_cache(maxsize=4096)
     def made(params: Any, types: Types, make: Make, how: Any, _: bool) -> Any:
-        f = make(partial(primitive.bind, **dict(params)), *how)
+        f = make(_function(primitive, dict(params)), *how)
         with jax.enable_x64(x64()):
             return jax.make_jaxpr(f)(*map(jax_type, types))
 
@@ -83,7 +83,9 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
         return (results, [0] * len(results)) if many else (results[0], 0)
 
     @own.rule("lower")
-    def _(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+    def _(ctx: Any, *operands: Any, **params: Any) -> Any:
+        if "call_jaxpr" in params:  # with the user's lines in it
+            return ctx.inline(params["call_jaxpr"], *operands)
         types = tuple(ctx.avals_in)
         return emitted(_written(primitive, tuple(params.items()), types, x64()), operands)
 
@@ -91,6 +93,12 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
 
 
 # ---- what JAX traces ----------------------------------------------------------------------------
+
+
+def _function(primitive: Any, params: dict[str, Any]) -> Callable[..., Any]:
+    """Returns the function of an equation; `rules` is that of one whose rules are the user's."""
+    rules: Callable[..., Any] = params.get("rules", partial(primitive.bind, **params))
+    return rules
 
 
 def _itself(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,7 +140,7 @@ def _every(f: Callable[..., Any], *dims: int | None) -> Callable[..., Any]:
 @lru_cache(maxsize=1024)
 def _written(primitive: Any, params: Any, types: Types, _: bool) -> str:
     """Returns JAX's module for one equation, as text."""
-    f = jax.jit(partial(primitive.bind, **dict(params)), keep_unused=True)
+    f = jax.jit(_function(primitive, dict(params)), keep_unused=True)
     with jax.enable_x64(x64()):
         text: str = f.lower(*map(jax_type, types)).as_text(debug_info=True)
         return text

@@ -193,7 +193,8 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]
 
 
 def _flatten(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeDef:
-    container = _container(tree)
+    kind = type(tree)
+    container = _containers[kind] if kind in _containers else _container(tree)
     if container is None or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return _LEAF
