@@ -2,7 +2,7 @@
 
 The core traces a function to its own jaxpr, which is the one that jaxlens shows. To compile it for
 any target, with dumps and JAX's stage objects, that jaxpr is a parameter of a single equation in a
-jaxpr of JAX. The lowering rule of its primitive, `core_program`, emits the core's ops inline.
+jaxpr of JAX, as it is when the core runs it: that of the primitive of `core/aot/device.py`.
 """
 
 import functools
@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 import jax
-from jax.interpreters import mlir
 
 from jaxlens import compat
 from jaxlens.call.arguments import pytrees
@@ -30,9 +29,6 @@ _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
 _OF_JAX = ("holomorphic", "policy", "static_argnums")  # options that only its transforms have
 _MOST = 2_000  # most objects searched for a use of the core
-
-program_p: Any = compat.extend("core", "Primitive")("core_program")
-program_p.multiple_results = True
 
 
 def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -105,24 +101,23 @@ def traceable(f: Any) -> Callable[..., Any]:
     """
     from jaxlens import core
     from jaxlens.core.interop.operations import MissingPrimitiveError
-    from jaxlens.core.interop.types import RandomKey, is_key, words
     from jaxlens.core.kernel.trace import trace
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
-        out_tree = None
+        out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
-            nonlocal out_tree
             flat_args = list(leaves)
             for place, value in zip(places, values, strict=True):
-                flat_args[place] = RandomKey(value) if is_key(leaves[place]) else value
+                flat_args[place] = value
             own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, flat_args)
             results, out_tree = core.tree_flatten(f(*own_args, **own_kwargs))
+            out_trees.append(out_tree)
             return results
 
-        tracers = [words(leaves[place]) for place in places]
+        tracers = [leaves[place] for place in places]
         settings: Any = jax.config
         with core.enable_x64(bool(settings.jax_enable_x64)):
             avals = [core.ShapedArray(t.shape, t.dtype, t.weak_type) for t in tracers]
@@ -132,10 +127,7 @@ def traceable(f: Any) -> Callable[..., Any]:
                 raise OptionError(str(missing)) from None
         consts = [plain(const) for const in closed.consts]
         results = _bind(closed, [*consts, *tracers])
-        assert out_tree is not None
-        leaves, tree = jax.tree_util.tree_flatten(out_tree.unflatten(results))
-        values = [x.to_jax() if isinstance(x, RandomKey) else x for x in leaves]
-        return jax.tree_util.tree_unflatten(tree, values)
+        return out_trees[0].unflatten(results)
 
     return traced
 
@@ -211,7 +203,7 @@ def transform(f: Any) -> str:
 
 def _bind(closed: Any, operands: list[Any]) -> list[Any]:
     """Binds `core_program` in JAX's trace, with shardings if the program has a shard_map."""
-    from jaxlens.core.aot.device import spread
+    from jaxlens.core.aot.device import program_p, spread
     from jaxlens.core.aot.lower import layout
 
     place = layout(closed)
@@ -231,30 +223,16 @@ def _bind(closed: Any, operands: list[Any]) -> list[Any]:
 def plain(value: Any) -> Any:
     """Returns the JAX array behind an array of the core; any other value unchanged."""
     core = sys.modules.get(_CORE)
-    return value.live() if core is not None and isinstance(value, core.Array) else value
+    return value.buffer if core is not None and isinstance(value, core.Array) else value
 
 
 def written(traced: Any) -> Any:
     """Returns the core's jaxpr from a Traced of JAX; None if it has no `core_program` equation."""
     for eqn in traced.jaxpr.eqns:
-        if eqn.primitive is program_p:
+        if eqn.primitive.name == "core_program":
             return eqn.params["program"]
     return None
 
 
 def _abstract(*_: Any, program: Any) -> list[Any]:
     return [jax.core.ShapedArray(a.shape, a.dtype, a.weak_type) for a in program.out_avals]
-
-
-program_p.def_abstract_eval(_abstract)
-
-
-def _lower(ctx: Any, *operands: Any, program: Any) -> list[Any]:
-    from jaxlens.core.aot.lower import layout, lower_into
-    from jaxlens.core.kernel.jaxpr import hoisted
-
-    module = ctx.module_context.module
-    return list(lower_into(module, hoisted(program)[0], operands, layout(program)))
-
-
-mlir.register_lowering(program_p, _lower)

@@ -34,7 +34,6 @@ from jaxlens.core.kernel.interpreter import (
 from jaxlens.core.kernel.interpreter import observer as _observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from jaxlens.core.kernel.run import jit_p as _jit_p
-from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.numpy.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.parallel.mapping import shard_map
@@ -59,6 +58,8 @@ from jaxlens.core.transforms.sources import named_scope
 from jaxlens.core.transforms.trees import (
     register_dataclass,
     register_pytree_node,
+    tree_flatten,
+    tree_leaves,
     tree_map,
     tree_structure,
     tree_unflatten,

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel.basics import reshape
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.tree import tree_flatten
-from jaxlens.core.primitives import pieces
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.derivatives import Argnums, check_output, jvp, of_argnums, vjp
-from jaxlens.core.transforms.trees import tree_map
+from jaxlens.core.transforms.trees import tree_flatten, tree_map
 
 
 def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -86,7 +85,7 @@ def _split(tree: Any, axis: int, array: Any) -> Any:
     leaves, treedef = tree_flatten(tree)
     avals, shape = list(map(aval_of, leaves)), aval_of(array).shape
     axis, sizes = range(len(shape))[axis], [aval.size for aval in avals]
-    parts = pieces.split(array, sizes, axis) if len(sizes) > 1 else [array]
+    parts = library("lax", "split")(array, sizes, axis) if len(sizes) > 1 else [array]
     before, after = shape[:axis], shape[axis + 1 :]
     pairs = zip(parts, avals, strict=True)
     return treedef.unflatten(reshape(part, (*before, *a.shape, *after)) for part, a in pairs)

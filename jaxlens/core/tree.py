@@ -5,10 +5,9 @@ A path is a tuple of strings, each as it is written in Python: `("['w']", "[0]")
 
 from typing import Any
 
-from jaxlens.core.kernel.tree import IsLeaf, TreeDef
-from jaxlens.core.kernel.tree import tree_flatten as flatten
-from jaxlens.core.kernel.tree import tree_leaves as leaves
-from jaxlens.core.transforms.trees import Path, paths
+from jaxlens.core.transforms.trees import IsLeaf, Path, TreeDef, paths
+from jaxlens.core.transforms.trees import tree_flatten as flatten
+from jaxlens.core.transforms.trees import tree_leaves as leaves
 from jaxlens.core.transforms.trees import tree_map as map
 from jaxlens.core.transforms.trees import tree_structure as structure
 from jaxlens.core.transforms.trees import tree_unflatten as unflatten

@@ -121,16 +121,16 @@ def run_stablehlo(text: str, *arrays: Any) -> Any:
     """
     import numpy as np
 
-    from jaxlens.core.aot.device import Executable
-    from jaxlens.core.kernel.types import ShapedArray
+    from jaxlens import core
+    from jaxlens.core.interop.guests import emitted
 
     match = _RESULT.search(text)
     if match is None:
         raise ValueError("the text has no function @main that returns one tensor of f32")
     shape = tuple(int(n) for n in match[1].split("x") if n)
-    avals = [ShapedArray(np.shape(x), np.dtype("float32")) for x in arrays]
+    program = core.Primitive("your_program", lower=lambda _, *operands: emitted(text, operands))
+    program.abstract = lambda *_: core.ShapedArray(shape, np.dtype("float32"))
     try:
-        program = Executable(text, avals, [ShapedArray(shape, np.dtype("float32"))])
-    except RuntimeError as error:  # jaxlib's XlaRuntimeError
+        return np.asarray(program.bind(*(np.asarray(x, np.float32) for x in arrays)))
+    except (RuntimeError, TypeError) as error:  # MLIR's and XLA's are RuntimeErrors
         raise ValueError(str(error)) from None
-    return np.asarray(program([np.asarray(x, np.float32) for x in arrays])[0])

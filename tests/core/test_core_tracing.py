@@ -287,9 +287,6 @@ def test_locations_are_written_as_jax_writes_them():
     assert [op for op, _ in places(ours)] == [op for op, _ in expected]
     assert [names[0] for _, names in places(ours)] == [names[0] for _, names in expected]
     assert "jit(f)/first/mul" in [names[0] for _, names in places(ours)]
-    for text in (ours, theirs):
-        assert "%arg1: tensor<3xf32> loc(\"p['w']\")" in text
-        assert '{jax.result_info = "result"}' in text
 
 
 def test_bodies_have_the_names_of_their_loops():
@@ -337,7 +334,7 @@ METHODS = {
     "reshape": (3, 2),
 }
 PROPERTIES = ("T", "at", "dtype", "imag", "ndim", "real", "shape", "size", "weak_type", "aval")
-ELSEWHERE = "block_until_ready buffer device devices is_deleted item live tolist".split()
+ELSEWHERE = "block_until_ready buffer device devices is_deleted item tolist".split()
 M = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
 UNDER = {
     "jit": lambda f: core.jit(f)(M),

@@ -111,6 +111,21 @@ def test_static_fields_are_compared():
         core.tree_flatten(Scaled(3, [1]))
 
 
+def test_a_container_of_jax_s_is_one_of_the_core_s():
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class OfJax:
+        w: object
+        b: object
+
+    gradient = core.jit(core.grad(lambda p: p.w * p.b))(OfJax(3.0, 2.0))
+    assert (float(gradient.w), float(gradient.b)) == (2.0, 3.0)
+    assert paths(core.tree_structure([OfJax(4, (5, None))])) == [
+        ("[0]", ".w"),
+        ("[0]", ".b", "[0]"),
+    ]
+
+
 def test_is_leaf():
     tree = {"a": (1, 2), "b": [3, (4,)]}
     stop = lambda x: isinstance(x, tuple)  # noqa: E731

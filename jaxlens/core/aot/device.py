@@ -1,67 +1,36 @@
-"""Arrays on a device, and programs that run there: all that the core takes from JAX.
+"""Arrays on a device, and programs that run there: all that the core takes from JAX to run.
 
-XLA's client compiles a StableHLO module and runs it on buffers that it owns. jaxlib has the client,
-but its arrays need a part of JAX to be of use (their shardings, their printing). So this file, and
-only this one, imports jax: to find the client, to put arrays on a device, to compile, to run. A
-program starts asynchronously: its results are arrays whose values arrive later.
+A program of the core is one equation in a program of JAX, whose lowering emits the core's ops. JAX
+has it compiled by XLA, and starts it: its results are arrays whose values arrive later. So this
+file, and `interop/`, import jax: to put arrays on a device, to compile, to run.
 
-Tried with jax 0.10.2 to 0.12.0. Private are the modules behind `jax.extend.backend`,
-`jaxlib._jax.DeviceList`, which the client wants, and the two that JAX itself puts arrays in and
-takes results out with, `batched_device_put` and `array_result_handler`: they cost a tenth of their
-public relatives.
+Tried with jax 0.10.2 to 0.12.0. Private is the module behind `jax.extend.core`.
 """
 
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
+from jax.interpreters import mlir
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
-from jaxlib import _jax
-from jaxlib.mlir import ir
 
 try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
-    from jax._src.compiler import get_compile_options
-    from jax._src.interpreters.pxla import get_default_device
-    from jax._src.xla_bridge import get_backend
+    from jax._src.core import Primitive
 except ImportError:
-    from jax.extend.backend import get_backend, get_compile_options, get_default_device
+    from jax.extend.core import Primitive
 
-from jaxlens.core.aot.lower import MeshLayout, Spec, layout, lower_program
+from jaxlens.core.aot.lower import Spec, layout
 from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
-from jaxlens.core.kernel.run import Backend
-from jaxlens.core.kernel.tree import tree_leaves
-from jaxlens.core.kernel.types import ShapedArray, canonical, float0
-from jaxlens.core.transforms.trees import tree_map
+from jaxlens.core.kernel.run import Backend, ModuleState, lower_body
+from jaxlens.core.kernel.types import ShapedArray, canonical, float0, x64
+from jaxlens.core.transforms.trees import tree_leaves, tree_map
 
-KeyArray: Any  # the class of `jax.random.key(0)`; None where it is elsewhere: keys are words then
-try:
-    from jax._src.random import prng
-except ImportError:
-    KeyArray = None
-else:
-    KeyArray = prng.PRNGKeyArray
-Buffer = Any  # jax.Array; or `Donated`
 Place = Any  # a device, the layout of an array over several, or None: the default device
-Types = Sequence[ShapedArray]
-
-
-class Donated(NamedTuple):
-    """Replaces a buffer that was donated to a program.
-
-    Attributes:
-        to: Names the function and the argument that it was donated to.
-    """
-
-    to: str
-
-    def is_deleted(self) -> bool:
-        """Always true."""
-        return True
 
 
 def _on_numpy(f: Callable[..., Any]) -> Any:
@@ -78,42 +47,28 @@ class Array(Value):
 
     Attributes:
         aval: Its type.
-        buffer: jaxlib's buffer, whose program may still be running; or `Donated`.
+        buffer: JAX's array, whose program may still be running, or which was donated to one.
         device: Where it was put: a device, or a sharding over several; None for the default one.
     """
 
     __slots__ = ("aval", "buffer", "device")
 
-    def __init__(self, buffer: Buffer, aval: ShapedArray, device: Place = None) -> None:
+    def __init__(self, buffer: Any, aval: ShapedArray, device: Place = None) -> None:
         self.buffer = buffer
         self.aval = aval
         self.device = device
 
-    def live(self) -> Buffer:
-        """Returns the buffer.
-
-        Raises:
-            RuntimeError: It was donated to a program, which has used its memory.
-        """
-        if self.buffer.is_deleted():
-            to = self.buffer.to if type(self.buffer) is Donated else "a program"
-            raise RuntimeError(
-                f"Array has been deleted with shape={self.aval.str_short()}: it was donated to "
-                f"{to}, which has used its memory. Use that function's result, or do not name the "
-                f"argument in donate_argnums."
-            )
+    def __jax_array__(self) -> Any:
         return self.buffer
 
-    __jax_array__ = live
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        numbers = np.asarray(self.live())
+        numbers = np.asarray(self.buffer)
         numbers = numbers if dtype is None else numbers.astype(dtype, copy=False)
         return numbers.copy() if copy else numbers
 
     def block_until_ready(self) -> "Array":
         """Waits until the array is computed."""
-        self.live().block_until_ready()
+        self.buffer.block_until_ready()
         return self
 
     def is_deleted(self) -> bool:
@@ -122,7 +77,7 @@ class Array(Value):
 
     def devices(self) -> Any:
         """Returns the devices that hold the array."""
-        return self.live().devices()
+        return self.buffer.devices()
 
     item = _on_numpy(np.ndarray.item)
     tolist = _on_numpy(np.ndarray.tolist)
@@ -146,77 +101,55 @@ class Array(Value):
 # ---- numbers to a device and back ---------------------------------------------------------------
 
 
-_COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
-_ALIAS = _jax.HostBufferSemantics.ZERO_COPY
-
-
 @cache
 def spread(mesh: Any, spec: Spec) -> NamedSharding:
     """Returns JAX's `NamedSharding` for a spec on a mesh of the core."""
     return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
 
 
-@cache
-def _target(place: Place) -> tuple[Any, list[Any]]:
-    """Returns JAX's sharding for a place, and its devices."""
-    spread_out = isinstance(place, NamedSharding)
-    sharding = place if spread_out else SingleDeviceSharding(place or get_default_device())
-    return sharding, list(sharding.device_set)
+def operand(value: Any, aval: ShapedArray, sharding: Any = None) -> Any:
+    """Returns a value as JAX's program takes it: an array of JAX in its place, or one of NumPy.
 
-
-@cache
-def _jax_aval(aval: ShapedArray) -> Any:
-    dtype = np.dtype(bool) if aval.dtype == float0 else aval.dtype
-    return jax.core.ShapedArray(aval.shape, dtype, weak_type=aval.weak_type)
-
-
-def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) -> Buffer:
-    """Puts a value on a device as a buffer of this type, without a copy if it is there already.
-
-    On the CPU a NumPy array is there already, as for JAX: it must not change until the program
-    that it was given to is done.
+    On the CPU a NumPy array is not copied, as by JAX: it must not change until the program that it
+    was given to is done.
 
     Args:
         value: Ours, JAX's or NumPy's array, or a number.
         aval: Its type.
-        place: Where to.
-        copy: Whether a NumPy array is copied.
+        sharding: Where an array of JAX is needed; None if anywhere.
     """
     if isinstance(value, Tracer):
         raise observer.source.refusal(value, "__array__")
     if type(value) is Array:
-        value = value.live()
-    sharding, devices = _target(place)
-    if isinstance(value, jax.Array):
-        value = value if value.dtype == aval.dtype else value.astype(aval.dtype)
-        if value.sharding == sharding:
-            return value
-    else:
-        value = _numbers(value, aval)
-        if len(devices) == 1:
-            semantics, committed = _COPY if copy else _ALIAS, place is not None
-            return _jax.batched_device_put(
-                _jax_aval(aval),
-                sharding,
-                [value],
-                devices,
-                committed,
-                host_buffer_semantics=semantics,
-                enable_x64=True,
-            )
-    with jax.enable_x64(True):  # else JAX would halve 64-bit elements
-        return jax.device_put(value, sharding)
+        value = value.buffer
+    if not isinstance(value, jax.Array):
+        numbers = _numbers(value, aval)
+        return _put(numbers, sharding) if x64() else numbers
+    value = value if value.dtype == aval.dtype else value.astype(aval.dtype)
+    if sharding is None or value.is_deleted() or value.sharding == sharding:
+        return value
+    return _put(value, sharding)
+
+
+def _put(value: Any, place: Place) -> Any:
+    """Puts numbers on a device, also while JAX traces, 64-bit elements as they are."""
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        return jax.device_put(value, place, may_alias=False)
 
 
 def _numbers(value: Any, aval: ShapedArray) -> np.ndarray:
     source = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
     try:
-        return np.asarray(source, dtype=_jax_aval(aval).dtype, order="C")
+        return np.asarray(source, dtype=_dtype(aval), order="C")
     except TypeError:
         raise TypeError(
             f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
             f"traced and lowered, not run."
         ) from None
+
+
+def _dtype(aval: ShapedArray) -> Any:
+    return np.dtype(bool) if aval.dtype == float0 else aval.dtype
 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
@@ -231,7 +164,10 @@ def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
         if dtype is not None and numbers and canonical(dtype).kind in "iu":
             value = np.asarray(given, canonical(dtype))
     aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
-    return Array(put(value, aval, device, copy=True), aval, device)
+    own = operand(value, aval)
+    if isinstance(own, np.ndarray) or device is not None:
+        own = _put(own, device)
+    return Array(own, aval, device)
 
 
 def device_put(tree: Any, device: Any = None) -> Any:
@@ -277,79 +213,105 @@ def devices(backend: str | None = None) -> list[Any]:
 
 # ---- programs -----------------------------------------------------------------------------------
 
+program_p: Any = Primitive("core_program")
+program_p.multiple_results = True
 
-class Executable:
-    """A StableHLO module that XLA has compiled and put on its devices.
+
+def _abstract(*_: Any, program: ClosedJaxpr) -> list[Any]:
+    return [jax.core.ShapedArray(a.shape, _dtype(a), a.weak_type) for a in program.out_avals]
+
+
+def _struct(aval: ShapedArray) -> Any:
+    struct: Any = jax.ShapeDtypeStruct
+    return struct(aval.shape, _dtype(aval), weak_type=aval.weak_type)
+
+
+program_p.def_abstract_eval(_abstract)
+
+
+def _lower(ctx: Any, *operands: Any, program: ClosedJaxpr) -> list[Any]:
+    """Emits the core's ops into the module that JAX is writing."""
+    module = ctx.module_context.module
+    names = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
+    state = ModuleState(module, {"main", *names}, layout(program))
+    return lower_body(state, program, operands, ())
+
+
+mlir.register_lowering(program_p, _lower)
+
+
+def lowered(closed: ClosedJaxpr, name: str, device: Any = None, donated: Sequence[int] = ()) -> Any:
+    """Returns the program of a jaxpr as JAX's `Lowered`.
 
     Args:
-        module: An `ir.Module`, its text, or bytes of it.
-        in_avals: The types of its arguments.
-        out_avals: The types of its results.
+        closed: The jaxpr.
+        name: The name of the function that was traced.
+        device: Which device it is for; None for the default one, or for those of its mesh.
+        donated: The parameters whose memory may be used for results.
+    """
+
+    def program(*operands: Any) -> Any:
+        return program_p.bind(*operands, program=closed)
+
+    program.__name__ = program.__qualname__ = name
+    places, where = layout(closed), dict[str, Any]()
+    if places is not None:
+        ins, outs = ([spread(places.mesh, spec) for spec in specs] for specs in places[1:])
+        where = {"in_shardings": ins, "out_shardings": outs}
+    elif device is not None:
+        where = dict.fromkeys(("in_shardings", "out_shardings"), SingleDeviceSharding(device))
+    with jax.enable_x64(True):  # else JAX would halve 64-bit elements
+        jitted: Any = jax.jit(program, keep_unused=True, donate_argnums=tuple(donated), **where)
+        return jitted.lower(*map(_struct, closed.in_avals))
+
+
+class Executable:
+    """A program that XLA has compiled and put on its devices.
+
+    Args:
+        closed: Its jaxpr.
+        compiled: JAX's `Compiled` of it.
         device: Which device it is for; None for the default one.
-        options: XLA's, by name.
-        layout: How it lies on a mesh, whose devices it is then for.
 
     Attributes:
         in_avals: The types of its arguments.
-        loaded: XLA's own.
+        compiled: JAX's.
     """
 
-    def __init__(
-        self,
-        module: Any,
-        in_avals: Types,
-        out_avals: Types,
-        device: Any = None,
-        options: dict[str, Any] | None = None,
-        layout: MeshLayout | None = None,
-    ) -> None:
-        if layout:
-            chosen = list(layout.mesh.devices.flat)
-            ins, outs = ([spread(layout.mesh, spec) for spec in specs] for specs in layout[1:])
-        else:
-            chosen = [device or get_default_device()]
-            ins, outs = ([device] * len(avals) for avals in (in_avals, out_avals))
-        built = get_compile_options(
-            num_replicas=1,
-            num_partitions=len(chosen),
-            device_assignment=np.array([[d.id for d in chosen]]),
-            env_options_overrides=options or {},
-        )
-        if isinstance(module, ir.Module):
-            module = module.operation.get_asm(enable_debug_info=True)
-        self.loaded = get_backend().compile_and_load(module, _jax.DeviceList(tuple(chosen)), built)
-        self._start = self.loaded.execute_sharded
-        self.in_avals, self._in_places = in_avals, ins
-        self._out_avals, self._out_places = out_avals, outs
-        self._handlers = list(map(_handler, out_avals, outs))
-        self._empty = any(aval.dtype == float0 for aval in out_avals)
+    def __init__(self, closed: ClosedJaxpr, compiled: Any, device: Any = None) -> None:
+        places = layout(closed)
+        self.in_avals, self._out_avals, self.compiled = closed.in_avals, closed.out_avals, compiled
+        self._shardings = compiled.input_shardings[0]
+        self._in_places: Sequence[Place] = [device] * len(self.in_avals)
+        self._out_places: Sequence[Place] = [device] * len(self._out_avals)
+        if places is not None:
+            mesh, *specs = places
+            self._in_places, self._out_places = ([spread(mesh, s) for s in row] for row in specs)
+        self._empty = any(aval.dtype == float0 for aval in self._out_avals)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """Starts the program; returns its results, which may still be being computed."""
         buffers = [
-            x.buffer if type(x) is Array and x.device is place else put(x, aval, place)
-            for x, aval, place in zip(values, self.in_avals, self._in_places, strict=True)
+            x.buffer if type(x) is Array and x.device is place else operand(x, aval, sharding)
+            for x, aval, place, sharding in zip(
+                values, self.in_avals, self._in_places, self._shardings, strict=True
+            )
         ]
         try:
-            buffers_out = self._start(buffers).consume_with_handlers(self._handlers)
-        except Exception:
+            buffers_out = self.compiled(*buffers)
+        except ValueError:
             for x in values:
-                if isinstance(x, Array):
-                    x.live()
+                if isinstance(x, Array) and x.is_deleted():
+                    raise RuntimeError(
+                        f"Array has been deleted with shape={x.aval.str_short()}: it was donated "
+                        f"to a program, which has used its memory. Use that program's result, or "
+                        f"do not name the argument in donate_argnums."
+                    ) from None
             raise
         results = list(map(Array, buffers_out, self._out_avals, self._out_places))
         if self._empty:
             return [np.zeros(x.shape, float0) if x.dtype == float0 else x for x in results]
         return results
-
-
-def _handler(aval: ShapedArray, place: Place) -> Any:
-    """Returns what makes a `jax.Array` of a result; jaxlib 0.12 has one keyword less."""
-    handler, args = _jax.array_result_handler, (_jax_aval(aval), _target(place)[0])
-    try:
-        return handler(*args, committed=False, _skip_checks=True)
-    except TypeError:
-        return handler(*args, committed=False)
 
 
 class XLA(Backend):
@@ -362,7 +324,4 @@ class XLA(Backend):
         return array(value, dtype)
 
     def compile(self, closed: ClosedJaxpr, name: str, device: Any) -> Executable:
-        place = layout(closed)
-        module = lower_program(closed, name, layout=place)
-        ins, outs = closed.in_avals, closed.out_avals
-        return Executable(module, ins, outs, device=device, layout=place)
+        return Executable(closed, lowered(closed, name, device).compile(), device)

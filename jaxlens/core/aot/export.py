@@ -2,7 +2,7 @@
 
 StableHLO has a versioned form that later compilers read. With it go the types and the trees of the
 arguments and results, so that the program can be called like the function that it was made of.
-Python and the jaxpr stay behind: it can be run, not traced, and has no derivative.
+Python and the jaxpr stay behind: it has no derivative.
 
 After "StableHLO compatibility" (openxla.org/stablehlo/compatibility) and "Exporting and
 serializing staged-out computations" (docs.jax.dev, export).
@@ -15,17 +15,18 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlib.mlir.passmanager import PassManager
 
-from jaxlens.core.aot.device import Executable
-from jaxlens.core.aot.lower import lower_program
 from jaxlens.core.aot.programs import Jitted
-from jaxlens.core.kernel.interpreter import Tracer
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.interop.guests import emitted
+from jaxlens.core.kernel.interpreter import Primitive
+from jaxlens.core.kernel.run import lower_jaxpr
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.transforms.promotion import dtype_named
 from jaxlens.core.transforms.signatures import fitting
+from jaxlens.core.transforms.trees import TreeDef, tree_flatten
 
 _FORMAT = 2
 
@@ -56,19 +57,22 @@ class Exported:
         """Runs the program.
 
         Raises:
-            TypeError: The arguments are not of the types that it was written for, or are traced.
+            TypeError: The arguments are not of the types that it was written for.
         """
         leaves = fitting(self, "exported", args, kwargs)
-        if any(isinstance(leaf, Tracer) for leaf in leaves):
-            raise TypeError(
-                f"{self.fun_name} is an exported program, whose jaxpr is gone: transform the "
-                f"function (jit, grad, vmap), then export that."
-            )
-        return self.out_tree.unflatten(self._executable(leaves))
+        return self.out_tree.unflatten(self._primitive.bind(*leaves))
 
     @cached_property
-    def _executable(self) -> Executable:
-        return Executable(self.program, self.in_avals, self.out_avals)
+    def _primitive(self) -> Primitive:
+        """The program as a primitive, so that a jitted function can call it."""
+
+        def lower(ctx: Any, *operands: ir.Value) -> list[ir.Value]:
+            module = hlo.deserialize_portable_artifact(ir.Context.current, self.program)
+            return emitted(module.operation.get_asm(enable_debug_info=True), operands)
+
+        own = Primitive(self.fun_name, multiple_results=True, lower=lower)
+        own.abstract = lambda *_: self.out_avals
+        return own
 
     def serialize(self) -> bytes:
         """Returns bytes for `deserialize`: a line of Python literals, then the program.
@@ -98,7 +102,7 @@ def export(f: Jitted) -> Callable[..., Exported]:
     def exported(*args: Any, **kwargs: Any) -> Exported:
         traced = f.trace(*args, **kwargs)
         closed = traced.jaxpr
-        module = lower_program(closed, traced.fun_name)
+        module = lower_jaxpr(closed, traced.fun_name)
         with module.context:  # chlo's ops have no versions
             hlo.register_stablehlo_passes()
             passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"

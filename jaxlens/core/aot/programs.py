@@ -18,11 +18,11 @@ from jaxlens.core.aot.device import common_device
 from jaxlens.core.aot.stages import Lowered, Traced
 from jaxlens.core.kernel.interpreter import GROUND, Tracer, current, observer
 from jaxlens.core.kernel.run import jit_p
-from jaxlens.core.kernel.trace import flat, trace
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray, x64
 from jaxlens.core.transforms import signatures
 from jaxlens.core.transforms.batching import named_axes
+from jaxlens.core.transforms.trees import TreeDef, flat, tree_flatten
 
 
 class Key(NamedTuple):

@@ -18,14 +18,13 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel.basics import broadcast_in_dim, fronts, select_n
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
-from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives.elementwise import eq, ne_p
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.transforms.calls import all_examples, call_rules, same_type, with_common_consts
 from jaxlens.core.transforms.jaxprs import TracedFunction, traced
-from jaxlens.core.transforms.trees import paths, tree_map
+from jaxlens.core.transforms.trees import paths, tree_flatten, tree_map
 from jaxlens.core.transforms.values import as_value
 
 cond_p = Primitive("cond", multiple_results=True)

@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.tree import tree_flatten
-from jaxlens.core.primitives.elementwise import add_p, like, or_p
-from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
+from jaxlens.core.transforms.trees import tree_flatten
 from jaxlens.core.transforms.values import as_value
+
+_concatenate, _rev, _slice = (
+    library("lax", name) for name in ("concatenate", "rev", "slice_in_dim")
+)
+_take = library("numpy", "take")
 
 
 def associative_scan(
@@ -60,30 +64,25 @@ def prefixes(
         reverse: Whether to begin at the end.
     """
     if reverse:
-        flipped = [rev(x, [axis]) for x, axis in zip(xs, axes, strict=True)]
+        flipped = [_rev(x, [axis]) for x, axis in zip(xs, axes, strict=True)]
         results = prefixes(combine, flipped, axes)
-        return [rev(x, [axis]) for x, axis in zip(results, axes, strict=True)]
+        return [_rev(x, [axis]) for x, axis in zip(results, axes, strict=True)]
     n = aval_of(xs[0]).shape[axes[0]]
     if n < 2:
         return xs
 
     def part(arrays: list[Any], *place: int) -> list[Any]:
-        return [slice_in_axis(x, axis, *place) for x, axis in zip(arrays, axes, strict=True)]
+        start, limit, stride = place
+        return [_slice(x, start, limit, stride, axis) for x, axis in zip(arrays, axes, strict=True)]
 
     odd = prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axes)
-    even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
-    triples = zip(xs, even, axes, strict=True)
-    even = [concatenate([slice_in_axis(x, axis, 0, 1), y], axis) for x, y, axis in triples]
-    return [_woven(*triple, n) for triple in zip(even, odd, axes, strict=True)]
+    even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1, 1), part(xs, 2, n, 2))
+    firsts = part(xs, 0, 1, 1)
+    return [_woven(*four, n) for four in zip(firsts, even, odd, axes, strict=True)]
 
 
-def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
-    """Interleaves the elements of two arrays along an axis."""
-
-    def spaced(x: Any, before: int, after: int) -> Any:
-        config = [(0, 0, 0)] * aval_of(x).ndim
-        config[axis] = (before, after, 1)
-        return pad(x, like(x, 0), config)
-
-    both = spaced(even, 0, 1 - n % 2), spaced(odd, 1, n % 2)
-    return (or_p if aval_of(even).dtype == np.bool_ else add_p).bind(*both)
+def _woven(first: Any, even: Any, odd: Any, axis: int, n: int) -> Any:
+    """Interleaves the elements of two arrays along an axis; `first` is before those of one."""
+    even = _concatenate([first, even], axis)
+    order = np.argsort([*range(0, n, 2), *range(1, n, 2)])
+    return _take(_concatenate([even, odd], axis), order, axis)

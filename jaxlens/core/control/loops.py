@@ -22,10 +22,9 @@ from jaxlens.core.kernel.basics import instantiate
 from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import Staging, trace
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
-from jaxlens.core.primitives.contractions import reduce_or
+from jaxlens.core.primitives.contractions import reduce_or_p
 from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.transforms.calls import first_results, reordered, same_type, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
@@ -38,7 +37,7 @@ from jaxlens.core.transforms.jaxprs import (
     traced,
 )
 from jaxlens.core.transforms.promotion import promote
-from jaxlens.core.transforms.trees import paths
+from jaxlens.core.transforms.trees import TreeDef, paths, tree_flatten, tree_leaves
 
 while_p = Primitive("while", multiple_results=True)
 
@@ -292,7 +291,7 @@ def until_the_last(
 
     def some(*args: Any) -> list[Any]:
         (going,) = test(*args)
-        return [reduce_or(going, tuple(range(aval_of(going).ndim)))]
+        return [reduce_or_p.bind(going, axes=tuple(range(aval_of(going).ndim)))]
 
     def iteration(*args: Any) -> list[Any]:
         tests, rest = cut(args, num_tests)

@@ -22,7 +22,6 @@ from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, i64s, instantiat
 from jaxlens.core.kernel.interpreter import Primitive, Tracer, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial, backward_pass
 from jaxlens.core.primitives.elementwise import add_p, lt
@@ -30,7 +29,7 @@ from jaxlens.core.transforms.calls import pruned, record_rest, reordered
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, partial_jaxpr, traced
 from jaxlens.core.transforms.promotion import promote
-from jaxlens.core.transforms.trees import paths
+from jaxlens.core.transforms.trees import TreeDef, paths, tree_flatten
 
 scan_p = Primitive("scan", multiple_results=True)
 
@@ -130,10 +129,7 @@ def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **param
     consts, carry, xs = cut(operands, num_consts, num_carry)
     i32 = ShapedArray((), np.dtype(np.int32))
     zero, step, last = (ctx.constant(n, i32) for n in (0, 1, length - 1))
-    ys = [
-        hlo.broadcast_in_dim(ctx.type(aval), ctx.constant(0, aval.update(shape=())), i64s(()))
-        for aval in ctx.avals_out[num_carry:]
-    ]
+    ys = [ctx.zeros(aval) for aval in ctx.avals_out[num_carry:]]
 
     def read(x: Any, at: Any) -> Any:
         shape = x.type.shape[1:]

@@ -1,28 +1,24 @@
 """Equations of JAX that hold jaxprs, or rules of the user's.
 
-A custom rule stays the user's: JAX applies it to its one equation, by `jax.jvp` or `jax.vjp`, and
-the jaxpr of that is read as any other.
+A custom rule stays the user's: such a call is a guest, to whose one equation JAX applies it.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from functools import partial
 from typing import Any, Protocol
 
 import jax
-import numpy as np
-from jax import tree_util
 
 from jaxlens.core.control.branches import cond_p
 from jaxlens.core.control.loops import loop, until_the_last
 from jaxlens.core.control.scans import scan_p
 from jaxlens.core.interop.operations import MissingPrimitiveError
 from jaxlens.core.interop.types import type_of
+from jaxlens.core.kernel.interpreter import Primitive
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, hoisted
 from jaxlens.core.kernel.run import jit_p
-from jaxlens.core.kernel.types import float0, is_inexact
 from jaxlens.core.transforms.calls import with_common_consts
-from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
-from jaxlens.core.transforms.flags import cut, merge, split
+from jaxlens.core.transforms.flags import cut
 from jaxlens.core.transforms.remat import remat_p
 
 
@@ -33,6 +29,7 @@ class JaxprReader(Protocol):
     def nested(self, closed: Any) -> tuple[ClosedJaxpr, list[Any]]: ...
     def results(self, jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]: ...
     def again(self, f: Callable[..., Any]) -> Callable[..., Any]: ...
+    def guest(self, eqn: Any) -> Primitive: ...
     def missing(self, says: str) -> MissingPrimitiveError: ...
 
 
@@ -140,77 +137,25 @@ def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any], *, _prim: Any)
 # ---- rules of the user's ------------------------------------------------------------------------
 
 
-def _alone(eqn: Any) -> Callable[..., list[Any]]:
-    """Returns a call with the user's rules as a function for JAX, which knows the rules."""
-    called = eqn.params["call_jaxpr"].jaxpr
-    params = list(called.invars)  # in place of the operands, which may be literals
-    alone = called.replace(
+def _custom(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+    """Binds a guest whose rules are the user's: JAX, which knows them, applies them."""
+    called = eqn.params["call_jaxpr"]
+    inner = called.jaxpr
+    params = list(inner.invars)  # in place of the operands, which may be literals
+    alone = inner.replace(
         constvars=[], eqns=[eqn.replace(invars=params)], outvars=list(eqn.outvars)
     )
-    return lambda *args: list(jax.core.eval_jaxpr(alone, [], *args))
+
+    def rules(*args: Any) -> list[Any]:
+        return list(jax.core.eval_jaxpr(alone, [], *args))
+
+    own = {"call_jaxpr": reader.closed(inner, called.consts), "rules": rules}
+    return reader.guest(eqn).bind(*args, name=inner.debug_info.func_name, **own)
 
 
-def _moves(variables: Sequence[Any]) -> list[bool]:
-    return [is_inexact(type_of(var.aval).dtype) for var in variables]
-
-
-def _tangents(variables: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-    """Returns a tangent or cotangent for each variable, of those for the inexact ones."""
-    zeros = [np.zeros(var.aval.shape, float0) for var in variables]
-    return merge(_moves(variables), split(_moves(variables), zeros)[0], moving)
-
-
-def _custom_jvp(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    def by_jax(primals: Any, moving: Any) -> Any:
-        values, tangents = jax.jvp(_alone(eqn), primals, _tangents(eqn.invars, moving))
-        return values, split(_moves(eqn.outvars), tangents)[1]
-
-    rule = reader.again(by_jax)
-
-    def jvp(primals: Any, tangents: Any) -> Any:
-        values, moved = rule(list(primals), split(_moves(eqn.invars), tangents)[1])
-        return values, _tangents(eqn.outvars, moved)
-
-    function = custom_jvp(_named(reader, eqn))
-    function.defjvp(jvp)
-    return function(*args)
-
-
-def _custom_vjp(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
-    trees: list[Any] = []  # of the pullback of JAX, whose leaves are the residuals
-
-    def fwd_by_jax(*primals: Any) -> Any:
-        values, pullback = jax.vjp(_alone(eqn), *primals)
-        residuals, tree = tree_util.tree_flatten(pullback)
-        trees.append(tree)
-        return values, residuals
-
-    def bwd_by_jax(residuals: Any, cts: Any) -> Any:
-        pullback = tree_util.tree_unflatten(trees[-1], residuals)
-        cts_in = pullback(_tangents(eqn.outvars, cts))
-        return split(_moves(eqn.invars), cts_in)[1]
-
-    bwd = reader.again(bwd_by_jax)
-
-    def back(residuals: Any, cts: Any) -> Any:
-        moving = bwd(residuals, split(_moves(eqn.outvars), cts)[1])
-        return tuple(merge(_moves(eqn.invars), repeat(None), moving))
-
-    function = custom_vjp(_named(reader, eqn))
-    function.defvjp(reader.again(fwd_by_jax), back)
-    return function(*args)
-
-
-def _named(reader: JaxprReader, eqn: Any) -> Callable[..., Any]:
-    """Returns the function that a call with the user's rules calls, under its name."""
-
-    called = eqn.params["call_jaxpr"]
-
-    def function(*args: Any) -> list[Any]:
-        return list(_call(reader, eqn, list(args), call_jaxpr=called))
-
-    function.__name__ = called.jaxpr.debug_info.func_name
-    return function
+def _custom_lin(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+    """Binds what JAX's jvp of a `custom_vjp` leaves; its transpose is the user's bwd rule."""
+    return reader.guest(eqn).bind(*args, rules=partial(eqn.primitive.bind, **eqn.params))
 
 
 EQUATIONS: dict[str, Callable[..., Any]] = {
@@ -227,6 +172,7 @@ EQUATIONS: dict[str, Callable[..., Any]] = {
 WHOLE: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {  # with all their parameters
     "debug_print": lambda *_: [],  # the core's programs call no Python
     "shard_map": _shard_map,
-    "custom_jvp_call": _custom_jvp,
-    "custom_vjp_call": _custom_vjp,
+    "custom_jvp_call": _custom,
+    "custom_vjp_call": _custom,
+    "custom_lin": _custom_lin,
 }

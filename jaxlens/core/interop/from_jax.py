@@ -21,24 +21,14 @@ from jax import tree_util
 
 from jaxlens.core.interop.equations import EQUATIONS, WHOLE
 from jaxlens.core.interop.guests import guest
-from jaxlens.core.interop.operations import OPERATIONS, RANDOM, MissingPrimitiveError, primitives
+from jaxlens.core.interop.operations import OPERATIONS, MissingPrimitiveError, primitives
 from jaxlens.core.interop.parameters import UnreadParameterError, taken
-from jaxlens.core.interop.types import (
-    RandomKey,
-    compared,
-    is_array,
-    is_key,
-    jax_type,
-    type_of,
-    words,
-)
-from jaxlens.core.kernel.interpreter import aval_of, observer
+from jaxlens.core.interop.types import compared, is_array, jax_type, type_of
+from jaxlens.core.kernel.interpreter import Primitive, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
-from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.types import x64
+from jaxlens.core.kernel.types import is_key, x64
 from jaxlens.core.transforms import signatures
-from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.sources import NameStack, SourceInfo
 from jaxlens.core.transforms.values import as_value
 
@@ -75,12 +65,13 @@ def from_jax(
 
     @wraps(f)
     def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs, static = signatures.without_static(chosen, args, kwargs)
+        static: signatures.Static = ()
+        if chosen:
+            args, kwargs, static = signatures.without_static(chosen, args, kwargs)
         leaves, in_tree = tree_util.tree_flatten((args, kwargs))
-        plain = tuple(None if traces(leaf) else compared(leaf) for leaf in leaves)
-        arrays = [words(leaf) for leaf in leaves if traces(leaf)]
-        types = tuple(jax_type(leaf) for leaf in leaves if traces(leaf))
-        key = in_tree, plain, types, static, x64()
+        arrays = [leaf for leaf in leaves if traces(leaf)]
+        plain = tuple([aval_of(leaf) if traces(leaf) else compared(leaf) for leaf in leaves])
+        key = in_tree, plain, static, x64()
         if key not in programs:
 
             def flat(*values: Any) -> Any:
@@ -91,13 +82,10 @@ def from_jax(
 
             if len(programs) == _MOST:
                 programs.pop(next(iter(programs)))
-            programs[key] = _traced(flat, types, _Reader(of_library))
-        closed, types_out = programs[key]
+            programs[key] = _traced(flat, list(map(aval_of, arrays)), _Reader(of_library))
+        closed, out_tree = programs[key]
         results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
-        expected, out_tree = tree_util.tree_flatten(types_out)
-        pairs = zip(results, expected, strict=True)
-        values = [RandomKey(x) if is_key(t) else as_value(x) for x, t in pairs]
-        return tree_util.tree_unflatten(out_tree, values)
+        return out_tree.unflatten(map(as_value, results))
 
     return traced_by_jax
 
@@ -114,16 +102,16 @@ def library(module: str, name: str) -> Callable[..., Any]:
 def _traced(
     f: Callable[..., Any], types: Sequence[Any], reader: "_Reader"
 ) -> tuple[ClosedJaxpr, Any]:
-    """Lets JAX trace a function of arrays; returns the core's jaxpr, and types of the result."""
+    """Lets JAX trace a function of arrays; returns the core's jaxpr, and the tree of results."""
     with jax.enable_x64(x64()):
         try:
-            made, types_out = jax.make_jaxpr(f, return_shape=True)(*types)
+            made, types_out = jax.make_jaxpr(f, return_shape=True)(*map(jax_type, types))
         except (TypeError, ValueError, IndexError) as error:
             if reader.of_library:  # the rest of the text is about JAX's tracing
                 vars(error).pop("__notes__", None)
                 error.args = (f"{observer.line()}: {str(error).splitlines()[0]}",)
             raise
-        return reader.closed(made.jaxpr, made.consts), types_out
+        return reader.closed(made.jaxpr, made.consts), tree_util.tree_structure(types_out)
 
 
 def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
@@ -157,7 +145,6 @@ class _Reader:
     def __init__(self, of_library: bool) -> None:
         self.of_library = of_library
         self._source = SourceInfo(())  # of the equation that is read
-        self._draws: dict[Any, ClosedJaxpr] = {}
         self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
 
     def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
@@ -174,9 +161,7 @@ class _Reader:
 
     def results(self, jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]:
         """Applies each equation of a jaxpr of JAX: `eval_jaxpr`."""
-        env = dict(
-            zip([*jaxpr.constvars, *jaxpr.invars], [*map(words, consts), *args], strict=True)
-        )
+        env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
         def read(atom: Any) -> Any:
             if not hasattr(atom, "val"):
@@ -206,39 +191,27 @@ class _Reader:
             return WHOLE[name](self, eqn, args)
         if name in EQUATIONS:
             return EQUATIONS[name](self, eqn, args, **self.taken(eqn, EQUATIONS[name]))
-        if name in RANDOM:
-            return self.draw(name, self.taken(eqn, RANDOM[name]), args)
-        rule: Callable[..., Any] = partial(self.bind, eqn)
-        keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
-        if any(keys):  # the same for both words of each key
-            count = len(args)
-            axes = [-1 if has else None for has in keys]
-            rule = vmap(rule, tuple(axes[:count]), axes[count] if len(axes) == count + 1 else -1)
-        return rule(*args)
-
-    def draw(self, name: str, params: dict[str, Any], args: list[Any]) -> list[Any]:
-        """Applies an operation on keys: a call of a hundred equations, the same for equal types."""
-        types = tuple(map(aval_of, args))
-        key = name, str(params), types
-        if key not in self._draws:
-            self._draws[key] = trace(lambda *xs: [RANDOM[name](*xs, **params)], types)
-        results: list[Any] = jit_p.bind(*args, jaxpr=self._draws[key], name=name)
-        return results
+        return self.bind(eqn, *args)
 
     def bind(self, eqn: Any, *args: Any) -> Any:
         """Binds the core's primitive of the name; a guest if there is none that reads it."""
         name = eqn.primitive.name
+        keys = any(is_key(atom.aval.dtype) for atom in (*eqn.invars, *eqn.outvars))
+        own = None if keys else primitives().get(name)  # JAX's alone know how keys lie
         try:
-            if name in OPERATIONS:
-                return OPERATIONS[name](*args, **taken(name, OPERATIONS[name], eqn.params))
-            if name in primitives():
-                own = primitives()[name]
-                return own.bind(*args, **taken(name, own.abstract, eqn.params))
+            if own is not None:
+                reads = OPERATIONS.get(name, own.abstract)
+                apply: Callable[..., Any] = OPERATIONS.get(name, own.bind)
+                return apply(*args, **taken(name, reads, eqn.params))
         except UnreadParameterError:
             pass
         if eqn.effects or "callback" in name:
             raise self.missing(f"has no {name}, which calls Python when it runs: leave it out.")
-        return guest(eqn.primitive, _read).bind(*args, **eqn.params)
+        return self.guest(eqn).bind(*args, **eqn.params)
+
+    def guest(self, eqn: Any) -> Primitive:
+        """Returns the primitive of an equation as one of the core's."""
+        return guest(eqn.primitive, _read)
 
     def taken(self, eqn: Any, rule: Callable[..., Any]) -> dict[str, Any]:
         """Returns the parameters of an equation that a rule reads, if the others say nothing."""

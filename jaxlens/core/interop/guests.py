@@ -41,7 +41,7 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
 
     @lru_cache(maxsize=4096)
     def made(params: Any, types: Types, make: Make, how: Any, _: bool) -> Any:
-        f = make(partial(primitive.bind, **dict(params)), *how)
+        f = make(_function(primitive, dict(params)), *how)
         with jax.enable_x64(x64()):
             return jax.make_jaxpr(f)(*map(jax_type, types))
 
@@ -83,14 +83,22 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
         return (results, [0] * len(results)) if many else (results[0], 0)
 
     @own.rule("lower")
-    def _(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+    def _(ctx: Any, *operands: Any, **params: Any) -> Any:
+        if "call_jaxpr" in params:  # with the user's lines in it
+            return ctx.inline(params["call_jaxpr"], *operands)
         types = tuple(ctx.avals_in)
-        return _moved(_written(primitive, tuple(params.items()), types, x64()), operands)
+        return emitted(_written(primitive, tuple(params.items()), types, x64()), operands)
 
     return own
 
 
 # ---- what JAX traces ----------------------------------------------------------------------------
+
+
+def _function(primitive: Any, params: dict[str, Any]) -> Callable[..., Any]:
+    """Returns the function of an equation; `rules` is that of one whose rules are the user's."""
+    rules: Callable[..., Any] = params.get("rules", partial(primitive.bind, **params))
+    return rules
 
 
 def _itself(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,41 +140,49 @@ def _every(f: Callable[..., Any], *dims: int | None) -> Callable[..., Any]:
 @lru_cache(maxsize=1024)
 def _written(primitive: Any, params: Any, types: Types, _: bool) -> str:
     """Returns JAX's module for one equation, as text."""
-    f = jax.jit(partial(primitive.bind, **dict(params)), keep_unused=True)
+    f = jax.jit(_function(primitive, dict(params)), keep_unused=True)
     with jax.enable_x64(x64()):
         text: str = f.lower(*map(jax_type, types)).as_text(debug_info=True)
         return text
 
 
-def _moved(text: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """Moves the ops of a module's `main` here; they get the location of the equation."""
+def emitted(text: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """Emits the ops of a module's `main` here; they get the location of the equation."""
     here = str(ir.Location.current)
     module = ir.Module.parse(_LOCATION.sub(lambda alias: f"{alias[1]} = {here}", text))
-    functions = {op.name.value: op.operation for op in module.body.operations}
+    ops = [op.operation for op in module.body.operations]
+    functions = {op.attributes["sym_name"].value: op for op in ops if op.name == "func.func"}
     main = functions["main"].regions[0].blocks[0]
-    while call := next(_calls(main), None):
+    while call := next(_named(main, "func.call"), None):
         callee = functions[call.attributes["callee"].value].clone()
         ops, results = _opened(callee.regions[0].blocks[0], list(call.operands))
         for op in ops:
             op.move_before(call)
-        for old, new in zip(call.results, results, strict=True):
-            old.replace_all_uses_with(new)
+        _replaced(call, results)
         callee.erase()
-        call.erase()
+    while own := next(_named(main, "sdy.sharding_constraint"), None):  # of keys: on no mesh
+        _replaced(own, list(own.operands))
     ops, results = _opened(main, operands)
     for op in ops:
         ir.InsertionPoint.current.insert(op.detach_from_parent())
     return results
 
 
-def _calls(block: Any) -> Iterator[Any]:
-    """Yields the calls of functions in a block, and in the bodies of its ops."""
+def _replaced(op: Any, values: Sequence[ir.Value]) -> None:
+    """Puts values in place of the results of an op, and removes it."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _named(block: Any, name: str) -> Iterator[Any]:
+    """Yields the ops of a name in a block, and in the bodies of its ops."""
     for op in block.operations:
-        if op.operation.name == "func.call":
+        if op.operation.name == name:
             yield op.operation
         for region in op.regions:
             for inner in region.blocks:
-                yield from _calls(inner)
+                yield from _named(inner, name)
 
 
 def _opened(block: Any, operands: Sequence[ir.Value]) -> tuple[list[Any], list[ir.Value]]:

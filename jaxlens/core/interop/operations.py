@@ -1,21 +1,13 @@
-"""Primitives of JAX that the core has by another name, in parts, or with other parameters."""
+"""Primitives of JAX that the core has in other parts, or with other parameters."""
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, partial
-from math import prod
+from functools import cache
 from typing import Any
 
-from jaxlens.core.interop.types import U32
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
-from jaxlens.core.primitives import (
-    contractions,
-    pieces,
-    shapes,
-    threefry,
-)
-from jaxlens.core.transforms.batching import vmap
+from jaxlens.core.primitives import contractions
 
 
 class MissingPrimitiveError(NotImplementedError):
@@ -28,44 +20,6 @@ def primitives() -> dict[str, Primitive]:
     modules = [m for n, m in list(sys.modules.items()) if n.startswith("jaxlens.core.")]
     values = (value for module in modules for value in vars(module).values())
     return {value.name: value for value in values if isinstance(value, Primitive)}
-
-
-# ---- random numbers: a key is u32[2] ------------------------------------------------------------
-
-
-def _seed(seeds: Any) -> Any:
-    low = shapes.convert_element_type(seeds, U32)
-    wide = aval_of(seeds).dtype.itemsize == 8
-    high = shapes.convert_element_type(seeds >> 32, U32) if wide else low ^ low
-    return pieces.stack([high, low], aval_of(low).ndim)
-
-
-def _of_each(f: Callable[..., Any], keys: Any, *args: Any) -> Any:
-    """Applies a function of a key to an array of keys."""
-    for _ in aval_of(keys).shape[1:]:
-        f = vmap(f)
-    return f(keys, *args)
-
-
-def _split(keys: Any, *, shape: tuple[int, ...]) -> Any:
-    return _of_each(lambda key: threefry.split(key, prod(shape)).reshape(*shape, 2), keys)
-
-
-def _bits(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
-    return _of_each(partial(threefry.bits, shape=shape, dtype=f"uint{bit_width}"), keys)
-
-
-RANDOM: dict[str, Callable[..., Any]] = {
-    "random_seed": _seed,
-    "random_wrap": lambda words: words,
-    "random_unwrap": lambda words: words,
-    "random_clone": lambda words: words,
-    "random_split": _split,
-    "random_bits": _bits,
-    "random_fold_in": lambda keys, data: _of_each(threefry.fold_in, keys, data),
-}
-
-# ---- primitives that have other parameters ------------------------------------------------
 
 
 def _dot_general(x: Any, y: Any, *, dimension_numbers: Any, preferred_element_type: Any) -> Any:

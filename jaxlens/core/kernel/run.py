@@ -34,7 +34,7 @@ from jaxlens.core.kernel.basics import i64s
 from jaxlens.core.kernel.interpreter import GROUND, Primitive, aval_of, observer
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, short_name, x64
+from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, is_key, short_name, x64
 
 _ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
 
@@ -43,7 +43,13 @@ _ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "compl
 
 def ir_type(aval: ShapedArray) -> ir.Type:
     """Returns the MLIR type of an array."""
-    return ir.RankedTensorType.get(aval.shape, _element(aval.dtype))
+    own = _held(aval)
+    return ir.RankedTensorType.get(own.shape, _element(own.dtype))
+
+
+def _held(aval: ShapedArray) -> ShapedArray:
+    """Returns what a program holds for an array: two words for each key of random numbers."""
+    return ShapedArray((*aval.shape, 2), np.dtype("uint32")) if is_key(aval.dtype) else aval
 
 
 def _element(dtype: np.dtype) -> ir.Type:
@@ -58,6 +64,12 @@ def constant(value: Any, aval: ShapedArray) -> ir.Value:
     array = np.ascontiguousarray(array.view(np.uint16) if aval.dtype == bfloat16 else array)
     element = _element(aval.dtype)
     return hlo.constant(ir.DenseElementsAttr.get(array, type=element, shape=aval.shape))
+
+
+def zeros(aval: ShapedArray) -> ir.Value:
+    """Emits an array of zeros."""
+    zero = constant(0, _held(aval).update(shape=()))
+    return hlo.broadcast_in_dim(ir_type(aval), zero, i64s(()))
 
 
 @dataclass(slots=True)
@@ -113,6 +125,7 @@ class Context:
     out = property(lambda self: self.avals_out[0])
     type = staticmethod(ir_type)
     constant = staticmethod(constant)
+    zeros = staticmethod(zeros)
 
     def compare(self, direction: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:
         """Emits a comparison; `kind` is FLOAT, TOTALORDER, SIGNED or UNSIGNED."""
@@ -149,23 +162,14 @@ class Context:
         return lower_body(self.program, closed, operands, scopes)
 
 
-def lower_jaxpr(
-    closed: ClosedJaxpr, name: str, arg_names: Sequence[str] = (), layout: Any = None
-) -> ir.Module:
-    """Returns a module whose `main` is a jaxpr.
-
-    Args:
-        closed: The jaxpr.
-        name: The name of the function that was traced.
-        arg_names: The name of each parameter.
-        layout: See `ModuleState`.
-    """
+def lower_jaxpr(closed: ClosedJaxpr, name: str) -> ir.Module:
+    """Returns a module whose `main` is a jaxpr, traced from a function of this name."""
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
-        program = ModuleState(module, {"main"}, layout)
+        program = ModuleState(module, {"main"})
         with ir.InsertionPoint(module.body):
-            _function(program, "main", closed, f"jit({name})", arg_names)
+            _function(program, "main", closed, f"jit({name})")
         module.operation.verify()
         return module
 
@@ -183,14 +187,12 @@ def _mlir() -> Iterator[None]:
         yield
 
 
-def _function(
-    program: ModuleState, name: str, closed: ClosedJaxpr, scope: str = "", args: Sequence[str] = ()
-) -> None:
-    """Emits a function; `main` is public, and has a scope and perhaps names of arguments."""
+def _function(program: ModuleState, name: str, closed: ClosedJaxpr, scope: str = "") -> None:
+    """Emits a function; `main` is public, and has a scope."""
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
     function = func.FuncOp(name, types)
     function.attributes["sym_visibility"] = ir.StringAttr.get("public" if scope else "private")
-    block = function.add_entry_block(list(map(named, args or [""] * len(types[0]))))
+    block = function.add_entry_block([ir.Location.unknown()] * len(types[0]))
     with ir.InsertionPoint(block), named(scope):
         func.return_(lower_body(program, closed, block.arguments, (scope,) if scope else ()))
 

@@ -26,7 +26,6 @@ from jaxlens.core.kernel.interpreter import (
     observer,
 )
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 
 Flat = Callable[..., Sequence[Any]]  # a function of arrays that returns a list of them
@@ -118,24 +117,3 @@ def trace(f: Flat, avals: Sequence[ShapedArray], alone: bool = False) -> ClosedJ
         return staging.closed([tracer.variable for tracer in tracers], results)
     finally:
         staging.done = True
-
-
-def flat(f: Callable[..., Any], in_tree: TreeDef) -> tuple[Flat, list[TreeDef]]:
-    """Turns a function of trees into one of flat lists.
-
-    Args:
-        f: The function.
-        in_tree: The tree of its `(args, kwargs)`.
-
-    Returns:
-        The flat function, and a list that holds the tree of its results once it has been called.
-    """
-    out_trees: list[TreeDef] = []
-
-    def flat_f(*leaves: Any) -> list[Any]:
-        args, kwargs = in_tree.unflatten(leaves)
-        results, out_tree = tree_flatten(f(*args, **kwargs))
-        out_trees[:] = [out_tree]
-        return results
-
-    return flat_f, out_trees

@@ -51,17 +51,25 @@ def enable_x64(on: bool = True) -> AbstractContextManager[None]:
     return setting(_x64, on)
 
 
+def is_key(dtype: Any) -> bool:
+    """Whether elements are JAX's keys of random numbers, whose dtype is none of NumPy's."""
+    return type(dtype).__name__ == "KeyTy"
+
+
 def canonical(dtype: Any) -> np.dtype:
     """Returns the dtype that an array of this dtype is given: 32-bit unless x64 is enabled.
 
     Raises:
         TypeError: Arrays cannot have such elements.
     """
-    return _canonical(dtype, x64())
+    own: np.dtype = _canonical(dtype, x64())
+    return own
 
 
 @cache
-def _canonical(dtype: Any, wide: bool) -> np.dtype:
+def _canonical(dtype: Any, wide: bool) -> Any:
+    if is_key(dtype):
+        return dtype
     native: np.dtype = np.dtype(dtype).newbyteorder("=")
     if native not in _SUPPORTED:
         raise TypeError(f"Arrays have elements that are numbers or bool, got dtype {native}.")
@@ -89,7 +97,8 @@ class ShapedArray:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(map(index, self.shape)))
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        if not is_key(self.dtype):
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
         if min(self.shape, default=0) < 0:
             raise TypeError(f"A shape must have no negative lengths, got {self.shape}.")
 
@@ -110,7 +119,7 @@ def short_name(dtype: np.dtype) -> str:
     """Returns the name of a dtype in jaxprs: f32, bf16, i8, u32, c64, bool."""
     if dtype == float0:
         return "float0"
-    name = dtype.name.replace("complex", "c").replace("uint", "u").replace("bfloat", "bf")
+    name: str = dtype.name.replace("complex", "c").replace("uint", "u").replace("bfloat", "bf")
     return name if name == "bool" else name.replace("float", "f").replace("int", "i")
 
 
@@ -122,4 +131,4 @@ def tangent_aval(aval: ShapedArray) -> ShapedArray:
 @cache
 def is_inexact(dtype: np.dtype) -> bool:
     """Whether elements are floating or complex, so have derivatives."""
-    return dtype == bfloat16 or dtype.kind in "fc"
+    return not is_key(dtype) and (dtype == bfloat16 or dtype.kind in "fc")

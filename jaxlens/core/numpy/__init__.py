@@ -2,9 +2,9 @@
 
     import jaxlens.core.numpy as cnp
 
-Functions of elements are in `ufuncs.py`, making and reshaping arrays in `arrays.py`, sums over axes
-and products in `reductions.py`, `x[...]` in `indexing.py`. Here their names come together, and
-values get their operators and methods: `x + y` is `add(x, y)`, `x.sum()` is `sum(x)`.
+Functions of elements are in `ufuncs.py`, making and reshaping arrays in `arrays.py`, `x[...]` in
+`indexing.py`. Here their names come together, and values get their operators and methods: `x + y`
+is `add(x, y)`, `x.sum()` is `sum(x)`.
 
 These are few, to show how a function becomes primitives. All others are JAX's, traced by JAX and
 run by the core: `cnp.sort(x)` is `core.from_jax(jax.numpy.sort)(x)`.
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.interop.from_jax import library
+from jaxlens.core.interop.from_jax import from_jax, library
 from jaxlens.core.kernel.interpreter import Value
 from jaxlens.core.kernel.types import bfloat16 as bfloat16
-from jaxlens.core.numpy import arrays, indexing, reductions, ufuncs
+from jaxlens.core.numpy import arrays, indexing, ufuncs
 from jaxlens.core.transforms.values import as_value
 
 bool_, int8, int16, int32, int64 = map(np.dtype, ("bool", "int8", "int16", "int32", "int64"))
@@ -31,7 +31,7 @@ ndarray = Value
 
 _FUNCTIONS = {
     name: function
-    for module in (ufuncs, arrays, reductions)
+    for module in (ufuncs, arrays)
     for name, function in vars(module).items()
     if getattr(function, "__module__", "") == module.__name__ and hasattr(np, name)
 }
@@ -66,9 +66,7 @@ _OPERATORS = (
     "rshift=right_shift"
 )
 _COMPARISONS = "eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal"
-_METHODS = (
-    "all any argmax argmin astype clip dot max mean min ravel reshape squeeze std sum transpose var"
-)
+_METHODS = "all any argmax argmin astype clip dot max mean min ravel reshape squeeze std sum var"
 _NUMBERS = (Value, int, float, complex)
 
 
@@ -122,7 +120,8 @@ _ATTRIBUTES = {
     "__getitem__": indexing.index,
     "__setitem__": _unchangeable,
     "flatten": arrays.ravel,
-    "T": property(arrays.transpose),
+    "T": property(library("numpy", "transpose")),
+    "transpose": from_jax(lambda x, *axes: x.transpose(*axes), of_library=True),
     "real": property(library("numpy", "real")),
     "imag": property(library("numpy", "imag")),
     "at": property(indexing.At),

@@ -14,23 +14,14 @@ import numpy as np
 from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
-from jaxlens.core.kernel.tree import tree_leaves
-from jaxlens.core.kernel.types import ShapedArray, canonical
+from jaxlens.core.kernel.types import canonical
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import shapes
-from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
+from jaxlens.core.transforms.promotion import broadcast_shapes
+from jaxlens.core.transforms.trees import tree_leaves
 
-Axis = int | Sequence[int] | None
 Shape = int | Sequence[int]
 float32, int32 = np.dtype("float32"), np.dtype("int32")
-
-
-def axes_of(axis: Axis, aval: ShapedArray) -> tuple[int, ...]:
-    """Returns sorted axes, counted from the front; None means all axes."""
-    if axis is None:
-        return tuple(range(aval.ndim))
-    named = (axis,) if isinstance(axis, int) else axis
-    return tuple(sorted(axis_of(number, aval.ndim) for number in named))
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
@@ -95,14 +86,6 @@ def reshape(x: Any, *shape: Any) -> Any:
 def ravel(x: Any) -> Any:
     """Returns the elements along one axis."""
     return reshape(x, -1)
-
-
-def transpose(x: Any, *axes: Any) -> Any:
-    """Permutes the axes; reverses them if no order is given."""
-    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-    ndim = aval_of(x).ndim
-    places = [axis_of(axis, ndim) for axis in order] if order else range(ndim)[::-1]
-    return basics.transpose(x, places)
 
 
 def broadcast_to(x: Any, shape: Shape) -> Any:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxlens.core.interop.from_jax import from_jax
+from jaxlens.core.interop.from_jax import from_jax, library
 from jaxlens.core.kernel.interpreter import GROUND, Tracer, aval_of, current, observer
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.pieces import rev
-from jaxlens.core.primitives.pieces import slice as slice_
+
+_slice, _rev = library("lax", "slice"), library("lax", "rev")
 
 
 class NonConcreteBooleanIndexError(IndexError):
@@ -69,9 +69,12 @@ def _bounds(part: slice, kind: type) -> bool:
 def _sliced(x: Any, entries: Sequence[Any]) -> Any:
     own = [entry for entry in entries if entry is not None]
     spans = [entry if isinstance(entry, range) else range(entry, entry + 1) for entry in own]
-    cut = slice_(x, *zip(*map(_upwards, spans), strict=True)) if spans else x
-    cut = rev(cut, [axis for axis, span in enumerate(spans) if span.step < 0])
-    cut = shapes.squeeze(cut, [axis for axis, entry in enumerate(own) if type(entry) is int])
+    if any(span != range(n) for span, n in zip(spans, aval_of(x).shape, strict=True)):
+        starts, limits, strides = zip(*map(_upwards, spans), strict=True)
+        x = _slice(x, starts, limits, strides if set(strides) != {1} else None)
+    if flipped := [axis for axis, span in enumerate(spans) if span.step < 0]:
+        x = _rev(x, flipped)
+    cut = shapes.squeeze(x, [axis for axis, entry in enumerate(own) if type(entry) is int])
     axes = [entry for entry in entries if type(entry) is not int]
     return shapes.expand_dims(cut, [axis for axis, entry in enumerate(axes) if entry is None])
 

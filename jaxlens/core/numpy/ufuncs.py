@@ -93,7 +93,6 @@ _float = partial(_unary, inexact=True)
 
 add, multiply = _binary(ew.add_p, of_bool=ew.or_p), _binary(ew.mul_p, of_bool=ew.and_p)
 subtract, divide = _binary(ew.sub_p), _binary(ew.div_p, inexact=True)
-maximum, minimum = _binary(fn.max_p), _binary(fn.min_p)
 equal, not_equal = _binary(ew.eq_p), _binary(ew.ne_p)
 less, less_equal = _binary(ew.lt_p), _binary(ew.le_p)
 greater, greater_equal = _binary(ew.gt_p), _binary(ew.ge_p)

@@ -23,8 +23,7 @@ from jaxlens.core.aot.lower import MeshLayout, sharding_text
 from jaxlens.core.kernel.basics import Linear, reshape
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
-from jaxlens.core.kernel.trace import flat, trace
-from jaxlens.core.kernel.tree import tree_flatten
+from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.parallel import meshes
@@ -36,7 +35,7 @@ from jaxlens.core.transforms.batching import named_axes, naming
 from jaxlens.core.transforms.calls import record_rest, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import memoized
-from jaxlens.core.transforms.trees import paths, prefix_leaves, tree_structure
+from jaxlens.core.transforms.trees import flat, paths, prefix_leaves, tree_flatten, tree_structure
 
 shard_map_p = Primitive("shard_map", multiple_results=True)
 

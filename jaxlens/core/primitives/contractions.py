@@ -1,6 +1,7 @@
 """Many numbers to few: reductions over axes, and products of arrays summed over axes.
 
-A reduction combines all elements along axes by an operation that may be regrouped as XLA likes.
+A reduction combines all elements along axes by an operation that may be regrouped as XLA likes:
+`reduce_sum` is in the kernel, `reduce_or` is what loops over a batch need, all others are guests.
 `dot_general` is every product of matrices, vectors and batches of them: it multiplies along axes
 that both have (batch), sums over axes that both have (contracting), and keeps the rest of each.
 Its derivatives and its batching are dot_general again, with the axes in other roles.
@@ -9,7 +10,7 @@ The axes of the result, batch first, then those of each side, are those of the o
 in the StableHLO specification.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -21,7 +22,6 @@ from jaxlens.core.kernel.basics import Axes, Linear, Zero, add_any_p
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.elementwise import accept, div, eq, kind, mul
 from jaxlens.core.transforms.promotion import promote
 
 
@@ -39,77 +39,12 @@ class DotDimensions(tuple[tuple[Axes, Axes], ...]):
 
 # ---- reductions ---------------------------------------------------------------------------------
 
-
-def lowest(dtype: np.dtype) -> Any:
-    """Returns the smallest value of a dtype: the identity of max."""
-    if kind(dtype) == "f":
-        return -np.inf
-    return np.iinfo(dtype).min if dtype.kind in "iu" else False
-
-
-def highest(dtype: np.dtype) -> Any:
-    """Returns the largest value of a dtype: the identity of min."""
-    if kind(dtype) == "f":
-        return np.inf
-    return np.iinfo(dtype).max if dtype.kind in "iu" else True
-
-
-def reduction(
-    name: str, op: Callable[..., Any], start: Callable[[np.dtype], Any], takes: str
-) -> Primitive:
-    """Returns a primitive that reduces along axes.
-
-    Args:
-        name: Its name in jaxprs.
-        op: The builder of the StableHLO op that combines two.
-        start: What an empty axis gives, for a dtype.
-        takes: Kinds of dtype that it takes, NumPy's letters.
-    """
-
-    def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
-        accept(name, x.dtype, takes)
-        return basics.without(x, axes, name)
-
-    def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
-        return ctx.reduce(op, x, start(ctx.out.dtype), axes)
-
-    primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.batch = shapes.examples_stay(primitive, "axes", drop=True)
-    return primitive
-
-
-def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
-    """Returns the function that applies a reduction; without axes it is the identity."""
-
-    def reduced(x: Any, axes: Axes) -> Any:
-        return primitive.bind(x, axes=tuple(axes)) if axes else x
-
-    reduced.__name__, reduced.__doc__ = primitive.name, f"`{primitive.name}` over axes."
-    return reduced
-
-
-def _extremum_jvp(primitive: Primitive) -> Callable[..., Any]:
-    """Returns the jvp rule of max or min: the mean tangent of the elements that attain it."""
-
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axes: Axes) -> Any:
-        (x,), (tangent,) = primals, tangents
-        aval = aval_of(x)
-        result = primitive.bind(x, axes=axes)
-        shape = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
-        which = shapes.convert_element_type(eq(x, basics.reshape(result, shape)), aval.dtype)
-        count = basics.reduce_sum(which, axes)
-        return result, div(basics.reduce_sum(mul(tangent, which), axes), count)
-
-    return jvp
-
-
-reduce_max_p = reduction("reduce_max", hlo.maximum, lowest, "biuf")
-reduce_min_p = reduction("reduce_min", hlo.minimum, highest, "biuf")
-reduce_and_p = reduction("reduce_and", hlo.and_, lambda d: np.array(-1).astype(d), "biu")
-reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
-reduce_max_p.jvp, reduce_min_p.jvp = _extremum_jvp(reduce_max_p), _extremum_jvp(reduce_min_p)
-reduce_max, reduce_min = over_axes(reduce_max_p), over_axes(reduce_min_p)
-reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
+reduce_or_p = Primitive(
+    "reduce_or",
+    abstract=lambda x, *, axes: basics.without(x, axes, "reduce_or"),
+    lower=lambda ctx, x, *, axes: ctx.reduce(hlo.or_, x, False, axes),
+)
+reduce_or_p.batch = shapes.examples_stay(reduce_or_p, "axes", drop=True)
 
 # ---- dot_general --------------------------------------------------------------------------------
 

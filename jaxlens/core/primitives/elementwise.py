@@ -27,7 +27,7 @@ from jaxlens.core.transforms.rules import spread
 
 # Kinds of dtype (NumPy's letters) that an op takes.
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned", "f": "floating", "c": "complex"}
-_NUMBER, _INT, _ORDERED, _ANY, _BITS = "iufc", "iu", "biuf", "biufc", "biu"
+_NUMBER, _ORDERED, _ANY, _BITS = "iufc", "biuf", "biufc", "biu"
 
 
 def kind(dtype: np.dtype) -> str:
@@ -264,6 +264,3 @@ eq, lt, gt, ge = eq_p.bind, lt_p.bind, gt_p.bind, ge_p.bind
 
 and_p, or_p = elementwise("and", hlo.and_, _BITS), elementwise("or", hlo.or_, _BITS)
 xor_p, not_p = elementwise("xor", hlo.xor, _BITS), elementwise("not", hlo.not_, _BITS)
-shift_left_p = elementwise("shift_left", hlo.shift_left, _INT)
-shift_right_logical_p = elementwise("shift_right_logical", hlo.shift_right_logical, _INT)
-shift_right_arithmetic_p = elementwise("shift_right_arithmetic", hlo.shift_right_arithmetic, _INT)

@@ -19,7 +19,6 @@ from jaxlens.core.primitives.elementwise import (
     and_p,
     div,
     elementwise,
-    eq,
     full_like,
     gt,
     like,
@@ -50,12 +49,6 @@ tanh_p = _smooth("tanh", hlo.tanh, lambda t, z, x: mul(add(t, mul(t, z)), sub(li
 # ---- piece by piece -----------------------------------------------------------------------------
 
 
-def _share(x: Any, y: Any, best: Any) -> Any:
-    """Returns 1 where `x` alone is the best, 0 where it is not, 1/2 where both are."""
-    has = where(eq(x, best), full_like(best, 1), full_like(best, 0))
-    return div(has, where(eq(y, best), full_like(best, 2), full_like(best, 1)))
-
-
 def _between(low: Any, x: Any, high: Any) -> Any:
     return and_p.bind(gt(x, low), lt(x, high))
 
@@ -66,12 +59,6 @@ def _masked(which: Any, t: Any, z: Any) -> Any:
     return where(which, spread(t, aval_of(z)), zeros)
 
 
-_BY_EACH = (
-    lambda t, z, x, y: mul(t, _share(x, y, z)),
-    lambda t, z, x, y: mul(t, _share(y, x, z)),
-)
-max_p = elementwise("max", hlo.maximum, _ORDERED, *_BY_EACH)
-min_p = elementwise("min", hlo.minimum, _ORDERED, *_BY_EACH)
 clamp_p = elementwise(
     "clamp",
     hlo.clamp,

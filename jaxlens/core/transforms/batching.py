@@ -14,13 +14,12 @@ from typing import Any
 
 from jaxlens.core.kernel.basics import Dim, moveaxis, to_front
 from jaxlens.core.kernel.interpreter import aval_of, observer
-from jaxlens.core.kernel.trace import Flat, flat
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.trace import Flat
 from jaxlens.core.kernel.types import setting
 from jaxlens.core.kernel.vmap import batch_flat
 from jaxlens.core.transforms.promotion import axis_of
 from jaxlens.core.transforms.signatures import arguments, types_of
-from jaxlens.core.transforms.trees import prefix_leaves
+from jaxlens.core.transforms.trees import TreeDef, flat, prefix_leaves, tree_flatten
 from jaxlens.core.transforms.values import as_value
 
 _axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never mutated

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, NoReturn, cast
 from jaxlens.core.kernel.basics import instantiate, reduce_sum
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import float0, tangent_aval
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.kernel.vmap import mapped_axis
@@ -29,7 +28,7 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import same_type, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, traced
-from jaxlens.core.transforms.trees import paths, prefix_leaves
+from jaxlens.core.transforms.trees import TreeDef, paths, prefix_leaves, tree_flatten
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True)

@@ -19,12 +19,17 @@ from jaxlens.core.kernel.basics import Linear, Zero, instantiate
 from jaxlens.core.kernel.interpreter import aval_of, current, observer
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.jvp import JVP, jvp_flat
-from jaxlens.core.kernel.trace import flat
-from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
 from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
 from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
-from jaxlens.core.transforms.trees import leaves_of, paths, tree_map, tree_structure
+from jaxlens.core.transforms.trees import (
+    flat,
+    leaves_of,
+    paths,
+    tree_flatten,
+    tree_map,
+    tree_structure,
+)
 from jaxlens.core.transforms.values import as_value
 
 Argnums = int | Sequence[int]
@@ -231,9 +236,10 @@ def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:
 
 def _unit_cotangent(value: Any) -> Any:
     """Returns the cotangent 1 of a value, which must be a real scalar."""
-    if (kind := tree_structure(value).kind) is not None:
+    if tree_structure(value).kind is not None:
         raise TypeError(
-            f"Gradient only defined for scalar-output functions. Output was a {kind.__name__}: "
+            f"Gradient only defined for scalar-output functions. Output was a "
+            f"{type(value).__name__}: "
             f"return a scalar, or (scalar, rest) with has_aux=True."
         )
     aval = aval_of(value)

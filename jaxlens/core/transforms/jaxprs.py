@@ -27,14 +27,14 @@ from jaxlens.core.kernel.jaxpr import (
     hoisted,
 )
 from jaxlens.core.kernel.jvp import jvp_flat
-from jaxlens.core.kernel.trace import Flat, flat, trace
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.trace import Flat, trace
 from jaxlens.core.kernel.types import tangent_aval, x64
 from jaxlens.core.kernel.vjp import Partial, backward_pass
 from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.transforms.batching import named_axes, vmap_flat
 from jaxlens.core.transforms.flags import forced, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.signatures import types_of
+from jaxlens.core.transforms.trees import TreeDef, flat, tree_flatten
 
 
 def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:

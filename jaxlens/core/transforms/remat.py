@@ -19,12 +19,12 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel.interpreter import Primitive, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, eval_jaxpr
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.transforms.calls import call_rules, first_results, record_rest, transformed
 from jaxlens.core.transforms.flags import Flags, split
 from jaxlens.core.transforms.jaxprs import memoized, partial_jaxpr, traced, transpose_jaxpr, used
+from jaxlens.core.transforms.trees import tree_flatten
 
 remat_p = Primitive("remat2", multiple_results=True)
 

@@ -21,8 +21,8 @@ from jaxlens.core.kernel.basics import Dim, Zero, add_any_p, broadcast_in_dim, m
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.run import Context
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, tangent_aval
+from jaxlens.core.transforms.trees import tree_leaves
 
 
 def jvp_by_argument(primitive: Primitive, *derivatives: Callable[..., Any]) -> None:

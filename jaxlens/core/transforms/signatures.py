@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxlens.core.kernel.interpreter import ForeignTracerError, Value, aval_of
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.transforms.trees import paths
+from jaxlens.core.transforms.trees import TreeDef, paths, tree_flatten
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
 
