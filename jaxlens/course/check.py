@@ -11,9 +11,8 @@ from typing import Any
 from unittest.mock import patch
 
 from jaxlens.course.errors import user_error
-from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.library import puzzle as load
-from jaxlens.course.puzzle import Fact, Puzzle
+from jaxlens.course.puzzle import Fact, Puzzle, evidence_pane
 from jaxlens.errors import LensError
 from jaxlens.render.document import Block, Code, Document, TableBlock
 from jaxlens.report import Table, cells

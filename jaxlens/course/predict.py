@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.namespace import run_source
+from jaxlens.course.puzzle import evidence_pane
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.lessons import LESSONS
 from jaxlens.render.document import Block, Code, Document, Findings, Fold

@@ -5,12 +5,13 @@ basic first. The runner in `check.py` stops at the first fact that does not hold
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from jaxlens.render.document import Tab, Tabs
 from jaxlens.report import amount
 from jaxlens.views.view import View
 
@@ -125,6 +126,23 @@ class Proof:
 
     def __call__(self) -> View[Any]:
         return self.verb(*self.args, **self.options)
+
+
+def evidence_pane(evidence: View[Any], lead: str = "") -> Tabs:
+    """Returns a view as a pane; a jaxpr shows its text, since equations are asked for.
+
+    Args:
+        evidence: The view.
+        lead: Words before its first line, which becomes the title.
+    """
+    shown = evidence.document
+    blocks = shown.blocks
+    if shown.verb == "jaxpr":
+        text = ("source", "jaxpr")
+        blocks = tuple(
+            replace(b, open=text, chain=()) if isinstance(b, Tabs) else b for b in blocks
+        )
+    return Tabs((Tab(f"{lead}{shown.taken}", blocks, key="evidence"),), shown.verb)
 
 
 def at_most(
