@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from jaxlens.captures import Capture
@@ -20,6 +21,16 @@ CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
 _TAKES_FUNCTIONS = re.compile(r"(?<!scan\()jax\.(grad|checkpoint)\(")
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
+
+
+def all_facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
+    """Computes the memory of a program, and with `checkpoint` that of the trials.
+
+    Raises:
+        UnavailableError: The backend provides no sizes, or `checkpoint` cannot be tried.
+    """
+    found = facts(capture)
+    return replace(found, tried=trials(capture)) if checkpoint else found
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:

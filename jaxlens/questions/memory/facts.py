@@ -183,21 +183,17 @@ class MemoryFacts(Forwarding, ProgramFacts):
         return sum(value.bytes for value in self.at_peak if value.kind == kind)
 
 
-def facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
-    """Computes the memory of a program.
-
-    Args:
-        capture: Any capture.
-        checkpoint: Whether to try `jax.checkpoint`.
+def facts(capture: Capture) -> MemoryFacts:
+    """Computes the memory of a program; `checkpoint.py` tries it under `jax.checkpoint` too.
 
     Raises:
-        UnavailableError: The backend provides no sizes, or `checkpoint` cannot be tried.
+        UnavailableError: The backend provides no sizes.
     """
     saved = residuals_of(capture)
     assignment = capture.assignment
     ranges = live(assignment) if assignment else None
     sizes = capture.memory  # last: the executable comes after the HLO
-    found = MemoryFacts(
+    return MemoryFacts(
         sizes=sizes,
         peak=ranges.bytes if ranges else None,
         reserved=reserved(sizes, assignment, ranges),
@@ -211,11 +207,6 @@ def facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
         _timeline=Given(lambda: _timeline(capture, saved)),
         _subject=capture,
     )
-    if not checkpoint:
-        return found
-    from jaxlens.questions.memory.checkpoint import trials  # it needs the facts of each trial
-
-    return replace(found, tried=trials(capture))
 
 
 def _spaces(capture: Capture, assignment: Buffers) -> tuple[Space, ...]:

@@ -33,12 +33,12 @@ def _memory() -> Lens[MemoryFacts]:
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
     """
-    from jaxlens.questions.memory.facts import facts
+    from jaxlens.questions.memory.checkpoint import all_facts
     from jaxlens.questions.memory.report import report
     from jaxlens.questions.memory.view import blocks
     from jaxlens.views.links import weave_small
 
-    return Lens(facts, report, blocks, lambda links, facts: weave_small(links, facts.subject()))
+    return Lens(all_facts, report, blocks, lambda links, facts: weave_small(links, facts.subject()))
 
 
 def _pane(capture: Capture, counted: Given[Counted]) -> Pane:
