@@ -185,13 +185,8 @@ def _division(ranges: _Ranges, made_nan: bool) -> Reason | None:
     return Reason("0 divided by 0" if made_nan else "a division by 0", _DIVISOR)
 
 
-def _product(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    # What avoids it depends on what made the infinity.
-    return Reason("0 times infinity") if made_nan else None
-
-
-def _sum(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    return Reason("infinity - infinity") if made_nan else None
+def _of_nan(text: str, cure: str = "") -> Callable[[_Ranges, bool], Reason | None]:
+    return lambda ranges, made_nan: Reason(text, cure) if made_nan else None
 
 
 def _exponential(ranges: _Ranges, made_nan: bool) -> Reason | None:
@@ -205,10 +200,6 @@ def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
         text = f"a power of a negative number ({base.least:.4g}) with a fractional exponent"
         return Reason(text, _KEEP_POSITIVE.format(op="the base"))
     return Reason("a negative power of 0", _BASE) if base.zeros else None
-
-
-def _periodic(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    return Reason("a sine or cosine of infinity") if made_nan else None
 
 
 def _arc(ranges: _Ranges, made_nan: bool) -> Reason | None:
@@ -233,41 +224,20 @@ def _matrix_product(ranges: _Ranges, made_nan: bool) -> Reason | None:
     return Reason("infinity times 0, or infinity minus infinity") if infinite else None
 
 
-def _remainder(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    return Reason("a remainder of a division by 0", _DIVISOR) if made_nan else None
-
-
-def _kernel(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    return _IN_KERNEL
-
-
+_INF = _of_nan("infinity - infinity")
 _RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
     "log": _logarithm("the logarithm", 0, "log"),
     "log1p": _logarithm("log1p", -1, "log1p"),
-    "sqrt": _root,
-    "rsqrt": _root,
     "div": _division,
-    "mul": _product,
-    "sub": _sum,
-    "add": _sum,
-    "add_any": _sum,
-    "reduce_sum": _sum,
-    "cumsum": _sum,
-    "exp": _exponential,
-    "exp2": _exponential,
-    "expm1": _exponential,
-    "pow": _power,
-    "integer_pow": _power,
-    "sin": _periodic,
-    "cos": _periodic,
-    "tan": _periodic,
-    "asin": _arc,
-    "acos": _arc,
-    "atanh": _arc,
-    "erf_inv": _arc,
+    "mul": _of_nan("0 times infinity"),  # what avoids it depends on what made the infinity
     "cholesky": _cholesky,
-    "dot_general": _matrix_product,
-    "conv_general_dilated": _matrix_product,
-    "rem": _remainder,
-    "pallas_call": _kernel,
+    "rem": _of_nan("a remainder of a division by 0", _DIVISOR),
+    "pallas_call": lambda ranges, made_nan: _IN_KERNEL,
+    **dict.fromkeys(("sqrt", "rsqrt"), _root),
+    **dict.fromkeys(("sub", "add", "add_any", "reduce_sum", "cumsum"), _INF),
+    **dict.fromkeys(("exp", "exp2", "expm1"), _exponential),
+    **dict.fromkeys(("pow", "integer_pow"), _power),
+    **dict.fromkeys(("sin", "cos", "tan"), _of_nan("a sine or cosine of infinity")),
+    **dict.fromkeys(("asin", "acos", "atanh", "erf_inv"), _arc),
+    **dict.fromkeys(("dot_general", "conv_general_dilated"), _matrix_product),
 }

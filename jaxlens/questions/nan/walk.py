@@ -2,7 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxlens.ir.graph import Module, Node
@@ -42,7 +42,6 @@ class NonFiniteOrigins:
     way: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Walker:
     """Follows the values of a program, into bodies and out of them.
 
@@ -54,24 +53,17 @@ class Walker:
         readers: The equations that read a variable.
     """
 
-    module: Module
-    flow: ValueFlow = field(init=False, repr=False)
-    nodes: Mapping[str, Node] = field(init=False, repr=False)
-    regions: Mapping[str, str] = field(init=False, repr=False)
-    readers: Mapping[Place, list[Node]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "flow", ValueFlow(self.module))
-        object.__setattr__(self, "nodes", {node.id: node for node in self.module.nodes()})
-        bodies = self.module.regions.values()
-        names = {node.id: body.name for body in bodies for node in body.nodes}
-        object.__setattr__(self, "regions", names)
-        readers = defaultdict(list)
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.flow = ValueFlow(module)
+        self.nodes = {node.id: node for node in module.nodes()}
+        bodies = module.regions.values()
+        self.regions = {node.id: body.name for body in bodies for node in body.nodes}
+        self.readers: defaultdict[Place, list[Node]] = defaultdict(list)
         for body in self.flow.regions.values():
             for node in body.nodes:
                 for name in dict.fromkeys(node.operands):
-                    readers[body.name, name].append(node)
-        object.__setattr__(self, "readers", readers)
+                    self.readers[body.name, name].append(node)
 
     def opcode(self, path: Path) -> str:
         """The primitive of an equation."""

@@ -30,8 +30,8 @@ class Fault:
     Attributes:
         kind: "key" for one that is used twice, "index" for one out of bounds, "size" for elements
             that are beyond it and dropped, "gradient" for one that is zero by construction,
-            "unread" for an argument that no result depends on, and "order" for an operation whose
-            result may differ from run to run.
+            "unread" for an argument that no result depends on, and "order" for an operation
+            whose result may differ from run to run.
         sentence: What happens, and where.
         spans: The lines, that of the fault last; empty where there is none.
         ids: Ids of the equations.
