@@ -45,7 +45,7 @@ def _each_scan() -> Iterator[None]:
     try:
         yield
     finally:
-        primitive.bind = original
+        del primitive.bind  # that of its class again
 
 
 _PRODUCTS: Any = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
