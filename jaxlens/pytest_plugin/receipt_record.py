@@ -35,7 +35,7 @@ _ALIKE = "the same operations with other shapes, parameters, literals or operand
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
-_VERSION = 5  # of a record: changed with what its figures count, or its fingerprint is made of
+_VERSION = 4  # of a record: changed with what its figures count, or its fingerprint is made of
 
 Record = Mapping[str, Any]
 """JSON-able: the keys "version", "jax", "traced" and "compiled"; that has a section per device."""
