@@ -2,14 +2,14 @@
 
 Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
 of a Pallas kernel once per grid point, that of a `shard_map` once per device, and that of a while
-loop as often as its condition says. Where that is unknown (`LoopCost.trips` is None), no
+loop as often as its condition or XLA says. Where that is unknown (`LoopCost.trips` is None), no
 sum is known, and what is shown is that of a run with one pass of the loop. All flops are those of
 all devices together. A cond counts its costliest branch. A body that several equations call is
 counted for each of them.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -20,10 +20,12 @@ from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
 from jaxlens.ir.trips import counted_trips
+from jaxlens.ir.trips import trips as trips_of
 from jaxlens.links import name_stack
 from jaxlens.links.name_stack import RECOMPUTED
+from jaxlens.program.argument_bytes import bytes_of_arguments
 from jaxlens.program.subject import NO_PROGRAM, Given, devices
-from jaxlens.report import Cell, total
+from jaxlens.report import Cell
 
 _LOOPS = ("scan", "while", "pallas_call")
 
@@ -55,7 +57,8 @@ class Cost:
         counted: Arithmetic operations, multiplied by trip counts; with one pass of each loop whose
             trips are unknown.
         functions: Exponentials, roots and the like, likewise.
-        bytes: The size of the arguments and results; None where that is unknown.
+        bytes: What is read of the arguments and written of the results, as `argument_bytes.py`
+            counts it; None where that is unknown.
         once: Flops with each loop body counted once, as XLA counts.
         by_node: Flops by equation, multiplied by trip counts.
         by_line: Flops by source line; "" collects equations that no line owns.
@@ -135,10 +138,45 @@ def counted(capture: Capture) -> Counted:
     return Counted(cost, lacking, Given(lambda: capture.cost), capture, devices(capture))
 
 
-def facts(capture: Capture) -> Cost:
+def facts(capture: Capture, compiled: bool = True) -> Cost:
     """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
-    size = total(leaf.type.bytes for leaf in (*capture.program.inputs, *capture.outputs))
-    return replace(count_module(capture.jaxpr.module), bytes=size)
+    module = capture.jaxpr.module
+    trips = known_trips(capture) if compiled else {}
+    moved = bytes_of_arguments(module, capture.program.inputs, capture.outputs, trips)
+    return replace(count_module(module, trips), bytes=moved)
+
+
+def known_trips(capture: Capture) -> dict[str, int]:
+    """Returns the trip counts of the jaxpr's while loops that are known after compilation.
+
+    A while instruction of the optimised program is matched to an equation by source position,
+    if each is the only loop at that position.
+    """
+    equations = _while_loops(capture.jaxpr.module)
+    if not equations:
+        return {}
+    try:
+        module = capture.optimized.module
+    except UnavailableError:
+        return {}
+    instructions = _while_loops(module)
+    trips = {}
+    for position, loops in equations.items():
+        if len(loops) == len(instructions[position]) == 1:
+            n = trips_of(*instructions[position][0], module)
+            if n is not None:
+                trips[loops[0][0].id] = n
+    return trips
+
+
+def _while_loops(module: Module) -> defaultdict[object, list[tuple[Node, Region]]]:
+    """Returns while loops, with the region that each is in, by source position."""
+    loops: defaultdict[object, list[tuple[Node, Region]]] = defaultdict(list)
+    for region in module.regions.values():
+        for node in region.nodes:
+            if node.opcode == "while" and (owner := node.owner):
+                loops[owner.file, owner.line, owner.column].append((node, region))
+    return loops
 
 
 @dataclass(slots=True)
@@ -162,7 +200,7 @@ class _Sum:
     recomputed: int = 0
 
 
-def count_module(module: Module) -> Cost:
+def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost:
     """Counts the flops of a jaxpr, in time linear in its size.
 
     The first pass goes from callees to callers and sums each region for one run, so that an
@@ -173,8 +211,9 @@ def count_module(module: Module) -> Cost:
 
     Args:
         module: A jaxpr, its regions in the order of callers before callees.
+        trips: Trip counts of while loops by equation id, where known.
     """
-    sums = EquationSums(module)
+    sums = EquationSums(module, trips or {})
     times: Counter[str] = Counter({module.entry: 1})
     by_node: dict[str, int] = {}
     by_line: Counter[str] = Counter()
@@ -220,12 +259,11 @@ class EquationSums:
         unknown: Number of equations that cannot be counted, by primitive.
     """
 
-    def __init__(self, module: Module) -> None:
-        # Runs of a body by equation id: trips, and uses by a reduction.
-        self._times: dict[str, int] = {}
+    def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
+        self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
         for node in module.nodes():
             if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
-                self._times[node.id] = count
+                self._times.setdefault(node.id, count)
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()

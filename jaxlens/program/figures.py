@@ -55,7 +55,7 @@ class Figures:
     @cached_property
     def counted(self) -> cost.Cost:
         """Flops and bytes of the equations, loops multiplied by known trip counts."""
-        return cost.facts(self.capture)
+        return cost.facts(self.capture, compiled=False)
 
     @cached_property
     def operations(self) -> Mapping[str, int]:

@@ -39,7 +39,7 @@ _ALL_ALIKE = (
 )
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
-_VERSION = 5  # of a record: changed with what its figures count, or its fingerprint is made of
+_VERSION = 4  # of a record: changed with what its figures count, or its fingerprint is made of
 
 Record = Mapping[str, Any]
 """JSON-able: the keys "version", "jax", "traced" and "compiled"; that has a section per device."""

@@ -117,6 +117,6 @@ def test_a_lens_counts_as_many_flops(name: str) -> None:
         "ode": (models.ode_step, (models.ode_params(), path[0], path)),
     }[name]
     captures = [jaxlens.capture(make(lib), *args) for lib in (CORE, JAX)]
-    ours, theirs = (cost.facts(capture).flops for capture in captures)
+    ours, theirs = (cost.facts(capture, compiled=False).flops for capture in captures)
     assert theirs > 1000
     assert abs(ours - theirs) < 0.1 * theirs  # jax 0.12 writes some derivatives with fewer

@@ -202,12 +202,10 @@ def test_equations_that_share_a_line_are_looked_up_once(monkeypatch) -> None:
     n = 40
     equations = program(*(("mul", "x x", "multiply") for _ in range(n)))
     ops = [node.id for node in equations[1].nodes()]
-    monkeypatch.setattr(Evidence, "_ops", lambda self: {f"e{i}": list(ops) for i in range(n)})
+    monkeypatch.setattr(Evidence, "_ops", lambda self: {f"e{i}": tuple(ops) for i in range(n)})
     lookups = []
-    find = Evidence._find_left
-    monkeypatch.setattr(
-        Evidence, "_find_left", lambda self, key: lookups.append(key) or find(self, key)
-    )
+    find = Evidence._left
+    monkeypatch.setattr(Evidence, "_left", lambda self, key: lookups.append(key) or find(self, key))
     after = text(
         *(f"%m{i} = f32[8]{{0}} multiply(%x, %x) #{i}" for i in range(n - 1)),
         "ROOT %t = f32[8]{0} tanh(%x)",
@@ -219,7 +217,7 @@ def test_equations_that_share_a_line_are_looked_up_once(monkeypatch) -> None:
 def test_equations_that_cannot_be_told_apart_share_one_sentence(monkeypatch) -> None:
     equations = program(*(("mul", "x x", "multiply") for _ in range(3)))
     ops = [node.id for node in equations[1].nodes()]
-    monkeypatch.setattr(Evidence, "_ops", lambda self: {f"e{i}": list(ops) for i in range(3)})
+    monkeypatch.setattr(Evidence, "_ops", lambda self: {f"e{i}": tuple(ops) for i in range(3)})
     exact = property(lambda self: False, lambda self, _: None)
     monkeypatch.setattr(Evidence, "exact", exact, raising=False)
     after = text(

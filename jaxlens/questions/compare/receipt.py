@@ -44,7 +44,7 @@ class Receipt(View[Figures]):
         primitives: Equations by primitive.
         flops: Arithmetic operations of the equations, of all devices, loops by their trips.
         transcendentals: Exponentials, roots and the like, likewise.
-        bytes: Bytes of the arguments and results.
+        bytes: Bytes of the results, and of what the equations read of the arguments.
         instructions: Instructions of the optimised program, each once; a fusion is one.
         fusions: Fusions of the optimised program that join several operations (not a single
             one).

@@ -13,7 +13,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.links.name_stack import EquationModules, module_path, module_text, nested_path
-from jaxlens.program.counted import EquationSums
+from jaxlens.program.counted import EquationSums, known_trips
 from jaxlens.program.kernel_cost import KernelCost
 from jaxlens.program.lines import shared_frames
 from jaxlens.program.sentences import listed
@@ -151,7 +151,7 @@ def _of_hlo(scope: str) -> str:
 def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:
     """Returns the flops of a jaxpr by module and pass, callees before callers."""
     module = capture.jaxpr.module
-    sums, modules = EquationSums(module), EquationModules(module)
+    sums, modules = EquationSums(module, known_trips(capture)), EquationModules(module)
     found: dict[str, Counter[tuple[Path, bool]]] = {}
     for region in reversed(tuple(module.regions.values())):
         tree = found[region.name] = Counter()

@@ -198,8 +198,9 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
         "Cost",
         ("", "counted", "loops once", "XLA, optimised program"),
         rows,
-        f"{of}Counted bytes are those of the arguments and results. XLA's are what the "
-        "instructions of the optimised program access, each loop body once.",
+        f"{of}Counted bytes are the results, and what the equations read of the arguments: all, or "
+        "the parts that they take. XLA's are what the instructions of the optimised program "
+        "access, each loop body once.",
         right=(1, 2, 3),
     )
 

@@ -60,7 +60,8 @@ COST = Question(
         xla="flops and bytes of the optimised program, each loop body once",
         counted="flops by equation, line and kernel, a loop's body as often as it runs, a Pallas "
         "kernel's for each point of its grid, a shard_map's for each device; bytes of main "
-        "memory that each kernel reads and writes if no cache helps; those of arguments, results",
+        "memory that each kernel reads and writes if no cache helps; bytes of arguments and "
+        "results, the least that can move",
     ),
     _cost,
     Needs(compiled=True),

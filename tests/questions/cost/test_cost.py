@@ -136,11 +136,12 @@ def test_loops_in_loops_multiply() -> None:
     assert counts.by_line == {"": 5 * 7 * 64}
 
 
-def test_a_while_loop_of_unknown_trips_counts_once() -> None:
+def test_a_while_loop_counts_once_unless_its_trips_are_known() -> None:
     loop, bodies = while_loop("w")
     module = program(main=(loop,), **bodies)
     once = count_module(module)
     assert (once.flops, once.counted, once.loops[0].trips) == (None, 64 + 1, None)
+    assert count_module(module, {"w": 10}).flops == 10 * 64 + 11
 
 
 def test_of_a_cond_the_costliest_branch_counts() -> None:

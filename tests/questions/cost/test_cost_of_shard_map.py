@@ -78,7 +78,7 @@ def capture(f, a=A, b=B):
 def test_the_body_counts_for_each_device_of_the_manual_axes(f, flops) -> None:
     shown = capture(f)
     assert jaxlens.receipt(shown).flops == flops
-    cost = facts(shown)
+    cost = facts(shown, compiled=False)
     assert sum(cost.by_node.values()) == sum(cost.by_line.values()) == flops
     assert cost.once == (PRODUCT + 64 * 16 if f is looped else flops)
     module = shown.jaxpr.module

@@ -13,6 +13,10 @@ from jaxlens.questions.sharding.facts import Collective, Sharding
 from jaxlens.questions.sharding.report import report as sharding_report
 from tests.support import fixed_captures as fixed
 
+ROW = 512 * 4
+TABLE = jax.ShapeDtypeStruct((1000, 512), jnp.float32)
+I = jax.ShapeDtypeStruct((), jnp.int32)  # noqa: E741
+IDS = jax.ShapeDtypeStruct((32,), jnp.int32)
 VECTOR = jax.ShapeDtypeStruct((1024,), jnp.complex64)
 SQUARE = jax.ShapeDtypeStruct((64, 64), jnp.complex64)
 X = jnp.ones((8, 8))
@@ -85,6 +89,50 @@ def test_a_record_of_other_counts_is_not_compared() -> None:
     earlier = {**receipt_record.record(receipt, compiled=False), "version": 3}
     found = receipt_record.changes(earlier, receipt, compiled=False)
     assert found.left_out == ("it was written with another version of jaxlens: not compared",)
+
+
+def over(body, carry=0.0):
+    return lambda t: lax.scan(body(t), carry, jnp.arange(8))[0]
+
+
+def carried(table):
+    def body(c, i):
+        return (c[0] + c[1][i, 0], c[1]), None
+
+    return lax.scan(body, (0.0, table), jnp.arange(8))[0][0]
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "size"),
+    [
+        (lambda t, i: t[i].sum(1), (TABLE, IDS), 32 * ROW + 2 * 128),
+        (lambda t, i: lax.dynamic_slice(t, (i, 0), (1, 512)), (TABLE, I), 2 * ROW + 4),
+        (lambda t: t[3:5].sum(), (TABLE,), 2 * ROW + 4),
+        (jax.jit(lambda t, i: jax.jit(lambda u: u.T[:, i])(t)), (TABLE, I), 2 * ROW + 4),
+        (lambda t, i: i + 1, (TABLE, I), 8),
+        (over(lambda t: lambda c, i: (c + t[i].sum(), None)), (TABLE,), 8 * ROW + 4),
+        (lambda t: lax.scan(lambda c, x: (c + x[0], None), 0.0, t)[0], (TABLE,), 4004),
+        (lambda t: lax.scan(lambda c, x: (c + x.sum(), None), 0.0, t)[0], (TABLE,), 1000 * ROW + 4),
+        (
+            lambda t: lax.scan(
+                lambda c, i: ((c[0] + c[1][i, 0], c[1]), None), (0.0, t), jnp.arange(8)
+            )[0][0],
+            (TABLE,),
+            8 * 4 + 4,
+        ),
+        (
+            lambda t, i: lax.cond(i > 0, lambda u: u[0], lambda u: u[1] * 2, t),
+            (TABLE, I),
+            2 * ROW + 4,
+        ),
+        (lambda t, i: t[i].sum() + t.sum(), (TABLE, I), 1000 * ROW + 8),
+        (lambda t, i: jax.checkpoint(lambda u: jnp.sin(u[i]).sum())(t), (TABLE, I), ROW + 8),
+        (jax.jit(lambda t, i: t.at[i].set(1.0), donate_argnums=0), (TABLE, I), 2 * ROW + 4),
+        (lambda t, i: t.at[i].set(1.0), (TABLE, I), 2000 * ROW + 4),
+    ],
+)
+def test_bytes_are_of_the_parts_that_are_read(f, args, size) -> None:
+    assert jaxlens.receipt(f, *args).bytes == size
 
 
 HALF = "%h = f16[100,8] convert(%p)"
