@@ -1,15 +1,14 @@
 """Splits an HLO instruction into pieces, in XLA's notation.
 
 Metadata, layouts, backend configurations, shardings and long types and literals are folded. A
-program has few distinct types and attribute texts, so their pieces are cached by text.
+program has few distinct types and attributes, so their pieces are cached.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from jaxlens.ir.graph import Node, Type
-from jaxlens.ir.hlo.text import CALLS, attributes, read_type
+from jaxlens.ir.hlo.text import CALLS
 from jaxlens.render.document import Kind, Piece
 from jaxlens.views.listings.hlo_folds import is_long, operands
 
@@ -21,12 +20,6 @@ _FOLDED = frozenset(
     "original_value is_scheduled custom_call_schedule".split()
 )
 IN_BRACKETS = {"constant": "literal", "parameter": "index"}
-_ARRAY = r'[a-z][a-z0-9]*\[[^\]"]*\](?:\{[^{}"]*\})?'
-_TUPLE = r'\((?:[^()"]++|\([^()"]*\))*\)'
-_HEAD = re.compile(
-    rf"""(?:ROOT )?%?[^\s=()"{{}}\[\],]+ = ({_ARRAY}|{_TUPLE}) [a-z][\w\-]*\(([^()"]*)\)"""
-)
-_METADATA = re.compile(r', metadata=\{(op_name="[^"\\]*"(?: \w+=(?:\d+|"[^"\\]*"))*)\}')
 _EQUALS, _SPACE, _OPEN, _CLOSE = Piece(" = "), Piece(" "), Piece("("), Piece(")")
 
 
@@ -38,24 +31,11 @@ def instruction_pieces(node: Node, names: Mapping[str, str]) -> list[Piece]:
         names: What the user's code calls the program's parameters, by id: a parameter's line has
             both, `params__w__.1 (params['w'])`, and other lines the user's.
     """
-    parts = printed(node.text)
-    if parts is None or parts[3].strip():
-        return _read(node, names)
-    shape, inside, before, _, metadata = parts
-    key = node.opcode in IN_BRACKETS
-    return [
-        Piece(node.id, "name"),
-        *called(node, names),
-        _EQUALS,
-        *shape_pieces(shape),
-        _SPACE,
-        _opcode(node.opcode),
-        _OPEN,
-        *(literal(inside.strip()) if key else _operands(node, names)),
-        _CLOSE,
-        *attribute_pieces(before),
-        *([_attribute("metadata", metadata)] if metadata else []),
-    ]
+    key = IN_BRACKETS.get(node.opcode)
+    inside = literal(node.attrs.get(key, "")) if key else _operands(node, names)
+    pieces = [Piece(node.id, "name"), *called(node, names), _EQUALS, *type_pieces(node.type)]
+    pieces += [_SPACE, _opcode(node.opcode), _OPEN, *inside, _CLOSE]
+    return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
 
 
 def called(node: Node, names: Mapping[str, str]) -> list[Piece]:
@@ -64,57 +44,14 @@ def called(node: Node, names: Mapping[str, str]) -> list[Piece]:
     return [Piece(f" ({own})", "comment")] if own else []
 
 
-def _read(node: Node, names: Mapping[str, str]) -> list[Piece]:
-    """Returns the same from the node's fields, for text that `printed` cannot split."""
-    key = IN_BRACKETS.get(node.opcode)
-    inside = literal(node.attrs.get(key, "")) if key else _operands(node, names)
-    pieces = [Piece(node.id, "name"), *called(node, names), _EQUALS, *type_pieces(node.type)]
-    pieces += [_SPACE, _opcode(node.opcode), _OPEN, *inside, _CLOSE]
-    return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
-
-
-def printed(text: str) -> tuple[str, str, str, str, str] | None:
-    """Splits the text of an instruction in XLA's most common form.
-
-    Returns:
-        Its type, the text in its parentheses, its attributes before and after the metadata, and
-        the metadata. None if it is not ASCII, has parentheses or quotes in its parentheses, or
-        quotes before its metadata.
-    """
-    head = _HEAD.match(text)
-    if head is None or not (text.isascii() and text.isprintable()):
-        return None
-    shape, inside = head.groups()
-    end, quote = head.end(), text.find('"', head.end())
-    if quote < 0:
-        return shape, inside, text[end:], "", ""
-    metadata = _METADATA.match(text, text.rfind(", metadata={", end, quote))
-    if metadata is None:
-        return None
-    before, behind = text[end : metadata.start()], text[metadata.end() :]
-    return shape, inside, before, behind, f"{{{metadata[1]}}}"
-
-
-def type_pieces(kind: Type) -> list[Piece]:
+@lru_cache(maxsize=4096)
+def type_pieces(kind: Type) -> Sequence[Piece]:
     """Returns a type with its layout folded; a long tuple as its number of elements."""
     text = str(kind)
     if len(text) > _LONG_TYPE:
         return [Piece(f"({len(kind.parts)} values)", "type"), Piece(text, "fold")]
     layout = [Piece(kind.layout, "fold")] if kind.layout else []
     return [Piece(text, "type"), *layout]
-
-
-@lru_cache(maxsize=4096)
-def shape_pieces(text: str) -> Sequence[Piece]:
-    """Returns `type_pieces` of a printed type."""
-    return type_pieces(read_type(text) or Type(text))
-
-
-@lru_cache(maxsize=4096)
-def attribute_pieces(text: str) -> Sequence[Piece]:
-    """Returns the pieces of the attributes, as printed after the operands."""
-    values = attributes(text.strip().removeprefix(","))
-    return [_attribute(key, value) for key, value in values.items()]
 
 
 @lru_cache(maxsize=512)
@@ -144,6 +81,7 @@ def literal(value: str) -> list[Piece]:
     return [Piece("{...}", "literal"), Piece(_cut(value), "fold")]
 
 
+@lru_cache(maxsize=4096)
 def _attribute(key: str, value: str) -> Piece:
     """Returns `, key=value`, folded if it is long or in `_FOLDED`."""
     if key in CALLS:
