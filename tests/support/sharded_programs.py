@@ -16,6 +16,7 @@ from jaxlens import core
 from jaxlens.core import numpy as cnp
 from tests.support import programs
 
+OF_A_COLLECTIVE = "opcode bytes groups over trips lines sent".split()
 jax.config.update("jax_num_cpu_devices", 8)
 MESH = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 
@@ -125,16 +126,8 @@ def main(name: str, kept: str) -> None:
                 "truth": [list(s.shard_shape(a.shape)) for s, a in _truth(f, args)],
                 "pieces": [one.piece and one.piece.shape for one in sharding.outputs],
                 "collectives": [
-                    {
-                        "opcode": c.opcode,
-                        "bytes": c.bytes,
-                        "groups": c.groups,
-                        "over": c.over,
-                        "trips": c.trips,
-                        "lines": c.lines,
-                        "sent": c.sent,
-                    }
-                    for c in sharding.collectives
+                    {name: getattr(one, name) for name in OF_A_COLLECTIVE}
+                    for one in sharding.collectives
                 ],
             }
         )
