@@ -57,44 +57,25 @@ def cyclic_tree() -> Any:
     return tree
 
 
-def deep_list() -> Any:
-    items: Any = [jnp.ones(3)]
+def deep(wrap: Callable[[Any], Any], node: Any) -> Any:
+    """A value in as many others."""
     for _ in range(DEEP):
-        items = [items]
-    return items
-
-
-def deep_dict() -> Any:
-    node: Any = {"w": jnp.ones(3)}
-    for _ in range(DEEP):
-        node = {"inner": node}
+        node = wrap(node)
     return node
 
 
-def deep_tree() -> Any:
-    tree = Tree(jnp.ones(3), None)
-    for _ in range(DEEP):
-        tree = Tree(None, tree)
-    return tree
-
-
-def deep_objects() -> Any:
-    node = SimpleNamespace(w=jnp.ones(3))
-    for _ in range(DEEP):
-        node = SimpleNamespace(next=node)
-    return node
-
-
-MAKERS: tuple[Callable[[], Any], ...] = (
-    cyclic_dict,
-    cyclic_list,
-    cyclic_object,
-    cyclic_tree,
-    deep_list,
-    deep_dict,
-    deep_tree,
-    deep_objects,
-)
+MAKERS: dict[str, Callable[[], Any]] = {
+    "cyclic_dict": cyclic_dict,
+    "cyclic_list": cyclic_list,
+    "cyclic_object": cyclic_object,
+    "cyclic_tree": cyclic_tree,
+    "deep_list": lambda: deep(lambda node: [node], [jnp.ones(3)]),
+    "deep_dict": lambda: deep(lambda node: {"inner": node}, {"w": jnp.ones(3)}),
+    "deep_tree": lambda: deep(lambda node: Tree(None, node), Tree(jnp.ones(3), None)),
+    "deep_objects": lambda: deep(
+        lambda node: SimpleNamespace(next=node), SimpleNamespace(w=jnp.ones(3))
+    ),
+}
 
 
 def weight(value: Any) -> Any:
@@ -198,7 +179,7 @@ def main() -> None:
     str(jaxlens.cost(lambda x: x * 2, X))  # what is imported late is imported now
     before = python_levels()
     deepest = nested(c_levels() - 1)
-    for make in MAKERS:
+    for kind, make in MAKERS.items():
         value = make()
         for name, look in looks(value).items():
             try:
@@ -206,7 +187,7 @@ def main() -> None:
             except Exception as error:
                 ended = f"{type(error).__name__}: {error}"
             lost = before - python_levels()
-            told[f"{make.__name__}, {name}"] = {
+            told[f"{kind}, {name}"] = {
                 "ended": ended,
                 "python": lost,
                 "c": prints(deepest),
