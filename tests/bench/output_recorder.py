@@ -19,17 +19,7 @@ from typing import Any
 from output_forms import facts, fixed_times, html_forms, markup, masked, pretty, timeless
 
 STAGES = ("jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm")
-QUESTIONS = (
-    "captured",
-    "cost",
-    "fusion",
-    "ladder",
-    "memory",
-    "receipt",
-    "sharding",
-    "tape",
-    "times",
-)
+QUESTIONS = tuple("captured cost fusion ladder memory receipt sharding tape times".split())
 JAXPR: dict[str, dict[str, Any]] = {
     "jaxpr": {},
     "jaxpr-text": {"text": True},
@@ -75,27 +65,11 @@ TRIED: dict[str, tuple[str, dict[str, Any]]] = {  # compile more, or run
 }
 # Views with figures of the clock: these are masked in them, unless the capture was loaded (whose
 # seconds are set by `fixed_times`).
-TIMED = (
-    "compile",
-    "compile-full",
-    "compile-why",
-    "compile-captured",
-    "compile-sharding",
-    "compile-memory",
-    "compile-cost",
-    "compile-checkpoint",
-    "compile-without",
-    "hlo-without",
-    "compile-against",
-    "compare-",
-    "ask-captured",
-    "ask-without",
-    "ask-compare",
-    "ask-memory-checkpoint",
-    "recompiles",
-    "function-",
-    "cell",
-    "lenses",
+TIMED = tuple(
+    "compile compile-full compile-why compile-captured compile-sharding compile-memory "
+    "compile-cost compile-checkpoint compile-without hlo-without compile-against compare- "
+    "ask-captured ask-without ask-compare ask-memory-checkpoint recompiles function- cell "
+    "lenses".split()
 )
 # Views whose very rows and order are of the clock: only that they were said is held.
 CLOCK = ("-times", "-scan", "-run", "roofline-here")

@@ -37,16 +37,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FILES = ("output_forms.py", "output_programs.py", "output_recorder.py", "output_shell.py")
-QUICK = (
-    "matmul",
-    "scan_rnn",
-    "static_args",
-    "pytrees",
-    "record.scan_rnn.gpu-h100",
-    "cells.jaxpr",
-    "errors.python",
-    "help.all",
-    "assets.kits",
+QUICK = tuple(
+    "matmul scan_rnn static_args pytrees record.scan_rnn.gpu-h100 cells.jaxpr errors.python "
+    "help.all assets.kits".split()
 )
 LONG = (
     "many_equations",
