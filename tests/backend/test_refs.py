@@ -19,6 +19,7 @@ from jaxlens.ir.jaxpr.refs import ON_REFS
 from jaxlens.links.live_equations import live_equations
 from jaxlens.questions import rows
 from jaxlens.viewer.panes import PANES
+from tests.support.paths import marked_line
 
 pytestmark = pytest.mark.backend
 
@@ -179,8 +180,7 @@ NAN = [
 
 @pytest.mark.parametrize("f", NAN, ids=lambda f: f.__name__)
 def test_a_nan_is_followed_through_refs_to_the_line_that_made_it(f):
-    lines, start = inspect.getsourcelines(f)
-    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith("# here"))
+    line = marked_line(f)
     given = jax.new_ref(X)
     found = jaxlens.first_nan(f, given, X)
     assert (found.kind, found.span.line) == ("nan", line)

@@ -1,12 +1,11 @@
 """Every word that this JAX can print has an entry: its primitives, and its dialects' ops."""
 
 import importlib
-import subprocess
-import sys
 
 import pytest
 
 from jaxlens.ir.glossary import entry
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
 
@@ -23,8 +22,7 @@ print(*{p.name for p in gc.get_objects() if isinstance(p, Primitive)})
 
 def test_every_primitive_of_this_jax_has_an_entry() -> None:
     """Those that users may name, and those that importing JAX and Pallas registers."""
-    done = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, check=True)
-    public, registered = map(str.split, done.stdout.splitlines())
+    public, registered = map(str.split, run_python(NAMES).splitlines())
     assert len(public) > 150
     assert len(registered) > 250
     names = sorted({*public, *registered})

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import jaxlens
-import jaxlens.core.numpy as cnp
-from jaxlens import core
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -87,22 +85,7 @@ def test_asking_makes_no_entry(step):
     assert jaxlens.key(step, P, X).reasons == ("never called before",)
 
 
-def test_what_jax_would_refuse(step):
-    answer = jaxlens.key(step, P, X, n=[2])
-    assert answer.hit is None
-    assert "cannot be hashed" in answer.reasons[0]
-    assert jaxlens.key(step, P, "text").hit is None
-
-
 def test_a_function_that_is_not_jitted_has_the_key_of_its_jit():
     answer = jaxlens.key(lambda x: x, 3)
     assert answer.hit is None
     assert rows(answer) == {"x": ("input", "weak i32[]")}
-
-
-def test_a_function_of_the_core_has_keys_of_its_own():
-    f = core.jit(lambda a: a * 2)
-    answer = jaxlens.key(f, cnp.ones(4))
-    assert (answer.hit, answer.parts) == (None, ())
-    (reason,) = answer.reasons
-    assert reason == "<lambda> is jitted by jaxlens.core, whose keys its cache_keys() returns"

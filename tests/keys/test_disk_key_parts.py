@@ -2,12 +2,11 @@
 
 import json
 import logging
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -64,14 +63,8 @@ ONE_BY_ONE = """
 
 
 def run(code, folder, *more):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(START) + textwrap.dedent(code), str(folder), *more],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
-    )
-    return done.stdout
+    code = textwrap.dedent(START) + textwrap.dedent(code)
+    return run_python(code, str(folder), *more, JAX_PLATFORMS="cpu", XLA_FLAGS="")
 
 
 @pytest.fixture(scope="module")
@@ -163,15 +156,7 @@ def test_the_persistent_cache(tmp_path):
             jax.jit(lambda x: x * 2)(np.ones(int(sys.argv[2]), np.float32))
         print(log.compiles, log.loaded, log.findings[-1].text)
     """
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), size],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for size in ("3", "3", "4")
-    ]
+    said = [run_python(textwrap.dedent(code), str(tmp_path), size) for size in ("3", "3", "4")]
     assert said[0].startswith("1 0 ")
     assert said[1].startswith("1 1 ")
     assert "1 program came out of the persistent cache" in said[1]

@@ -1,9 +1,8 @@
 """No look imports a module of JAX that changes the keys of its caches."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.reads_jax
 
@@ -33,7 +32,6 @@ print("jax.extend" in sys.modules, f._cache_size())
 
 @pytest.mark.backend
 def test_what_was_compiled_before_is_still_served() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "JAX's caches served every call" in done.stdout
-    assert done.stdout.splitlines()[-1] == "False 1"
+    said = run_python(PROGRAM)
+    assert "JAX's caches served every call" in said
+    assert said.splitlines()[-1] == "False 1"

@@ -179,30 +179,6 @@ def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
     assert kernels.rows[0][kernels.columns.index("launch")].text == "2 blocks of 128 threads"
 
 
-def test_a_fused_slice_reads_the_slice_and_no_more() -> None:
-    text = """HloModule m
-
-%fused (t: f32[1000,50], i: s32[]) -> f32[1,50] {
-  %t = f32[1000,50]{1,0} parameter(0)
-  %i = s32[] parameter(1)
-  %z = s32[] constant(0)
-  %row = f32[1,50]{1,0} dynamic-slice(%t, %i, %z), dynamic_slice_sizes={1,50}
-  ROOT %twice = f32[1,50]{1,0} add(%row, %row)
-}
-
-ENTRY %e (p: f32[1000,50], j: s32[]) -> f32[1,50] {
-  %p = f32[1000,50]{1,0} parameter(0)
-  %j = s32[] parameter(1)
-  ROOT %look = f32[1,50]{1,0} fusion(%p, %j), kind=kLoop, calls=%fused
-}
-"""
-    capture = fixed.capture()
-    capture.driver._stages["optimized"] = fixed.stage("optimized", text)
-    capture.driver.kernels = lambda: (Kernel("look", "look", "kernel"),)
-    (work,) = works(capture)
-    assert (work.read, work.written) == (50 * 4 + 4, 50 * 4)  # a row and the index, of 200 kB
-
-
 @pytest.mark.skipif(
     jax.version.__version_info__ >= (0, 11), reason="newer XLA makes a call of it, and no dot"
 )

@@ -1,8 +1,10 @@
 """Folders of the repository, and the environment of processes that tests start."""
 
+import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,3 +44,13 @@ def without_folders(text: str) -> str:
         short = folder.replace(str(Path.home()), "~", 1)  # as IPython writes it
         text = text.replace(folder, "FOLDER").replace(short, "FOLDER")
     return text
+
+
+def marked_line(source: Callable[..., object] | str, mark: str = "here") -> int:
+    """The number of the line, of a function or of a file, that ends in a comment of this word."""
+    if isinstance(source, str):
+        lines, start = Path(source).read_text().splitlines(), 1
+    else:
+        lines, start = inspect.getsourcelines(source)
+    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith(f"# {mark}"))
+    return line

@@ -12,6 +12,7 @@ from jaxlens.program.figures import Figures
 from jaxlens.render.document import Listing, TableBlock, Tabs, walk
 from jaxlens.viewer.side_by_side import on_targets
 from tests.support.paths import RECORDS
+from tests.support.wrapped import Wrapped
 
 NAMES = ("cpu", "gpu-h100", "tpu-v5e-2x2")
 
@@ -94,22 +95,11 @@ def test_equal_targets_have_different_names():
 
 
 def test_a_program_that_is_missing_or_does_not_compile_is_a_column_that_says_why():
-    class Refusing:
-        """A driver whose compiler refuses, as Pallas does for a GPU that it cannot serve."""
-
-        def __init__(self, driver):
-            self._driver = driver
-
-        def __getattr__(self, name):
-            return getattr(self._driver, name)
-
-        def stage(self, name):
-            if name == "optimized":
-                raise NotImplementedError("no lowering of scatter\nfor Triton")
-            return self._driver.stage(name)
+    def refused_by_pallas():
+        raise NotImplementedError("no lowering of scatter\nfor Triton")
 
     cap, kind = record("gpu-h100"), "NVIDIA H100 80GB HBM3"
-    refused = replace(cap, driver=Refusing(cap.driver))
+    refused = replace(cap, driver=Wrapped(cap.driver, {"optimized": refused_by_pallas}))
     programs = [
         ("cpu", record("cpu")),
         ("gpu:h100", refused),

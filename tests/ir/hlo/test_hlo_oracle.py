@@ -2,8 +2,6 @@
 
 import itertools
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -15,6 +13,7 @@ from jaxlens.ir.hlo.passes import in_order, pass_stages
 from jaxlens.ir.text_store import pack
 from tests.ir.check import check
 from tests.support import programs
+from tests.support.paths import run_python
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 pytestmark = pytest.mark.backend
@@ -178,7 +177,7 @@ def test_every_dump_reads_as_jaxlib_reads_it(program, tmp_path):
 
 
 def test_a_program_of_eight_devices_reads_as_jaxlib_reads_it(tmp_path):
-    subprocess.run([sys.executable, "-c", SHARDED, str(tmp_path)], check=True, timeout=120)
+    run_python(SHARDED, str(tmp_path))
     texts = texts_of(tmp_path)
     opcodes = set()
     for text, name in {text: name for name, text in texts.items()}.items():

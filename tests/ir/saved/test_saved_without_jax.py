@@ -1,13 +1,12 @@
 """A saved capture gives the same views in a process without JAX as the live capture."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 import jaxlens
 from tests.support import programs
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
 
@@ -46,11 +45,8 @@ def test_every_view_of_the_small_programs(tmp_path):
         live.append({n: [view.text(full=True), view.html()] for n, view in seen.items()})
         paths.append(str(tmp_path / f"{name}.jaxlens"))
         cap.save(paths[-1])
-    questions = json.dumps([VIEWS, paths])
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW, questions], capture_output=True, text=True, check=True
-    )
-    for name, was, now in zip(programs.SMALL, live, json.loads(done.stdout), strict=True):
+    said = json.loads(run_python(SHOW, json.dumps([VIEWS, paths])))
+    for name, was, now in zip(programs.SMALL, live, said, strict=True):
         for view, (text, html) in was.items():
             assert now[view][0] == text, (name, view)
             assert now[view][1] == html, (name, view)

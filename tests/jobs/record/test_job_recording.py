@@ -4,8 +4,6 @@ import dataclasses
 import errno
 import gc
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +18,7 @@ import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.jobs.record import compiled_program
 from tests.support.jax_events import Compiles, stop_watches
-from tests.support.paths import environment
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -191,7 +189,7 @@ with jaxlens.record({str(tmp_path)!r}):
     jax.jit(lambda x: x + 1)(1.0)
 assert not sys.modules.keys() & set(names.split()[1:])
 """
-    subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60, check=True)
+    run_python(code)
     assert jaxlens.runs(tmp_path)[0].capture.jaxpr.module.nodes()
 
 
@@ -311,8 +309,7 @@ with jaxlens.record({str(tmp_path)!r}):
     else:
         os.wait()
 """
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60)
-    assert done.returncode == 0
+    run_python(code)
     assert len(list(tmp_path.glob("process-*"))) == 1
     assert len(jaxlens.runs(tmp_path)) == 1
 

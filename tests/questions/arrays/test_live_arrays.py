@@ -3,8 +3,6 @@
 import collections
 import functools
 import gc
-import subprocess
-import sys
 import types
 import weakref
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import pytest
 import jaxlens
 from jaxlens.call import abstract_call
 from jaxlens.questions.arrays.measure import array_holders
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.reads_jax
 
@@ -68,8 +67,7 @@ def test_an_array_that_could_not_be_allocated_is_listed_and_not_read() -> None:
         small, large = jax.jit(lambda x: (x + 1, x[:, None] * x))(jnp.ones(4_000_000))
         print([array.bytes for array in jaxlens.arrays({"small": small}).named])
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "[16000000]\n", done.stderr
+    assert run_python(code) == "[16000000]\n"
 
 
 def test_two_names_of_one_buffer_count_once() -> None:
@@ -244,10 +242,7 @@ print(sum(a.bytes for a in jaxlens.arrays({}).unnamed if "[2,4]" in a.type))
 
 
 def test_an_array_over_devices_and_its_pieces_count_once() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", OVER_FOUR], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == [
+    assert run_python(OVER_FOUR).splitlines() == [
         "w P('d') over d=4 {'CPU 0': 32, 'CPU 1': 32, 'CPU 2': 32, 'CPU 3': 32}",
         "0",
     ]

@@ -1,8 +1,5 @@
 """Comparison of live programs with known differences, and receipts across processes."""
 
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +10,7 @@ from jaxlens import core
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
-from tests.support.paths import environment
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
 X = np.ones((64, 32), np.float32)
@@ -173,16 +170,7 @@ for name in ("mlp_step", "scan_rnn", "while_cond"):
 
 
 def test_a_fingerprint_is_the_same_in_every_process():
-    fingerprints = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env=environment(PYTHONHASHSEED=seed),
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for seed in ("1", "2")
-    ]
+    fingerprints = [run_python(SCRIPT, PYTHONHASHSEED=seed).split() for seed in ("1", "2")]
     mine = []
     for name in ("mlp_step", "scan_rnn", "while_cond"):
         f, args = getattr(programs, name)()

@@ -3,7 +3,6 @@
 import functools
 import types
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +16,12 @@ from jaxlens.call.core_program import is_core, is_core_call
 from jaxlens.ir.facts import Constant
 from jaxlens.program.closed_over import alarm
 from jaxlens.stages.trace import captured_limits
+from tests.support.paths import marked_line
 
 pytestmark = pytest.mark.backend
 
 GLOBAL = np.random.default_rng(0).random((16, 16), dtype=np.float32)
 X = np.ones(16, np.float32)
-
-
-def line(marker: str) -> int:
-    lines = Path(__file__).read_text().splitlines()
-    return next(n for n, text in enumerate(lines, 1) if text.rstrip().endswith(f"# {marker}"))
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -118,8 +113,8 @@ def test_who_holds_it(f, name, held, holder, bytes) -> None:
 def test_where_and_how_often() -> None:
     constant = only(by_global)
     assert constant.reads == 2
-    assert constant.defined.line == line("the holder")
-    assert constant.span.line == line("reads it")
+    assert constant.defined.line == marked_line(__file__, "the holder")
+    assert constant.span.line == marked_line(__file__, "reads it")
     jitted = jax.jit(lambda x: x @ GLOBAL)
     twice = only(lambda x: jitted(x) + x @ GLOBAL + jitted(x + 1))
     assert (twice.reads, twice.bodies) == (2, 2)
@@ -188,7 +183,7 @@ def test_a_known_fold() -> None:
     answer = jaxlens.captured(f, X)
     (one,) = [c for c in answer.folded if c.type == "f32[300]"]
     assert (one.opcode, one.bytes) == ("scatter", 300 * 4)
-    assert one.line == f"test_constants_live.py:{line('folds')}"
+    assert one.line == f"test_constants_live.py:{marked_line(__file__, 'folds')}"
     before, after = (answer.capture.passes[n].stage.text for n in (one.step - 1, one.step))
     assert "f32[300]{0} constant({" in after or "f32[300] constant({" in after
     assert "f32[300]{0} scatter(" in before or "f32[300] scatter(" in before

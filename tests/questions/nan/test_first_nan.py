@@ -1,8 +1,6 @@
 """The first NaN of planted programs is found at its line; clean programs have none."""
 
 import inspect
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from tests.questions.nan import planted
 from tests.support import programs
-from tests.support.paths import environment
+from tests.support.paths import marked_line, run_python
 
 ONES = np.ones(3, np.float32)
 
@@ -22,8 +20,7 @@ ONES = np.ones(3, np.float32)
 @pytest.mark.parametrize("make", planted.EVERY, ids=lambda make: make.__name__)
 def test_a_planted_nan_is_found_at_its_line(make):
     f, args, opcode, iteration = make()
-    lines, start = inspect.getsourcelines(make)
-    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith("# here"))
+    line = marked_line(make)
     answer = jaxlens.first_nan(f, *args)
     assert answer.found
     assert (answer.span.line, answer.iteration) == (line, iteration)
@@ -267,9 +264,8 @@ print(a.opcode, a.maker.index)
 
 
 def test_the_device_of_a_shard_map_is_named_and_devices_count_together():
-    run = [sys.executable, "-c", _DEVICES]
-    out = subprocess.run(run, capture_output=True, text=True, env=environment())
-    assert out.stdout.splitlines() == [*["log 5 1", "24 48 2 (1,)"] * 2, "log (11,)"], out.stderr
+    said = run_python(_DEVICES).splitlines()
+    assert said == [*["log 5 1", "24 48 2 (1,)"] * 2, "log (11,)"]
 
 
 def test_an_infinity_that_a_cure_leaves_is_told():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from tests.support import paths
 
 F = np.float32
 ONES = np.ones(3, F)
@@ -122,8 +123,7 @@ EVERY = [value for value in list(globals().values()) if inspect.isfunction(value
 @pytest.mark.parametrize("make", EVERY, ids=lambda make: make.__name__)
 def test_the_sentence_names_the_fault_and_why(make):
     f, args, why = make()
-    lines, start = inspect.getsourcelines(make)
-    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith("# fault"))
+    line = paths.marked_line(make, "fault")
     answer = jaxlens.first_nan(f, *args)
     assert why in answer.sentence
     assert f"test_reasons.py:{line}" in answer.sentence

@@ -1,8 +1,5 @@
 """Recompiles in which several parts of a key changed, and what their fixes say of the others."""
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import jax
@@ -10,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -43,11 +41,10 @@ MESHES = """
 
 
 def test_all_arrays_on_another_mesh_are_one_change():
-    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    command = [sys.executable, "-c", textwrap.dedent(MESHES)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=flags)
+    flags = "--xla_force_host_platform_device_count=8"
+    said = run_python(textwrap.dedent(MESHES), XLA_FLAGS=flags)
     moved = "on mesh x=2, y=4, was on mesh x=4, y=2"
-    _, *reasons = done.stdout.strip().split("; ")
+    _, *reasons = said.strip().split("; ")
     assert reasons == [f"jit's in_shardings[0] (6 leaves): {moved}", f"6 arrays of s: {moved}"]
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 
 import jaxlens
-from jaxlens.ir.fact import BUFFERS, MEMORY
+from jaxlens.ir.fact import BUFFERS
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.program.kernel_cost import kernel_costs
@@ -21,6 +21,7 @@ from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.report import report
 from jaxlens.viewer.kernel_table import alike, table
 from tests.support.paths import RECORDS
+from tests.support.wrapped import Wrapped
 
 F32 = 4
 DATA, MODEL = ((0, 2), (1, 3)), ((0, 1), (2, 3))
@@ -212,14 +213,12 @@ def test_what_moved_onto_the_chip_is_no_saving_of_memory() -> None:
     now = record("mlp_step")
     sizes = now.memory
 
-    class Before(Altered):
-        def fact(self, row):
-            if row is MEMORY:
-                return replace(sizes, temporaries=sizes.temporaries + 90_624)
-            found = self._driver.fact(row)
-            return found.replace(" @1> ", " @0> ") if row is BUFFERS else found
-
-    before = replace(now, driver=Before(now.driver, now.optimized))
+    larger = replace(sizes, temporaries=sizes.temporaries + 90_624)
+    facts = {
+        "memory": lambda _: larger,
+        "buffers": lambda fact: fact(BUFFERS).replace(" @1> ", " @0> "),
+    }
+    before = replace(now, driver=Wrapped(now.driver, facts=facts))
     assert jaxlens.receipt(before).on_chip < 100
     words = jaxlens.compare(before, now).findings[0].text
     assert "90.6 kB less temporary memory" in words
@@ -258,21 +257,8 @@ def altered(words: str) -> jaxlens.Capture:
         stage.raw,
     )
     assert text != stage.raw
-    driver = Altered(capture.driver, Stage(stage.info, lambda: text, lambda: hlo.read(text)))
-    return replace(capture, driver=driver)
-
-
-class Altered:
-    """A saved capture with another optimised program."""
-
-    def __init__(self, driver, optimized: Stage) -> None:
-        self._driver, self._optimized = driver, optimized
-
-    def stage(self, name: str) -> Stage:
-        return self._optimized if name == "optimized" else self._driver.stage(name)
-
-    def __getattr__(self, name: str):
-        return getattr(self._driver, name)
+    made = Stage(stage.info, lambda: text, lambda: hlo.read(text))
+    return replace(capture, driver=Wrapped(capture.driver, {"optimized": lambda: made}))
 
 
 @pytest.mark.parametrize("words", ["@mesh {'x'}", "[4,1]<=[4]"])

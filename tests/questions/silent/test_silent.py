@@ -15,15 +15,10 @@ from jaxlens import core
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
 from tests.questions.silent import clean, faulty
+from tests.support.paths import marked_line
 
 X = np.arange(4, dtype=np.float32)
 NAMED = {"ids": lambda value: getattr(value, "__name__", None)}
-
-
-def line_of(make):
-    lines, start = inspect.getsourcelines(make)
-    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith("# here"))
-    return line
 
 
 @pytest.mark.parametrize("key", [clean.KEY, clean.RAW], ids=["typed", "raw"])
@@ -32,7 +27,7 @@ def test_a_key_used_twice_is_found_at_its_line(make, key):
     f, args, kind, words = make()
     answer = jaxlens.silent(f, key, *args)
     (fault,) = answer.faults
-    assert (fault.kind, fault.line) == (kind, line_of(make))
+    assert (fault.kind, fault.line) == (kind, marked_line(make))
     assert words in fault.sentence
     assert answer.findings[0].text == fault.sentence
 
@@ -41,7 +36,7 @@ def test_a_key_used_twice_is_found_at_its_line(make, key):
 def test_a_planted_fault_is_found_at_its_line(make):
     f, args, kind, words = make()
     (fault,) = jaxlens.silent(f, *args).faults
-    assert (fault.kind, fault.line) == (kind, line_of(make))
+    assert (fault.kind, fault.line) == (kind, marked_line(make))
     assert words in fault.sentence
 
 

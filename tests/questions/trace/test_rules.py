@@ -71,18 +71,10 @@ USES = {
     "jit": jax.jit(lambda x: x * x),
 }
 # What sums up a result for `grad`, adds up cotangents, and prepares an index.
-PLAIN = {
-    "reduce_sum",
-    "broadcast_in_dim",
-    "add_any",
-    "mul",
-    "convert_element_type",
-    "pad",
-    "squeeze",
-    "reshape",
-    "slice",
-    "dynamic_slice",
-}
+PLAIN = set(
+    "reduce_sum broadcast_in_dim add_any mul convert_element_type pad squeeze reshape slice "
+    "dynamic_slice".split()
+)
 
 
 def kinds(f, *args):

@@ -23,22 +23,10 @@ from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, pre
 
 NS = "{http://www.w3.org/2000/svg}"
 ELEMENTS = {"svg", "style", "rect", "g", "title", "path", "text"}
-ATTRIBUTES = {
-    "class",
-    "width",
-    "height",
-    "viewBox",
-    "role",
-    "aria-label",
-    "rx",
-    "data-id",
-    "data-line",
-    "transform",
-    "x",
-    "y",
-    "d",
-    "textLength",
-}
+ATTRIBUTES = set(
+    "class width height viewBox role aria-label rx data-id data-line transform x y d "
+    "textLength".split()
+)
 
 
 def everywhere(name):

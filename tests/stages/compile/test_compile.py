@@ -19,6 +19,7 @@ from jaxlens.stages.compile.analyses import cost
 from jaxlens.stages.compile.xla import compile_lowered
 from tests.ir import check
 from tests.support import programs
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -201,9 +202,7 @@ print(len(files()), bool(done.dump.before))
 
 def test_persistent_cache_is_neither_used_nor_switched_off(tmp_path):
     """Ours first: JAX must still use the cache for the user's own compile afterwards."""
-    command = [sys.executable, "-c", _CACHE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.split() == ["0", "1", "1", "True"]
+    assert run_python(_CACHE, str(tmp_path)).split() == ["0", "1", "1", "True"]
 
 
 def test_persistent_cache_with_overlapping_compiles(monkeypatch):

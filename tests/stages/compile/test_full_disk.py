@@ -1,12 +1,12 @@
 """A full disk: the error names what was not written, and JAX's profiler is stopped."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
+
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.reads_jax
 
@@ -58,16 +58,9 @@ print(json.dumps(said))
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limit of size there")
 def test_a_full_disk_is_named_and_nothing_untrue_is_said(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
-        # Else Python leaves bytecode that is cut off, for every later process.
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = json.loads(done.stdout.splitlines()[-1])
+    # Else Python leaves bytecode that is cut off, for every later process.
+    done = run_python(SCRIPT, str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    said = json.loads(done.splitlines()[-1])
     why = "nothing more can be written to "
     flat = {name: " ".join(text.split()) for name, text in said.items() if name != "left"}
     for name in ("passes", "without", "asm"):

@@ -1,7 +1,6 @@
 """Programs with large captured arrays: compiled as they are, or not at all."""
 
 import json
-import subprocess
 import sys
 import textwrap
 
@@ -14,6 +13,7 @@ from jaxlib import _hlo
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.stages.trace import captured_limits
+from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -175,9 +175,7 @@ LOOKS = """
 
 @pytest.fixture(scope="module")
 def costs():
-    code = textwrap.dedent(LOOKS)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    return json.loads(run_python(textwrap.dedent(LOOKS)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")

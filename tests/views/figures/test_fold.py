@@ -207,13 +207,6 @@ def test_any_name_may_stand_in_a_fold(name):
     assert {f"e{n}" for n in range(100)} <= {box.id for box in found}
 
 
-def test_a_long_chain_shows_how_it_starts_and_ends():
-    drawn = figure(layers(48))
-    (fold,) = (box for box in drawn.panels[0].boxes if box.kind == "call")
-    inside = [b.label for b in drawn.named[fold.inside].boxes if b.kind == "call"]
-    assert inside == ["layer 1", "layer 2 to 47 × 46", "layer 48"]
-
-
 def test_columns_know_what_the_nodes_say():
     module = tangle(300, 3)
     rows = columns(module).regions["main"]
