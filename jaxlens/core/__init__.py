@@ -15,11 +15,12 @@ from jaxlens.core.aot.device import Array, array, block_until_ready, device_get,
 from jaxlens.core.aot.export import Exported, deserialize, export
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
-from jaxlens.core.control.folds import associative_scan
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
 from jaxlens.core.debug import debug_nans, log_compiles
+from jaxlens.core.folds import associative_scan
 from jaxlens.core.interop.from_jax import from_jax
+from jaxlens.core.interop.types import container_of as _of_jax
 from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
 from jaxlens.core.kernel.interpreter import GROUND as _GROUND
 from jaxlens.core.kernel.interpreter import (
@@ -55,6 +56,7 @@ from jaxlens.core.transforms.remat import checkpoint
 from jaxlens.core.transforms.rules import elementwise_batch, jvp_by_argument, lower_fun
 from jaxlens.core.transforms.sources import UserProgram as _UserProgram
 from jaxlens.core.transforms.sources import named_scope
+from jaxlens.core.transforms.trees import foreign as _foreign
 from jaxlens.core.transforms.trees import (
     register_dataclass,
     register_pytree_node,
@@ -69,11 +71,12 @@ from jaxlens.core.transforms.trees import (
 _GROUND.backend = _XLA()
 _observer.source = _UserProgram()
 _call_rules(_jit_p)
+_foreign.append(_of_jax)
 
 ShapeDtypeStruct = ShapedArray
 remat = checkpoint
 
-_INSIDE = "aot control interop jacobians kernel parallel primitives transforms".split()
+_INSIDE = "aot control folds interop jacobians kernel parallel primitives transforms".split()
 __all__ = [name for name in sorted(globals()) if name[0].isalpha() and name not in _INSIDE]
 
 

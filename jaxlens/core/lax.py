@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxlens.core.interop.from_jax import library
 
-_PARTS = ("kernel.basics", "primitives.", "control.", "parallel.")
+_PARTS = ("kernel.basics", "primitives.", "control.", "folds", "parallel.")
 _FILES = tuple(f"jaxlens.core.{part}" for part in _PARTS)
 
 

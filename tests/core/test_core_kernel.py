@@ -19,7 +19,7 @@ CORE = Path(core.__file__).parent
 KERNEL = CORE / "kernel"
 FILES = ["types", "interpreter", "jaxpr", "trace", "basics", "jvp", "vmap", "vjp", "run"]
 SURFACE = {"primitives", "control"}
-SURFACE_FILES = {"jacobians", "tree"}
+SURFACE_FILES = {"tree"}
 SKIPPED = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -67,7 +67,7 @@ def ring(module: str) -> int:
         "aot": 3,
         "debug": 3,
         "interop": 3,
-        **dict.fromkeys(("numpy", "nn", "random", "lax"), 3),
+        **dict.fromkeys(("numpy", "nn", "random", "lax", "jacobians", "folds"), 3),
         "parallel": 4,
         "lesson": 4,
     }[part]

@@ -1,12 +1,15 @@
 """Types and values between JAX and the core."""
 
+from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any
 
 import jax
+from jax import tree_util
 
 from jaxlens.core.kernel.interpreter import NUMBERS, Value, aval_of
 from jaxlens.core.kernel.types import ShapedArray, canonical, is_key
+from jaxlens.core.transforms.trees import Container
 
 
 @cache
@@ -47,3 +50,24 @@ def type_of(aval: Any) -> ShapedArray:
             f"jaxlens.core has the random numbers of {_key_dtype()}, not of {aval.dtype}."
         )
     return ShapedArray(aval.shape, canonical(aval.dtype), aval.weak_type)
+
+
+# ---- containers that are registered with JAX ----------------------------------------------------
+
+
+def container_of(x: Any) -> Container | None:
+    """Returns how JAX flattens an object, by one level; None if it is a leaf."""
+    return None if tree_util.all_leaves([x]) else _BY_JAX
+
+
+def _opened(x: Any) -> tuple[list[Any], Any]:
+    children, level = tree_util.tree_flatten(x, is_leaf=lambda child: child is not x)
+    return children, level
+
+
+def _keys(level: Any, count: int) -> Iterable[str]:
+    pairs = tree_util.tree_flatten_with_path(level.unflatten(range(count)))[0]
+    return (str(path[0]) for path, _ in pairs)
+
+
+_BY_JAX = Container(_opened, lambda level, xs: level.unflatten(xs), _keys)

@@ -16,7 +16,6 @@ from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
 from jaxlens.core.kernel.types import canonical
 from jaxlens.core.numpy import ufuncs as uf
-from jaxlens.core.primitives import shapes
 from jaxlens.core.transforms.promotion import broadcast_shapes
 from jaxlens.core.transforms.trees import tree_leaves
 
@@ -65,7 +64,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     bounds = np.arange(*(x if isinstance(x, real) else operator.index(x) for x in limits))
     kind = canonical(dtype or bounds.dtype)
     if (start, step) == (0, 1) and bounds.dtype.kind in "iu":
-        return shapes.iota(kind, (len(bounds),), 0)
+        return library("lax", "iota")(kind, len(bounds))
     return array(bounds.astype(kind))
 
 

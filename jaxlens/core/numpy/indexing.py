@@ -20,7 +20,7 @@ from jaxlens.core.interop.from_jax import from_jax, library
 from jaxlens.core.kernel.interpreter import GROUND, Tracer, aval_of, current, observer
 from jaxlens.core.primitives import shapes
 
-_slice, _rev = library("lax", "slice"), library("lax", "rev")
+_slice, _rev, _squeeze = (library("lax", name) for name in ("slice", "rev", "squeeze"))
 
 
 class NonConcreteBooleanIndexError(IndexError):
@@ -74,9 +74,10 @@ def _sliced(x: Any, entries: Sequence[Any]) -> Any:
         x = _slice(x, starts, limits, strides if set(strides) != {1} else None)
     if flipped := [axis for axis, span in enumerate(spans) if span.step < 0]:
         x = _rev(x, flipped)
-    cut = shapes.squeeze(x, [axis for axis, entry in enumerate(own) if type(entry) is int])
+    if single := [axis for axis, entry in enumerate(own) if type(entry) is int]:
+        x = _squeeze(x, single)
     axes = [entry for entry in entries if type(entry) is not int]
-    return shapes.expand_dims(cut, [axis for axis, entry in enumerate(axes) if entry is None])
+    return shapes.expand_dims(x, [axis for axis, entry in enumerate(axes) if entry is None])
 
 
 def _upwards(span: range) -> tuple[int, int, int]:

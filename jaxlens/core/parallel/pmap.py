@@ -10,11 +10,14 @@ from functools import wraps
 from typing import Any
 
 from jaxlens.core.aot.programs import jit
+from jaxlens.core.interop.from_jax import library
 from jaxlens.core.parallel.mapping import shard_map
 from jaxlens.core.parallel.meshes import P, make_mesh
-from jaxlens.core.primitives.shapes import expand_dims, squeeze
+from jaxlens.core.primitives.shapes import expand_dims
 from jaxlens.core.transforms.batching import counted
 from jaxlens.core.transforms.trees import tree_map
+
+_squeeze = library("lax", "squeeze")
 
 
 def pmap(f: Callable[..., Any], axis_name: str = "devices", *, in_axes: Any = 0) -> Any:
@@ -34,7 +37,7 @@ def pmap(f: Callable[..., Any], axis_name: str = "devices", *, in_axes: Any = 0)
         leaves, in_tree, dims, size = counted("pmap", f, args, kwargs, in_axes)
 
         def one(*parts: Any) -> Any:
-            own = [x if d is None else squeeze(x, [d]) for x, d in zip(parts, dims, strict=True)]
+            own = [x if d is None else _squeeze(x, [d]) for x, d in zip(parts, dims, strict=True)]
             own_args, own_kwargs = in_tree.unflatten(own)
             return tree_map(lambda x: expand_dims(x, [0]), f(*own_args, **own_kwargs))
 

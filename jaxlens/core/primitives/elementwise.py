@@ -203,11 +203,6 @@ terms(sub_p, neg)
 
 # ---- whole powers -------------------------------------------------------------------------------
 
-square_p = elementwise(
-    "square", lambda x: hlo.multiply(x, x), _NUMBER, lambda t, z, x: mul(t, mul(like(x, 2), x))
-)
-square = square_p.bind
-
 
 def _power_slope(t: Any, z: Any, x: Any, y: int) -> Any:
     if y in (0, 1):

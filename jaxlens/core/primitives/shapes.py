@@ -1,4 +1,4 @@
-"""Shapes and dtypes: squeeze, expand_dims, convert_element_type, iota; rules that others share.
+"""Shapes and dtypes: expand_dims, convert_element_type; rules that others share.
 
 These primitives continue `kernel/basics.py`: they compute nothing new, are linear, and their
 transpose undoes them. Each is one block: its type, its StableHLO, its derivatives, its batching.
@@ -63,27 +63,7 @@ def type_of(x: Any) -> ShapedArray:
     return x.aval if type(x) is Linear else aval_of(x)
 
 
-# ---- squeeze and expand_dims: axes of length 1 --------------------------------------------------
-
-squeeze_p = basics.movement(
-    "squeeze",
-    lambda size, dimensions: {"dimensions": basics.bump(dimensions, 0)},
-    lower=lambda ctx, x, *, dimensions: hlo.reshape(ctx.type(ctx.out), x),
-    transpose=lambda ct, x, *, dimensions: [expand_dims(ct, dimensions)],
-)
-
-
-@squeeze_p.rule("abstract")
-def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
-    result = basics.without(x, dimensions, "squeeze")
-    if any(x.shape[axis] != 1 for axis in dimensions):
-        raise ValueError(f"squeeze: axes {dimensions} of {x.str_short()} must have length 1.")
-    return result
-
-
-def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
-    """Removes axes of length 1."""
-    return squeeze_p.bind(x, dimensions=tuple(dimensions)) if dimensions else x
+# ---- expand_dims: new axes of length 1 ----------------------------------------------------------
 
 
 def expand_dims(x: Any, axes: Sequence[int]) -> Any:
@@ -134,17 +114,3 @@ def convert_element_type(x: Any, new_dtype: Any, weak_type: bool = False) -> Any
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
-
-
-# ---- iota: the numbers from 0 -------------------------------------------------------------------
-
-iota_p = Primitive(
-    "iota",
-    abstract=lambda *, dtype, shape, dimension: ShapedArray(shape, dtype),
-    lower=lambda ctx, *, dtype, shape, dimension: hlo.iota(ctx.type(ctx.out), dimension),
-)
-
-
-def iota(dtype: Any, shape: Sequence[int], dimension: int = 0) -> Any:
-    """Returns the index of each element along an axis."""
-    return iota_p.bind(dtype=canonical(dtype), shape=tuple(shape), dimension=dimension)

@@ -19,8 +19,6 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from jax import tree_util
-
 from jaxlens.core.kernel.trace import Flat
 
 _Class = TypeVar("_Class", bound=type)
@@ -57,16 +55,6 @@ def _sorted(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
     return [d[key] for key in keys], keys
 
 
-def _of_jax(x: Any) -> tuple[Sequence[Any], Any]:
-    """Opens one level of a container that is registered with JAX."""
-    return tree_util.tree_flatten(x, is_leaf=lambda child: child is not x)
-
-
-def _keys_of_jax(level: Any, count: int) -> Iterable[str]:
-    pairs = tree_util.tree_flatten_with_path(level.unflatten(range(count)))[0]
-    return (str(path[0]) for path, _ in pairs)
-
-
 _containers: dict[type, Container | None] = {  # None: a class that was looked up, and is a leaf
     tuple: Container(lambda x: (x, None), lambda _, xs: tuple(xs)),
     list: Container(lambda x: (x, None), lambda _, xs: list(xs)),
@@ -77,7 +65,7 @@ _containers: dict[type, Container | None] = {  # None: a class that was looked u
     ),
     type(None): Container(lambda _: ((), None), lambda _, xs: None),
 }
-_OF_JAX = Container(_of_jax, lambda level, xs: level.unflatten(xs), _keys_of_jax)
+foreign: list[Callable[[Any], Container | None]] = []  # ask another library: `core/__init__.py`
 
 
 def register_pytree_node(
@@ -134,7 +122,7 @@ def _container(x: Any) -> Container | None:
     """Returns how an object is flattened; None if it is a leaf."""
     kind = type(x)
     if kind not in _containers:
-        _containers[kind] = None if tree_util.all_leaves([x]) else _OF_JAX
+        _containers[kind] = next(filter(None, (container_of(x) for container_of in foreign)), None)
     return _containers[kind]
 
 
