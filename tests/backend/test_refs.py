@@ -1,6 +1,5 @@
 """Refs and unknown primitives: each question has an answer, and a look writes nothing."""
 
-import inspect
 import re
 
 import jax
