@@ -5,11 +5,13 @@ dump at the start of a pipeline shows the changes of passes before it: then an i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
-from jaxlens.ir.facts import PassStage
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.facts import PassStage, Stage
+from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo.op_lines import OpLines, OpsOf
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.match.instruction_fates import dumps
 
@@ -41,64 +43,69 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
     result = Blame()
     if not passes:
         return result
-    seen: dict[int, _Ops] = {}
-    now = _Ops.of(passes[0].stage.module, seen)
+    lines = OpLines(TRIVIAL)
+    now = _looked(passes[0].stage, lines)
     opcodes: defaultdict[str, set[str]] = defaultdict(set)  # of each op's instructions
     for op, opcode in now.opcodes:
         opcodes[op].add(opcode)
-    original = {op: frozenset(names) for op, names in opcodes.items()}
+    first = {op: frozenset(names) for op, names in opcodes.items()}
+    fused: Set[str] = frozenset()
     for dump, name, index in dumps(passes[1:], last, passes[0]):
         by, before = By(name, index), now
-        now = _Ops.of(dump.module if dump else last, seen)
-        new, gone = now.opcodes - before.opcodes, before.opcodes - now.opcodes
+        now = _looked(dump, lines) if dump else _look(ops_of_module(last))
+        new = now.opcodes - before.opcodes
+        gone = before.opcodes - now.opcodes
         for op, opcode in gone:
             opcodes[op].discard(opcode)
         for op, opcode in new:
             opcodes[op].add(opcode)
-        for op in {op for op, _ in new | gone}:
+        for op in {op for op, _ in chain(new, gone)}:
             left = opcodes[op]
             if not left:
                 result.ended[op] = by
                 continue
             result.ended.pop(op, None)  # its stamp is in this dump again
-            if op in original and op not in result.changed and not left & original[op]:
+            if op in first and op not in result.changed and not left & first[op]:
                 result.changed[op] = by
-        for op in now.fused - before.fused:
+        for op in now.fused - fused:
             result.fused.setdefault(op, by)
+        fused = now.fused
     return result
 
 
 @dataclass(frozen=True, slots=True)
-class _Ops:
-    """The ops of a program or of one of its computations.
+class _Look:
+    """A program as far as blame needs it.
 
     Attributes:
-        opcodes: Each op with the opcodes of its instructions.
-        fused: Ops with an instruction in a fusion; of a computation, the names of those that its
-            fusions compute.
+        opcodes: Each op, with the opcode of an instruction that came from it.
+        fused: The ops that have an instruction in a fusion.
     """
 
     opcodes: frozenset[tuple[str, str]]
     fused: frozenset[str]
 
-    @classmethod
-    def of(cls, module: Module, seen: dict[int, "_Ops"]) -> "_Ops":
-        """Reads a module; dumps share the instructions of computations that did not change."""
-        regions = {}
-        for name, region in module.regions.items():
-            if id(region.nodes) not in seen:
-                seen[id(region.nodes)] = cls._computation(region.nodes)
-            regions[name] = seen[id(region.nodes)]
-        inside = {name for ops in regions.values() for name in ops.fused}
-        fused = {op for name, ops in regions.items() if name in inside for op, _ in ops.opcodes}
-        every = frozenset[tuple[str, str]]().union(*(ops.opcodes for ops in regions.values()))
-        return cls(every, frozenset(fused))
 
-    @classmethod
-    def _computation(cls, nodes: Iterable[Node]) -> "_Ops":
-        computing = [node for node in nodes if node.opcode not in TRIVIAL]
-        fusions = (node.regions for node in computing if node.opcode == "fusion")
-        return cls(
-            frozenset((path[-1], node.opcode) for node in computing for path in node.stamps),
-            frozenset(name for names in fusions for name in names),
-        )
+def _looked(dump: Stage, lines: OpLines) -> _Look:
+    return _look(lines.read(dump.raw) or ops_of_module(dump.module))
+
+
+def _look(computations: Iterable[OpsOf]) -> _Look:
+    computations = list(computations)
+    inside = frozenset[str]().union(*(each.fused for each in computations))
+    fused = {op for each in computations if each.name in inside for op, _ in each.opcodes}
+    every = frozenset[tuple[str, str]]().union(*(each.opcodes for each in computations))
+    return _Look(every, frozenset(fused))
+
+
+def ops_of_module(module: Module) -> Iterator[OpsOf]:
+    """Yields the ops of each computation of a module."""
+    for name, region in module.regions.items():
+        opcodes = {
+            (path[-1], node.opcode)
+            for node in region.nodes
+            if node.opcode not in TRIVIAL
+            for path in node.stamps
+        }
+        fused = (inner for n in region.nodes if n.opcode == "fusion" for inner in n.regions)
+        yield OpsOf(name, frozenset(opcodes), frozenset(fused))

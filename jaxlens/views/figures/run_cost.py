@@ -21,7 +21,7 @@ class RunCosts:
 
     @cached_property
     def _sums(self) -> EquationSums:
-        return EquationSums(self._module)
+        return EquationSums(self._module, {})
 
     def flops(self, region: str, low: int, high: int) -> int | None:
         """Returns the flops of the steps `low` to before `high`; None where some are unknown."""
