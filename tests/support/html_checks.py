@@ -1,6 +1,7 @@
 """Checks of HTML: balanced tags, and what JupyterLab keeps of it in an untrusted notebook."""
 
 import re
+from collections.abc import Sequence
 from html import escape
 from html.parser import HTMLParser
 
@@ -125,3 +126,11 @@ def kept_style(style):
     """Rules of an inline style that are kept; each must be of a form that was tried there."""
     rules = [rule.strip() for rule in style.split(";")]
     return ";".join(r for r in rules if any(re.fullmatch(form, r) for form in KEPT_STYLES))
+
+
+def unrolled(written: int | Sequence[int]) -> list[int]:
+    """Inverse of `payload.runs`, which packs sets of atoms, as `viewer/link_data.js` has it."""
+    atoms: list[int] = []
+    for number in [written] if isinstance(written, int) else written:
+        atoms += range(atoms[-1] + 1, atoms[-1] + 1 - number) if number < 0 else [number]
+    return atoms

@@ -19,8 +19,7 @@ from jaxlens.render.html.payload import (
     web_html,
 )
 from jaxlens.render.link_data import Web
-from tests.support.html_checks import Balance, Untrusted
-from tests.support.packed_atoms import unrolled
+from tests.support.html_checks import Balance, Untrusted, unrolled
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "\ud800", "a\nb"]
 

@@ -20,7 +20,7 @@ from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
-from tests.support.packed_atoms import unrolled
+from tests.support.html_checks import unrolled
 from tests.support.paths import CAPTURES
 
 START = """HloModule jit_f
