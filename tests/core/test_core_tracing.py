@@ -334,7 +334,7 @@ METHODS = {
     "reshape": (3, 2),
 }
 PROPERTIES = ("T", "at", "dtype", "imag", "ndim", "real", "shape", "size", "weak_type", "aval")
-ELSEWHERE = "block_until_ready buffer device devices is_deleted item tolist".split()
+ELSEWHERE = "block_until_ready buffer device devices is_deleted item live tolist".split()
 M = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
 UNDER = {
     "jit": lambda f: core.jit(f)(M),

@@ -58,17 +58,30 @@ class Array(Value):
         self.aval = aval
         self.device = device
 
-    def __jax_array__(self) -> Any:
+    def live(self) -> Any:
+        """Returns the buffer.
+
+        Raises:
+            RuntimeError: It was donated to a program, which has used its memory.
+        """
+        if self.buffer.is_deleted():
+            raise RuntimeError(
+                f"Array has been deleted with shape={self.aval.str_short()}: it was donated to a "
+                f"program, which has used its memory. Use that program's result, or do not name "
+                f"the argument in donate_argnums."
+            )
         return self.buffer
 
+    __jax_array__ = live
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        numbers = np.asarray(self.buffer)
+        numbers = np.asarray(self.live())
         numbers = numbers if dtype is None else numbers.astype(dtype, copy=False)
         return numbers.copy() if copy else numbers
 
     def block_until_ready(self) -> "Array":
         """Waits until the array is computed."""
-        self.buffer.block_until_ready()
+        self.live().block_until_ready()
         return self
 
     def is_deleted(self) -> bool:
@@ -134,7 +147,7 @@ def operand(value: Any, aval: ShapedArray, sharding: Any = None) -> Any:
 def _put(value: Any, place: Place) -> Any:
     """Puts numbers on a device, also while JAX traces, 64-bit elements as they are."""
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
-        return jax.device_put(value, place, may_alias=False)
+        return jax.device_put(value, place)
 
 
 def _numbers(value: Any, aval: ShapedArray) -> np.ndarray:
@@ -166,7 +179,7 @@ def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
     aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
     own = operand(value, aval)
     if isinstance(own, np.ndarray) or device is not None:
-        own = _put(own, device)
+        own = _put(np.array(own) if isinstance(own, np.ndarray) else own, device)
     return Array(own, aval, device)
 
 
@@ -301,12 +314,8 @@ class Executable:
             buffers_out = self.compiled(*buffers)
         except ValueError:
             for x in values:
-                if isinstance(x, Array) and x.is_deleted():
-                    raise RuntimeError(
-                        f"Array has been deleted with shape={x.aval.str_short()}: it was donated "
-                        f"to a program, which has used its memory. Use that program's result, or "
-                        f"do not name the argument in donate_argnums."
-                    ) from None
+                if isinstance(x, Array):
+                    x.live()
             raise
         results = list(map(Array, buffers_out, self._out_avals, self._out_places))
         if self._empty:
