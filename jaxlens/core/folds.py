@@ -14,13 +14,13 @@ import numpy as np
 
 from jaxlens.core.interop.from_jax import library
 from jaxlens.core.kernel.interpreter import aval_of
+from jaxlens.core.primitives.elementwise import add_p, like, or_p
 from jaxlens.core.transforms.trees import tree_flatten
 from jaxlens.core.transforms.values import as_value
 
-_concatenate, _rev, _slice = (
-    library("lax", name) for name in ("concatenate", "rev", "slice_in_dim")
+_concatenate, _rev, _slice, _pad = (
+    library("lax", name) for name in ("concatenate", "rev", "slice_in_dim", "pad")
 )
-_take = library("numpy", "take")
 
 
 def associative_scan(
@@ -77,12 +77,18 @@ def prefixes(
 
     odd = prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axes)
     even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1, 1), part(xs, 2, n, 2))
-    firsts = part(xs, 0, 1, 1)
-    return [_woven(*four, n) for four in zip(firsts, even, odd, axes, strict=True)]
+    triples = zip(xs, even, axes, strict=True)
+    even = [_concatenate([_slice(x, 0, 1, 1, axis), y], axis) for x, y, axis in triples]
+    return [_woven(*triple, n) for triple in zip(even, odd, axes, strict=True)]
 
 
-def _woven(first: Any, even: Any, odd: Any, axis: int, n: int) -> Any:
-    """Interleaves the elements of two arrays along an axis; `first` is before those of one."""
-    even = _concatenate([first, even], axis)
-    order = np.argsort([*range(0, n, 2), *range(1, n, 2)])
-    return _take(_concatenate([even, odd], axis), order, axis)
+def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
+    """Interleaves the elements of two arrays along an axis."""
+
+    def spaced(x: Any, before: int, after: int) -> Any:
+        config = [(0, 0, 0)] * aval_of(x).ndim
+        config[axis] = (before, after, 1)
+        return _pad(x, like(x, 0), config)
+
+    both = spaced(even, 0, 1 - n % 2), spaced(odd, 1, n % 2)
+    return (or_p if aval_of(even).dtype == np.bool_ else add_p).bind(*both)
