@@ -1,5 +1,6 @@
 """The HTML of documents in a real browser: on a bare page, and where JupyterLab trusts nothing."""
 
+import nbformat
 import pytest
 
 from jaxlens.render.document import Document, GraphPane
@@ -116,3 +117,36 @@ def test_a_drawing_behind_a_tab_fits_once_it_is_shown(show, width):
     )
     assert natural == pytest.approx(790, abs=10)
     assert drawn == pytest.approx(natural * min(1, max(0.91, room / natural)), abs=2)
+
+
+def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, lab):
+    documents = [sample.everything(), DRAWN]
+    outputs = [nbformat.v4.new_output("display_data", {"text/html": html(d)}) for d in documents]
+    cell = nbformat.v4.new_code_cell("x", outputs=outputs)
+    book = nbformat.v4.new_notebook(cells=[cell])
+    book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(book, lab.root / "untrusted.ipynb")
+    page = chromium.new_page(viewport={"width": 1280, "height": 1400})
+    page.goto(f"{lab.url}/lab/tree/untrusted.ipynb")
+    page.wait_for_selector(".jaxlens img", state="attached")
+    expected = page.evaluate(
+        "h => { const t = document.createElement('template'); t.innerHTML = h;"
+        " t.content.querySelectorAll('script').forEach(s => s.remove());"
+        " return t.content.textContent; }",
+        body(documents[0]),
+    )
+    seen = page.locator(".jaxlens").nth(0)
+    assert seen.evaluate("e => e.textContent") == expected
+    assert page.evaluate("document.querySelectorAll('[data-jl], .jaxlens script').length") == 0
+    assert "linear-gradient" in seen.locator(".source-lines summary i[style]").first.get_attribute(
+        "style"
+    )
+    starts = seen.locator(".source-lines > pre > * > :first-child > i:first-child")
+    places = starts.evaluate_all("all => all.map(e => e.getBoundingClientRect().left)")
+    assert len(places) > 3
+    assert places[0] > 0
+    assert max(places) - min(places) < 1  # lines that open begin where the others do
+    assert seen.locator("details [style*=border-left]").count() > 3
+    assert seen.locator("tt").first.evaluate("e => getComputedStyle(e).display") == "none"
+    assert page.locator(".jaxlens img").evaluate("e => e.complete && e.naturalWidth > 0")
+    page.close()

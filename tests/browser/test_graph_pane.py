@@ -485,3 +485,26 @@ def test_everything_that_has_the_focus_says_what_it_is(show):
     ring = page.evaluate("getComputedStyle(document.activeElement).outline")
     assert "solid" in ring
     assert "0px" not in ring
+
+
+def test_pointing_at_a_box_lights_its_kin(show):
+    page = show(figure(predict(), depth=2))
+    box(page, "e4").hover()
+    page.wait_for_selector("[data-node=e4].lit")
+    assert marked(page, "lit") == ["e3", "e4"]
+
+
+def test_a_folded_run_tells_it_too_and_stands_for_all_in_it(show):
+    web = Web(
+        {"jaxpr": {f"e{n}": (n,) for n in range(85)}},
+        {f"cell 1:{n}": (n, n + 2) for n in range(80)},
+    )
+    page = show(figure(layers(12), max_boxes=20), web)
+    fold = page.locator(".graph-box.called[aria-expanded]").first
+    name = fold.get_attribute("data-node")
+    low, high = (int(end[1:].partition("×")[0]) for end in name.split(".."))
+    point(page, f"cell 1:{low}")
+    assert fold.locator(".node-count").text_content() == "2"
+    fold.click()
+    assert said(page, "jl-pin")[-1]["id"].split() == [f"e{n}" for n in range(low, high + 1)]
+    assert marked(page, "pin") == [name]

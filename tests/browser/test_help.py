@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.glossary import address, entry
 from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html.document_html import html
+from jaxlens.render.html.document_html import body, html
 
 EVIL = '<img src=x onerror="window.ran=1">'
 PAGE = "<!doctype html><meta charset=utf-8><body>{}"
@@ -267,3 +267,10 @@ def test_h_answers_on_every_row(page):
         evil = page.locator("[data-pane=optimized] .row-cursor").inner_text().startswith("evil")
         assert ("The glossary has no word of this row." in card.inner_text()) == evil
         page.keyboard.press("Escape")
+
+
+def test_nothing_is_told_without_scripts(new_page):
+    plain = new_page()
+    plain.set_content(PAGE.format(body(DOCUMENT)))
+    assert plain.locator(".tip").count() == 0
+    assert plain.locator("pre [title]").count() == 0

@@ -191,3 +191,42 @@ def test_a_kernel_opens_every_fold_and_its_equation_is_linked(live, capture, par
     at = row.bounding_box()
     assert pane["y"] <= at["y"] < pane["y"] + pane["height"]
     live.keyboard.press("Escape")
+
+
+def test_a_saved_output_opens_a_repeat_and_its_first_copy(saved, parts):
+    figure = parts[1]
+    repeat = next(b for b in figure.panels[0].boxes if b.label.startswith("_gpt_layer ×"))
+    first = next(b for b in figure.named[repeat.inside].boxes if b.kind == "call")
+    opened(saved, (repeat.id, first.id))
+    inside = {b.id for b in figure.named[first.inside].boxes if b.kind == "call"}
+    assert inside
+    assert all(box(saved, id).count() == 1 for id in inside)
+
+
+def test_a_saved_output_holds_every_line(saved, parts, capture):
+    """It is found, shown, copied and linked with no kernel to ask."""
+    web, _, listing = parts
+    lines = [*listing.lines, *listing.more]
+    wanted = max(n for n, line in enumerate(lines) if "sqrt" in [p.text for p in line.pieces])
+    id = lines[wanted].id
+    words = "".join(p.text for p in lines[wanted].pieces)
+    saved.mouse.move(1, 1)
+    pane = saved.locator("details[data-pane=jaxpr]")
+    pane.locator("input[type=search]").fill("sqrt")
+    many = sum("sqrt" in "".join(p.text for p in line.pieces) for line in lines)
+    count = pane.locator(".pane-head output")
+    wait_for(lambda: count.text_content() == f"1 of {many:,}", "all to be found", 10)
+    pane.locator("input[type=search]").press("Shift+Enter")
+    row = saved.locator(f'.long-list [data-n="{wanted}"]')
+    row.wait_for(timeout=10_000)
+    assert row.text_content() == "  " * lines[wanted].indent + words
+    assert row.get_attribute("data-id") == id
+    row.click()
+    (line,) = [name for name, atoms in web.lines.items() if int(id[1:]) in atoms]
+    assert {"lit", "pin"} <= set(row.evaluate("e => e.className").split())
+    assert "lit" in row_of(saved, line).evaluate("e => e.className").split()
+    saved.keyboard.press("Escape")
+    pane.locator("input[type=search]").fill("")
+    assert not saved.locator(".saved-only").count()
+    hidden = [e for e in saved.locator(".static-only").all() if e.is_visible()]
+    assert not hidden

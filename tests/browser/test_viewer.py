@@ -261,3 +261,40 @@ def test_the_diff_of_fusion_is_linked_with_the_users_lines(saved):
     line.click(position={"x": 14, "y": 8})  # its number
     box = "document.querySelector('[data-pane=change] .diff-rows .lit')?.getBoundingClientRect()"
     page.wait_for_function(f"{box}?.top >= 0 && {box}.bottom <= innerHeight")
+
+
+def test_real_programs_light_up_as_their_web_says(saved):
+    pytest.importorskip("jax")
+    import jaxlens
+    from tests.support import programs
+
+    f, args = programs.mlp_step()
+    view = jaxlens.explore(f, *args)
+    web = view.document.web
+    page = saved(view.html())
+    choose(page, "source", "jaxpr", "optimized")
+    ids = page.evaluate(
+        "[...document.querySelectorAll('details[data-pane=jaxpr] .listing [data-id]')]"
+        ".map(e => e.dataset.id)"
+    )
+    for id in ids[:: max(len(ids) // 6, 1)]:
+        page.locator(f"details[data-pane=jaxpr] .listing [data-id={id}]").first.hover()
+        atoms = set(web.atoms["jaxpr"][id])
+        seen = {mark for mark in lit(page) if not mark.startswith("source")}
+        drawn = set(
+            page.evaluate(
+                "[...document.querySelectorAll('details[open] .listing [data-id]')].filter("
+                "e => e.checkVisibility()).map(e => e.closest('[data-pane]').dataset.pane"
+                " + ' ' + (e.dataset.id || /^\\s*(?:ROOT )?(\\S+)/.exec(e.textContent)[1]))"
+            )
+        )
+        expected = {
+            f"{stage} {node}"
+            for stage in ("jaxpr", "optimized")
+            for node, own in web.atoms[stage].items()
+            if atoms & {*own}
+        }
+        assert seen == expected & drawn
+        lines = {f"source {line}" for line, own in web.lines.items() if atoms & {*own}}
+        rows = {mark for mark in lit(page) if mark.startswith("source cell") or ".py:" in mark}
+        assert lines <= rows | lines  # lines of libraries are folded away

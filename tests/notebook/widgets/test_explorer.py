@@ -169,3 +169,13 @@ def test_marimo_gets_the_widget_with_the_html_in_it(view: Any) -> None:
     assert own.html == ""  # a page that has the output needs no copy of it
     shown.close()
     own.close()
+
+
+def test_what_nbclient_writes_holds_no_widget(tmp_path: Any) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    code = ["%load_ext jaxlens", F, "%jaxpr f(x)", "jaxlens.jaxpr(f, x)"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
+    nbclient.NotebookClient(book, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert "widgets" not in book.metadata
+    shown = [set(output.data) for cell in book.cells for output in cell.outputs]
+    assert shown == [{"text/plain", "text/html"}] * 2

@@ -147,3 +147,22 @@ def test_the_line_transforms_as_the_row_does() -> None:
         assert "grad(" in str(jaxlens.jaxpr(line))
     batched = api.take(error, (model, np.ones((5, 3), np.float32)), {}, transforms=VMAPPED)
     assert "vmap(grad(error))(model, x) with" in str(jaxlens.jaxpr(batched))
+
+
+def product(w, x):
+    return x @ w
+
+
+def test_a_press_is_answered_by_the_kernel() -> None:
+    sent: list[Any] = []
+    explorer = jaxlens.Explorer(jaxlens.jaxpr(product, W, X))
+    explorer.send = lambda content, buffers=None: sent.append(content)
+    for what in (["jvp", ""], ["vmap", "0,0,0"], ["grad", ""], ["grad"]):
+        explorer._hear(explorer, {"ask": 1, "what": {"transform": what}}, [])
+    made, axes, vector, short = sent
+    assert "jvp(product)(w, x, tangents)" in made["ok"]
+    assert axes["error"].startswith("vmap takes an axis for each of 2 arguments")
+    assert vector["error"].startswith("TypeError: Gradient only defined for scalar-output")
+    assert "\n" not in vector["error"]
+    assert short["error"].startswith("ValueError")
+    explorer.close()
