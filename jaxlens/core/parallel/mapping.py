@@ -101,7 +101,8 @@ def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, **params: Any) -> list[ShapedArra
 def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
     lies, mesh = MeshLayout(**params), mesh_of(ctx)
     if mesh.size == 1:  # the part is the whole, and XLA partitions nothing
-        return ctx.inline(jaxpr, *operands, scope="shard_map")
+        whole: list[Any] = ctx.inline(jaxpr, *operands, scope="shard_map")
+        return whole
 
     def layouts(avals: Sequence[ShapedArray], specs: Sequence[P]) -> ir.Attribute:
         pairs = zip(avals, specs, strict=True)
