@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.extend.core
 
 from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
 from jaxlens.captures import Capture
+from jaxlens.compat.extend import extend
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import REMAT
@@ -33,11 +33,11 @@ def _each_scan() -> Iterator[None]:
     user's, or that of a scan which JAX differentiates now.
     """
     primitive: Any = jax.lax.scan_p
-    original = primitive.bind
+    original, as_fun = primitive.bind, extend("core", "jaxpr_as_fun")
 
     def checkpointed(*args: Any, jaxpr: Any, **params: Any) -> Any:
         if not any(equation.primitive.name in REMAT for equation in jaxpr.eqns):
-            body = jax.checkpoint(jax.extend.core.jaxpr_as_fun(jaxpr), prevent_cse=False)
+            body = jax.checkpoint(as_fun(jaxpr), prevent_cse=False)
             jaxpr = jax.make_jaxpr(body)(*jaxpr.in_avals)
         return original(*args, jaxpr=jaxpr, **params)
 
