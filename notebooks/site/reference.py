@@ -22,7 +22,6 @@ from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
-from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.questions import about
 from jaxlens.viewer.panes import OPTIONS
 
@@ -35,7 +34,6 @@ _NAMED = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
 COMMANDS = ("lab", "record", "show", "diff", "explore", "course")
 MAGICS: tuple[type[Magics], ...] = (
     ProgramMagics,
-    WatchMagics,
     RunningMagics,
     TextMagics,
     CourseMagics,
