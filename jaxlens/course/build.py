@@ -51,10 +51,6 @@ What you solve is written to `.jaxlens-progress.json` in this folder. A Binder s
 folder when it ends: copy the line that `jaxlens.course.progress().code` shows, and next time paste
 it with `jaxlens.course.paste("...")`."""
 
-_AGAIN = """\
-**Do you still know?** Three questions from before, first those that you had wrong. Decide, then
-open a choice."""
-
 # nbgrader's marks: what is between them is taken out for a class.
 _BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
 
@@ -204,10 +200,9 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
     from nbformat.v4 import new_code_cell, new_markdown_cell
 
     setup = SETUP + (_DEVICES if lesson.number == 26 else "")
-    cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]
     if lesson.number > 1:
-        cells.append(new_markdown_cell(_AGAIN))
-        cells.append(new_code_cell(f"%predict {lesson.number}"))
+        setup += f"\n\n%predict {lesson.number}  # do you still know?"
+    cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]
     for cell in _cells(text):
         words = cell.source.split()
         if words[:1] == ["%%puzzle"] and len(words) == 2:

@@ -159,7 +159,8 @@ def recall(lesson: int) -> View[Any]:
             program, *folds = _question(Reply(None, document, prediction), ())
             how = f"To answer it once more: %predict {prediction.id} your answer"
             blocks += [Findings((Finding(_asked(prediction)),)), replace(program, note=how), *folds]
-        heading = f"Before lesson {lesson}: {count(len(chosen), 'question')} from earlier ones"
+        asked = count(len(chosen), "question")
+        heading = f"Before lesson {lesson}, {asked} from earlier ones. Decide, then open the answer."
         return Document("predict", heading, tuple(blocks))
 
     return View(None, document)

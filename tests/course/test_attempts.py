@@ -68,7 +68,7 @@ def test_what_was_wrong_is_asked_first(given, asked):
 def test_a_recall_shows_questions_and_keeps_the_answers_folded():
     attempts.note(Attempt("1.b", False, "7"))
     text = str(jaxlens.course.recall(7))
-    assert text.startswith("Before lesson 7: 3 questions from earlier ones")
+    assert text.startswith("Before lesson 7, 3 questions from earlier ones. Decide, then open")
     assert "How many operations do the two equations" in text
     assert "%predict 1.b your answer" in text
     assert "makes six" not in text
