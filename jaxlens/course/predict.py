@@ -160,7 +160,7 @@ def recall(lesson: int) -> View[Any]:
             how = f"To answer it once more: %predict {prediction.id} your answer"
             blocks += [Findings((Finding(_asked(prediction)),)), replace(program, note=how), *folds]
         asked = count(len(chosen), "question")
-        heading = f"Before lesson {lesson}, {asked} from earlier ones. Decide, then open the answer."
+        heading = f"Before lesson {lesson}, {asked} from earlier ones. Decide, then open one."
         return Document("predict", heading, tuple(blocks))
 
     return View(None, document)

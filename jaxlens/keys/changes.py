@@ -172,7 +172,7 @@ def _mesh_text(mesh: Any) -> str:
 #
 #     f32[32,784], was f32[31,784]    0.5 + 0.4 / 3
 #     f32[32,784], was f32[784]       0.9
-#     f32[], was weak f32[]           0.5 + 0.4 / 2
+#     f32[], was weak f32[]           0.5 + 0.4 * 0.25 / 2
 #     a new array in a container      1.5
 
 
@@ -189,4 +189,6 @@ def _distance(change: KeyChange) -> float:
     new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
     if len(new) != len(old):
         return 0.9 + 0.1 * (new[0] != old[0])
-    return 0.5 + 0.4 * sum(a != b for a, b in zip(new, old, strict=True)) / len(new)
+    is_weak_alone = change.new.removeprefix("weak ") == change.old.removeprefix("weak ")
+    differ = 0.25 if is_weak_alone else sum(a != b for a, b in zip(new, old, strict=True))
+    return 0.5 + 0.4 * differ / len(new)

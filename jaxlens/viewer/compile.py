@@ -192,7 +192,7 @@ def story(
     if not (equations and kernels):
         said = ", ".join(filter(None, (equations, joined)))
         told = [Finding(f"{said}.", weight=_STORY)] if said else []
-        return [*told, replace(runs, weight=_STORY)]
+        return [*told, replace(runs, weight=max(runs.weight, _STORY))]
     became = f"{equations} became {kernels}"
     return [Finding(f"{'; '.join(filter(None, (became, joined)))}.", weight=_STORY)]
 

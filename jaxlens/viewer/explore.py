@@ -43,8 +43,7 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
     module = compile_view.jaxpr_module(subject)
     programs = [*_front(subject, module), *_middle(facts, full)]
     change = _change(facts)
-    told = [f for f in (jaxpr_view.findings(subject, module)[1:] if module else ()) if f.weight]
-    told += again(change, quoter(subject)) if change else ()
+    told = [*again(change, quoter(subject))] if change else []
     first = "graph" if module and jaxpr_view.is_small(module) else "change"
     open = ("source", first, "optimized")
     return compile_view.blocks(overview, full, programs, change, told, open)

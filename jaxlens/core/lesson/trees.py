@@ -237,9 +237,9 @@ if __name__ == "__main__":
     run(__name__)
 
 # ---- Where this is in the real thing -----------------------------------------------------------
-# In jaxlens.core: kernel/tree.py. In JAX: jax/_src/tree_util.py, where `register_pytree_node` makes
-# your own class a container. Left out: None (a container without leaves), named tuples, and errors
-# that say which leaf does not fit.
+# In jaxlens.core: transforms/trees.py. In JAX: jax/_src/tree_util.py, where `register_pytree_node`
+# makes your own class a container. Left out: None (a container without leaves), named tuples, and
+# errors that say which leaf does not fit.
 #
 # This is the end of the lesson: you have a JAX. Next is the README of jaxlens.core, which names its
 # files in reading order. The ideas are the same, with all that is needed to be of use.

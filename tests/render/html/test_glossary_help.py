@@ -89,7 +89,7 @@ WORDS = {
             "optimized",
             (Line((*FUSION.pieces, Piece("  // compare, direction=LT", "comment"))),),
         ),
-        {"instruction": "fusion compare", "attribute": "metadata op_name"},
+        {"instruction": "fusion compare", "attribute": "metadata op_name direction LT"},
     ),
     "lines under the code": (
         SourcePane("cell 1", "", (SourceLine(1, "x", under=(row("add"),)),)),
