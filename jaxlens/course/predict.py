@@ -156,11 +156,10 @@ def recall(lesson: int) -> View[Any]:
     def document() -> Document:
         blocks: list[Block] = []
         for prediction in chosen:
-            program, *folds = _question(Reply(None, document, prediction), ())
-            how = f"To answer it once more: %predict {prediction.id} your answer"
-            blocks += [Findings((Finding(_asked(prediction)),)), replace(program, note=how), *folds]
-        asked = count(len(chosen), "question")
-        heading = f"Before lesson {lesson}, {asked} from earlier ones. Decide, then open one."
+            how = f"Your answer: %predict {prediction.id} ..."
+            blocks.append(Findings((Finding(_asked(prediction)),)))
+            blocks.append(Code("text", prediction.code.strip("\n"), note=how))
+        heading = f"Before lesson {lesson}, {count(len(chosen), 'question')} from earlier ones"
         return Document("predict", heading, tuple(blocks))
 
     return View(None, document)
@@ -229,39 +228,33 @@ def _scale(unit: str) -> int:
 
 def _document(reply: Reply) -> Document:
     prediction, answer = reply.prediction, reply.answer
+    truth = f"{_shown(reply.truth.value)} {reply.truth.unit}".strip()
+    program = Code("text", prediction.code.strip("\n"))
     evidence = reply.truth.evidence
     proof: tuple[Block, ...] = ()
     if evidence is not None:
         proof = (evidence_pane(evidence),)
     web = evidence.document.web if evidence is not None else None
     if not answer:
-        program, *folds = _question(reply, proof)
         how = f"Write your answer in place of the dots, or: %predict {prediction.id} your answer"
-        heading = f"Predict: {_asked(prediction)}"
-        return Document("predict", heading, (replace(program, note=how), *folds), web)
+        told = f"is {truth}. {prediction.why}"
+        folds = [
+            Fold(
+                choice, (Fold(f"Right: it {told}" if choice == truth else f"No: it {told}", proof),)
+            )
+            for choice in prediction.choices
+        ] or [Fold("Answer", (Fold(f"The answer {told}", proof),))]
+        blocks = (replace(program, note=how), *folds)
+        return Document("predict", f"Predict: {_asked(prediction)}", blocks, web)
     near = _right(prediction, reply.truth, answer, within=_NEAR)
     verdict = "Right" if reply.right else "Near" if near else "Not quite"
-    truth = f"{_shown(reply.truth.value)} {reply.truth.unit}".strip()
     heading = f"{verdict}: you said {answer}, it is {truth}. {prediction.why}"
-    return Document("predict", heading, (Code("text", prediction.code.strip("\n")), *proof), web)
+    return Document("predict", heading, (program, *proof), web)
 
 
 def _asked(prediction: Prediction) -> str:
     choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""
     return f"{prediction.question}{choices}"
-
-
-def _question(reply: Reply, proof: tuple[Block, ...]) -> tuple[Code, *tuple[Fold, ...]]:
-    """Returns the program of a question, and what each choice opens."""
-    prediction, truth = reply.prediction, reply.truth
-    program = Code("text", prediction.code.strip("\n"))
-    said = f"{_shown(truth.value)} {truth.unit}".strip()
-    told = f"is {said}. {prediction.why}"
-    folds = [
-        Fold(choice, (Fold(f"{'Right' if choice == said else 'No'}: it {told}", proof),))
-        for choice in prediction.choices
-    ]
-    return (program, *(folds or [Fold("Answer", (Fold(f"The answer {told}", proof),))]))
 
 
 def _shown(value: float | str) -> str:

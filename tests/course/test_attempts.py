@@ -65,13 +65,13 @@ def test_what_was_wrong_is_asked_first(given, asked):
     assert attempts.to_ask_again(7, predictions(), given) == asked
 
 
-def test_a_recall_shows_questions_and_keeps_the_answers_folded():
+def test_a_recall_shows_questions_and_no_answers():
     attempts.note(Attempt("1.b", False, "7"))
     text = str(jaxlens.course.recall(7))
-    assert text.startswith("Before lesson 7, 3 questions from earlier ones. Decide, then open")
+    assert text.startswith("Before lesson 7, 3 questions from earlier ones\n")
     assert "How many operations do the two equations" in text
-    assert "%predict 1.b your answer" in text
-    assert "makes six" not in text
+    assert "Your answer: %predict 1.b ..." in text
+    assert "makes six" not in jaxlens.course.recall(7).text(full=True)
     with pytest.raises(OptionError, match="lessons 2 to 28"):
         jaxlens.course.recall(1)
 
