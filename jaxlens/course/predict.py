@@ -244,8 +244,8 @@ def _document(reply: Reply) -> Document:
             )
             for choice in prediction.choices
         ] or [Fold("Answer", (Fold(f"The answer {told}", proof),))]
-        blocks = (replace(program, note=how), *folds)
-        return Document("predict", f"Predict: {_asked(prediction)}", blocks, web)
+        heading = f"Predict: {_asked(prediction)}"
+        return Document("predict", heading, (replace(program, note=how), *folds), web)
     near = _right(prediction, reply.truth, answer, within=_NEAR)
     verdict = "Right" if reply.right else "Near" if near else "Not quite"
     heading = f"{verdict}: you said {answer}, it is {truth}. {prediction.why}"
