@@ -74,7 +74,8 @@ class CourseMagics(Magics):
                         f"Puzzle {id} is not solved. The cell raised {kind} as it ran; %hint {id}"
                     )
                     raise
-        attempts.note(attempts.Attempt(id, verdict.solved, hints=help.shown[id]))
+        if cell.strip() != chosen.starter.strip():  # which is nobody's answer
+            attempts.note(attempts.Attempt(id, verdict.solved, hints=help.shown[id]))
         if verdict.solved and chosen.saves:
             try:
                 own.save(chosen, cell)
