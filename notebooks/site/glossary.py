@@ -6,7 +6,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from jaxlens.ir.glossary import KIND_NAMES, Entry, Kind, address, words
+from jaxlens.ir.glossary import KINDS, Entry, Kind, address, words
 from jaxlens.ir.lessons import BY_NUMBER
 from notebooks.site.reference import anchor
 
@@ -33,7 +33,7 @@ class GlossaryPage(SphinxDirective):
     def row(self, kind: Kind, word: str, entry: Entry) -> nodes.Node:
         place = anchor(word)
         term = nodes.term("", "", nodes.literal("", word), ids=[place])
-        listed = f"{word} ({KIND_NAMES[kind] or kind})"
+        listed = f"{word} ({KINDS[kind][0] or kind})"
         index = addnodes.index(entries=[("single", listed, place, "", None)])  # the search finds it
         said = [nodes.paragraph("", "", *prose(text)) for text in (entry.sentence, *entry.expert)]
         more: list[nodes.Node] = []
