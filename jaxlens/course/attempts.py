@@ -6,7 +6,7 @@ It stays on the learner's machine. `share` makes the copy that `jaxlens course r
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,7 +73,7 @@ def first_tries(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
     return firsts
 
 
-def to_ask_again(lesson: int, ids: Iterable[str], attempts: Iterable[Attempt]) -> list[str]:
+def to_ask_again(lesson: int, ids: Collection[str], attempts: Iterable[Attempt]) -> list[str]:
     """Returns three predictions of earlier lessons: those that were answered wrong come first.
 
     After them come the last predictions of the lessons that this one needs, then of others.
@@ -85,7 +85,7 @@ def to_ask_again(lesson: int, ids: Iterable[str], attempts: Iterable[Attempt]) -
     """
     of_lesson = {int(id.split(".")[0]): id for id in ids}  # the last one of each
     known = {a.id: a.right for a in attempts if int(a.id.split(".")[0]) < lesson}
-    wrong = [id for id, right in known.items() if not right and id in set(ids)]
+    wrong = [id for id, right in known.items() if not right and id in ids]
     near = sorted(BY_NUMBER[lesson].needs, reverse=True)
     others = [of_lesson[n] for n in (*near, *range(lesson - 1, 0, -1)) if n in of_lesson]
     return list(dict.fromkeys((*wrong, *others)))[:3]

@@ -20,7 +20,7 @@ from jaxlens.reading import JSON_MEMORY, parsed, read_file, read_json
 FILE = ".jaxlens-progress.json"
 VERSION = 2
 KINDS = ("solved", "revealed", "predicted")
-# What files of version 1 call puzzles and predictions, which had not the order of the lessons then.
+# Ids in files of version 1, when lessons did not ask puzzles in the order of their numbers.
 _RENUMBERED = dict(
     zip(
         "11.4 11.2 11.3 15.4 15.1 15.3 20.2 20.4 20.1 20.3 22.4 22.2 23.3 23.2 26.b 26.c".split(),
