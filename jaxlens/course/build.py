@@ -5,6 +5,8 @@ TABLE of lessons, the cell of imports, each puzzle's task and starter (or soluti
 to the next lesson. Nobody edits a notebook by hand.
 """
 
+import base64
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,9 +14,10 @@ from typing import Any
 
 from jaxlens.course.library import ids_of, puzzle
 from jaxlens.course.predict import Prediction, predictions
-from jaxlens.errors import OptionError, UnavailableError, missing_package
+from jaxlens.errors import GraphError, OptionError, UnavailableError, missing_package
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.ir.saved.file import write_whole
+from jaxlens.render.graph import graphviz_run
 from jaxlens.report import count
 
 SETUP = """\
@@ -50,6 +53,17 @@ _PASTE = """\
 What you solve is written to `.jaxlens-progress.json` in this folder. A Binder session forgets the
 folder when it ends: copy the line that `jaxlens.course.progress().code` shows, and next time paste
 it with `jaxlens.course.paste("...")`."""
+
+# A drawing in a source: what it shows, in a comment, and the statements of a DOT graph.
+_DRAWING = re.compile(r"^```dot\n// (.++)\n((?:(?!```).*+\n)++)```$", re.MULTILINE)
+_STYLE = """
+rankdir=LR; bgcolor=white; pad=0.2; nodesep=0.2; ranksep=0.35; color="#7d858e"
+fontname=Helvetica; fontsize=12; fontcolor="#1b1f24"
+node [shape=box, style="rounded,filled", fillcolor="#f1f4f8", color="#7d858e", fontname=Helvetica,
+      fontsize=12, fontcolor="#1b1f24", margin="0.11,0.06", height=0.3]
+edge [color="#555d66", fontname=Helvetica, fontsize=11, fontcolor="#555d66", arrowsize=0.7]
+"""
+_NOT_SEEN = re.compile(r"\A(?:(?!<svg).*+\n)++|<!--(?:(?!-->).)*+-->\n|<title>[^<]*+</title>\n")
 
 # nbgrader's marks: what is between them is taken out for a class.
 _BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -167,7 +181,34 @@ def _cells(text: str) -> list[Any]:
         import jupytext
     except ImportError as error:
         raise missing_package("jaxlens course", error) from None
-    return list(jupytext.reads(text, "md").cells)
+    cells = list(jupytext.reads(text, "md").cells)
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            _draw(cell)
+    return cells
+
+
+def _draw(cell: Any) -> None:
+    """Replaces each drawing of a Markdown cell by a picture that the cell holds.
+
+    Where Graphviz does not work, what the drawing shows stands in its place.
+    """
+    pictures: dict[str, dict[str, str]] = {}
+
+    def picture(found: re.Match[str]) -> str:
+        shows, statements = found.groups()
+        try:
+            svg = graphviz_run.run(f"digraph {{{_STYLE}{statements}}}", form="svg").decode()
+        except (GraphError, TimeoutError):
+            return f"*{shows}*"
+        name = f"drawing-{len(pictures) + 1}.svg"
+        data = base64.b64encode(_NOT_SEEN.sub("", svg).encode()).decode()
+        pictures[name] = {"image/svg+xml": data}
+        return f"![{shows}](attachment:{name})"
+
+    cell.source = _DRAWING.sub(picture, cell.source)
+    if pictures:
+        cell.attachments = pictures
 
 
 def index() -> Any:

@@ -7,6 +7,7 @@ kernel's one after the other; with names only those are run again. Then Sphinx w
 its warnings being errors, and `check.py` follows every link.
 """
 
+import base64
 import os
 import re
 import shutil
@@ -83,7 +84,7 @@ def folded(page: list[Any]) -> list[Any]:
 
 
 def write(path: Path, cells: list[Any]) -> None:
-    """Writes a notebook for Sphinx: assets once, and lessons by their pages."""
+    """Writes a notebook for Sphinx: assets once, lessons by their pages, pictures as files."""
     known: set[str] = set()
 
     def once(found: re.Match[str]) -> str:
@@ -92,6 +93,10 @@ def write(path: Path, cells: list[Any]) -> None:
     lessons = {"course": "", "source": "course/"}.get(path.parent.name, "../course/")
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
+        for name, picture in cell.pop("attachments", {}).items():
+            file = f"{path.stem}-{number}-{name}"
+            (path.parent / file).write_bytes(base64.b64decode(picture["image/svg+xml"]))
+            cell.source = cell.source.replace(f"(attachment:{name})", f"({file})")
         for output in cell.get("outputs", []):
             if "text" in output:  # a warning names its file
                 output["text"] = _PACKAGES.sub("", output["text"])

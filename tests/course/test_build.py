@@ -1,7 +1,10 @@
 """Lessons are built from text: puzzles filled in, solutions between nbgrader's marks."""
 
+import base64
 import errno
 import os
+import re
+from xml.etree import ElementTree
 
 import nbformat
 import pytest
@@ -54,6 +57,35 @@ def test_every_puzzle_and_prediction_stands_in_its_lesson():
         for magic, ids in (("%%puzzle", modules()), ("%%predict", predictions())):
             wanted = {f"{magic} {id}" for id in ids if id.split(".")[0] == str(number)}
             assert {line for line in lines if line.startswith(magic)} == wanted
+
+
+def pictures(path):
+    return [
+        (cell.source, base64.b64decode(data["image/svg+xml"]).decode())
+        for cell in nbformat.read(path, as_version=4).cells
+        for data in (cell.get("attachments") or {}).values()
+    ]
+
+
+def test_every_lesson_has_a_drawing_that_says_what_it_shows(tmp_path):
+    for lesson, path in zip(LESSONS, build(tmp_path, lessons=tuple(BY_NUMBER)), strict=True):
+        drawn = pictures(path)
+        assert drawn, lesson.file
+        for text, svg in drawn:
+            assert re.search(r"!\[[A-Z][^]]{40,}\.\]\(attachment:drawing-1\.svg\)", text), text
+            words = [node.text for node in ElementTree.fromstring(svg).iter() if node.text]
+            assert len("".join(words).split()) > 4
+            assert not re.search("<script|<title|<!--", svg)
+
+
+def test_without_graphviz_a_drawing_is_what_it_shows(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError("no wheel")
+
+    monkeypatch.setattr("jaxlens.render.graph.graphviz_run._run_wasm", broken)
+    (path,) = build(tmp_path, lessons=(7,))
+    assert not pictures(path)
+    assert any("\n\n*A call is looked up by its key." in text for text in cells(path))
 
 
 def test_the_committed_tour_is_built_from_its_source():

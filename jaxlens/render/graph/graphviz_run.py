@@ -6,7 +6,7 @@
   inconsistent.
 - One call runs at a time; callers on other threads wait.
 
-The input is always DOT written by `layout.py`, which contains no text of a user's program.
+The input is always DOT written by `layout.py` or for a lesson, without text of a user's program.
 """
 
 import atexit
@@ -20,7 +20,7 @@ from typing import Any
 from jaxlens.errors import GraphError
 from jaxlens.interrupts import uninterrupted
 
-FORMAT = "json0"  # positions only
+POSITIONS = "json0"  # without a drawing
 SECONDS = 6.0
 
 _turn = threading.Lock()
@@ -45,15 +45,15 @@ class _Session:
     exports: Any
 
 
-def run(source: str, seconds: float = SECONDS) -> bytes:
-    """Returns Graphviz's output in `FORMAT`.
+def run(source: str, seconds: float = SECONDS, form: str = POSITIONS) -> bytes:
+    """Returns Graphviz's output in one of its formats.
 
     Raises:
         TimeoutError: The layout took longer than `seconds`.
         GraphError: The wheels do not work on this machine.
     """
     try:
-        return _run_wasm(source, seconds)
+        return _run_wasm(source, seconds, form)
     except TimeoutError:
         raise
     except Exception as error:  # a broken wheel or exhausted memory may raise anything
@@ -85,11 +85,11 @@ def load() -> None:
         _session = _session or _start()
 
 
-def _run_wasm(source: str, seconds: float) -> bytes:
+def _run_wasm(source: str, seconds: float, form: str) -> bytes:
     global _session
     with _turn:
         session, _session = _session or _start(), None
-        answer = _call(session, source, seconds)
+        answer = _call(session, source, seconds, form)
         _session = session
         return answer
 
@@ -136,13 +136,13 @@ def _start() -> _Session:
     return _Session(module.engine, store, linker.instantiate(store, module.code).exports(store))
 
 
-def _call(session: _Session, source: str, seconds: float) -> bytes:
+def _call(session: _Session, source: str, seconds: float, form: str) -> bytes:
     import wasmtime
 
     session.store.set_epoch_deadline(1)
     try:
         with _alarm(seconds, session.engine.increment_epoch):
-            return _render(session, source)
+            return _render(session, source, form)
     except wasmtime.Trap as trap:
         if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
             raise TimeoutError(f"no layout within {seconds:g} s") from None
@@ -162,11 +162,11 @@ def _alarm(seconds: float, ring: Callable[[], object]) -> Iterator[None]:
         timer.join()  # one that is ringing would end the next call
 
 
-def _render(session: _Session, source: str) -> bytes:
+def _render(session: _Session, source: str, form: str) -> bytes:
     store, exports = session.store, session.exports
     memory = exports["memory"]
     texts = []
-    for text in (source, FORMAT, "dot"):
+    for text in (source, form, "dot"):
         data = text.encode() + b"\0"
         texts.append(int(exports["malloc"](store, len(data))))
         memory.write(store, data, texts[-1])
