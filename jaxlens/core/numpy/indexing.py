@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxlens.core.interop.from_jax import from_jax, library
-from jaxlens.core.kernel.interpreter import GROUND, Tracer, aval_of, current, observer
+from jaxlens.core.kernel.interpreter import GROUND, Tracer, aval_of, current
+from jaxlens.core.kernel.sources import here
 from jaxlens.core.primitives import shapes
 
 _slice, _rev, _squeeze = (library("lax", name) for name in ("slice", "rev", "squeeze"))
@@ -113,7 +114,7 @@ def _written(part: Any) -> Any:
     if isinstance(part, slice):
         if _bounds(part, Tracer):
             raise IndexError(
-                f"{observer.line()}: Slice entries must be static integers, got {part}: the "
+                f"{here()}: Slice entries must be static integers, got {part}: the "
                 f"length of the result would be unknown. Use lax.dynamic_slice, which takes a "
                 f"traced start and a known size, or mark the bounds static (static_argnums)."
             )
@@ -121,7 +122,7 @@ def _written(part: Any) -> Any:
     mask = getattr(part, "dtype", None) == np.bool_
     if mask and isinstance(part, Tracer):
         raise NonConcreteBooleanIndexError(
-            f"{observer.line()}: Array boolean indices must be concrete; got "
+            f"{here()}: Array boolean indices must be concrete; got "
             f"{part.aval.str_short()}, whose numbers are not known yet, so that the result would "
             f"have no known shape. Use cnp.where(mask, x, other), or x.at[...] with integers."
         )
