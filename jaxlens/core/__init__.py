@@ -35,6 +35,7 @@ from jaxlens.core.kernel.interpreter import (
 from jaxlens.core.kernel.interpreter import observer as _observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from jaxlens.core.kernel.run import jit_p as _jit_p
+from jaxlens.core.kernel.sources import named_scope
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.numpy.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.parallel.mapping import shard_map
@@ -50,12 +51,11 @@ from jaxlens.core.transforms.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from jaxlens.core.transforms.errors import refusal as _refusal
 from jaxlens.core.transforms.events import Event, listen
 from jaxlens.core.transforms.jaxprs import make_jaxpr
 from jaxlens.core.transforms.remat import checkpoint
 from jaxlens.core.transforms.rules import elementwise_batch, jvp_by_argument, lower_fun
-from jaxlens.core.transforms.sources import UserProgram as _UserProgram
-from jaxlens.core.transforms.sources import named_scope
 from jaxlens.core.transforms.trees import foreign as _foreign
 from jaxlens.core.transforms.trees import (
     register_dataclass,
@@ -69,7 +69,7 @@ from jaxlens.core.transforms.trees import (
 
 # What the rings give to the kernel, here and nowhere else.
 _GROUND.backend = _XLA()
-_observer.source = _UserProgram()
+_observer.refusal = _refusal  # type: ignore[method-assign]
 _call_rules(_jit_p)
 _foreign.append(_of_jax)
 

@@ -21,10 +21,10 @@ from jaxlens.core.kernel.interpreter import (
     Tracer,
     current,
     interpreting,
-    observer,
 )
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.run import jit_p
+from jaxlens.core.kernel.sources import here
 from jaxlens.core.kernel.types import is_inexact
 from jaxlens.core.transforms.events import Event, listen
 
@@ -40,7 +40,7 @@ class NaNCheck(Interpreter):
         for x in result if primitive.multiple_results else [result]:
             if not isinstance(x, Tracer) and is_inexact(x.dtype) and np.isnan(x).any():
                 raise FloatingPointError(
-                    f"invalid value (nan) encountered in {primitive}, {observer.line()}"
+                    f"invalid value (nan) encountered in {primitive}, {here()}"
                 )
         return result
 

@@ -257,7 +257,7 @@ def test_take() -> None:
         (np.array([True]), IndexError, r"boolean index did not match .* got \(1,\)"),
         ((ROWS, ROWS[:2]), ValueError, "Incompatible shapes for broadcasting"),
         (slice(None, None, 0), ValueError, "zero"),
-        (slice(1.5), TypeError, "slice indices must be integers"),
+        (slice(1.5), TypeError, "cannot be interpreted as an integer"),
     ],
     ids=str,
 )

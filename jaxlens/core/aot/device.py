@@ -132,7 +132,7 @@ def operand(value: Any, aval: ShapedArray, sharding: Any = None) -> Any:
         sharding: Where an array of JAX is needed; None if anywhere.
     """
     if isinstance(value, Tracer):
-        raise observer.source.refusal(value, "__array__")
+        raise observer.refusal(value, "__array__")
     if type(value) is Array:
         value = value.buffer
     if not isinstance(value, jax.Array):

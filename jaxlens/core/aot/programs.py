@@ -130,7 +130,7 @@ class Jitted:
 
     def _traced(self, key: Key) -> Traced:
         flat_f, out_trees = flat(signatures.filled(self.f, key.static), key.in_tree)
-        closed = trace(flat_f, key.in_avals, alone=True)
+        closed = trace(flat_f, key.in_avals)
         if observer.listeners:
             observer.emit("trace", self.name, jaxpr=closed)
         leaves = signatures.arguments(self.f, key.in_tree, key.static)

@@ -11,8 +11,6 @@ that is current. What differs is in `equations.py` (jaxprs in equations, rules o
 from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from importlib import import_module
-from os import sep
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,17 +22,15 @@ from jaxlens.core.interop.guests import guest
 from jaxlens.core.interop.operations import OPERATIONS, MissingPrimitiveError, primitives
 from jaxlens.core.interop.parameters import UnreadParameterError, taken
 from jaxlens.core.interop.types import compared, is_array, jax_type, type_of
-from jaxlens.core.kernel.interpreter import Primitive, aval_of, observer
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
+from jaxlens.core.kernel.sources import NameStack, SourceInfo, at, here
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import is_key, x64
 from jaxlens.core.transforms import signatures
-from jaxlens.core.transforms.sources import NameStack, SourceInfo
 from jaxlens.core.transforms.values import as_value
 
-_JAX = f"{Path(jax.__file__).parent}{sep}"
 _MOST = 1024  # programs of a function
-_CORE = f"{Path(__file__).parents[1]}{sep}"
 
 
 def from_jax(
@@ -109,25 +105,15 @@ def _traced(
         except (TypeError, ValueError, IndexError) as error:
             if reader.of_library:  # the rest of the text is about JAX's tracing
                 vars(error).pop("__notes__", None)
-                error.args = (f"{observer.line()}: {str(error).splitlines()[0]}",)
+                error.args = (f"{here()}: {str(error).splitlines()[0]}",)
             raise
         return reader.closed(made.jaxpr, made.consts), tree_util.tree_structure(types_out)
 
 
-def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
-    """Returns the position of an equation of JAX: the calls above the core, without JAX's own.
-
-    What a jitted function of JAX's does has the position `around` it, that of the call.
-    """
-    info, calls = eqn.source_info, []
-    if info.traceback is not None:
-        for code, instruction in zip(*info.traceback.raw_frames(), strict=True):
-            if code.co_filename.startswith(_CORE):
-                break
-            if not code.co_filename.startswith(_JAX):
-                calls.append((code, instruction))
-    name = str(info.name_stack)
-    return SourceInfo(tuple(calls) or around.calls, NameStack((name,)) if name else NameStack())
+def _source(eqn: Any) -> SourceInfo:
+    """Returns the position of an equation of JAX."""
+    name = str(eqn.source_info.name_stack)
+    return SourceInfo(eqn.source_info.traceback, NameStack((name,)) if name else NameStack())
 
 
 def _read(closed: Any) -> ClosedJaxpr:
@@ -144,14 +130,15 @@ class _Reader:
 
     def __init__(self, of_library: bool) -> None:
         self.of_library = of_library
-        self._source = SourceInfo(())  # of the equation that is read
         self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
 
     def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
         """Returns a jaxpr of JAX as one of the core's."""
         if id(jaxpr) not in self._closed:
             types = [type_of(var.aval) for var in jaxpr.invars]
-            made = trace(partial(self.results, jaxpr, consts), types, alone=True)
+            made = trace(partial(self.results, jaxpr, consts), types)
+            for eqn in made.eqns if self.of_library else ():  # they are of the line that calls it
+                eqn.source_info.traceback = None
             self._closed[id(jaxpr)] = jaxpr, made
         return self._closed[id(jaxpr)][1]
 
@@ -171,12 +158,9 @@ class _Reader:
                 return number.item() if atom.aval.weak_type else number
             return np.asarray(atom.val)
 
-        around = self._source
         for eqn in jaxpr.eqns:
-            self._source = _source(eqn, around)
-            with observer.source.at(self._source):
+            with at(_source(eqn)):
                 results = self.apply(eqn, list(map(read, eqn.invars)))
-            self._source = around
             results = results if isinstance(results, list | tuple) else [results]
             env.update(zip(eqn.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
@@ -226,5 +210,4 @@ class _Reader:
 
     def missing(self, says: str) -> MissingPrimitiveError:
         """Returns the error for the equation that is read, which the core cannot apply."""
-        at = f"{self._source}: " if self._source.calls else ""
-        return MissingPrimitiveError(f"{at}jaxlens.core {says}")
+        return MissingPrimitiveError(f"{here()}: jaxlens.core {says}")

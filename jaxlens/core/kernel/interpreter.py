@@ -22,7 +22,7 @@ attributes of it rather than entries of one table per transformation.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import lru_cache
@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jaxlens.core.kernel.sources import here
 from jaxlens.core.kernel.types import ShapedArray, canonical, setting, x64
 
 Rule = Callable[..., Any]
@@ -214,7 +215,7 @@ class UnexpectedTracerError(Exception):
 
 def _no_numbers(method: str) -> Any:
     def refuse(self: "Tracer", *_: Any, **__: Any) -> Any:
-        raise observer.source.refusal(self, method)
+        raise observer.refusal(self, method)
 
     return refuse
 
@@ -263,52 +264,18 @@ def aval_of(value: Any) -> ShapedArray:
         return _array(array.shape, array.dtype, False, x64())
     if ("jax", "Tracer") in ((c.__module__.partition(".")[0], c.__name__) for c in kind.__mro__):
         raise ForeignTracerError(
-            f"{observer.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
+            f"{here()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
             f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
         )
     if hasattr(value, "shape") and hasattr(value, "dtype"):  # an array of JAX's, or a type alone
         weak = bool(getattr(value, "weak_type", False))
         return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
     raise TypeError(
-        f"{observer.line()}: expected an array or a number, got {kind.__name__}: {str(value)[:60]}"
+        f"{here()}: expected an array or a number, got {kind.__name__}: {str(value)[:60]}"
     )
 
 
 # ---- what outer rings may watch -----------------------------------------------------------------
-
-
-class UserCode:
-    """Knows the user's program. This class knows nothing: no result depends on it.
-
-    `core/__init__.py` hands in the class of `transforms/sources.py`, by which equations have Python
-    lines and names, and errors say what to write instead.
-    """
-
-    def here(self) -> Any:
-        """Returns the position for a new equation; as text, the user's line."""
-        return "an unknown line"
-
-    def at(self, source: Any, transposed: bool = False) -> Any:
-        """Within it new equations inherit the position of an old one, or of its transpose."""
-        return nullcontext()
-
-    def scope(self, name: str) -> Any:
-        """Within it new equations get a name, such as `jvp()`."""
-        return nullcontext()
-
-    def call(self, f: Callable[..., Any], args: Sequence[Any], alone: bool) -> Any:
-        """Calls a function on tracers: see `trace`."""
-        return f(*args)
-
-    def locate(self, eqn: Any, scopes: tuple[str, ...], cache: dict[Any, Any]) -> tuple[Any, Any]:
-        """Returns the scopes of an equation and its MLIR location."""
-        return scopes, None
-
-    def refusal(self, tracer: Tracer, method: str) -> Exception:
-        """Returns the error for a method of Python's that needs numbers, or for any late use."""
-        if tracer.interpreter.done:
-            return UnexpectedTracerError(f"{tracer!r} is used after its function had ended.")
-        return ConcretizationTypeError(f"{tracer!r} has no numbers: only its type is known.")
 
 
 class Observer:
@@ -316,20 +283,23 @@ class Observer:
 
     Attributes:
         listeners: Are called with the kind and name of each step, and details.
-        source: Where each step is in the user's program.
     """
 
     listeners: tuple[Callable[[str, str, dict[str, Any]], None], ...] = ()
-    source: UserCode = UserCode()
 
     def emit(self, kind: str, name: str, **detail: Any) -> None:
         """Notifies the listeners of a step."""
         for listener in self.listeners:
             listener(kind, name, detail)
 
-    def line(self) -> str:
-        """Returns the user's current line, for error messages."""
-        return str(self.source.here())
+    def refusal(self, tracer: Tracer, method: str) -> Exception:
+        """Returns the error for a method of Python's that needs numbers, or for any late use.
+
+        `core/__init__.py` hands in that of `transforms/errors.py`: it says what to write instead.
+        """
+        if tracer.interpreter.done:
+            return UnexpectedTracerError(f"{tracer!r} is used after its function had ended.")
+        return ConcretizationTypeError(f"{tracer!r} has no numbers: only its type is known.")
 
 
 observer = Observer()

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.kernel.interpreter import Primitive, observer
+from jaxlens.core.kernel.interpreter import Primitive
+from jaxlens.core.kernel.sources import SourceInfo, at
 from jaxlens.core.kernel.types import ShapedArray, short_name
 
 _WIDTH = 80
@@ -50,7 +51,7 @@ class JaxprEqn:
     invars: Sequence[Atom]
     outvars: Sequence[Var]
     params: dict[str, Any]
-    source_info: Any
+    source_info: SourceInfo
 
     def __str__(self) -> str:
         return "\n".join(_equation(self, _Names(), set(self.outvars)))
@@ -126,7 +127,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
         return env[atom] if isinstance(atom, Var) else atom.val
 
     for eqn in jaxpr.eqns:
-        with observer.source.at(eqn.source_info):
+        with at(eqn.source_info):
             results = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
         env.update(zip(eqn.outvars, eqn.primitive.as_list(results), strict=True))
     return [read(atom) for atom in jaxpr.outvars]

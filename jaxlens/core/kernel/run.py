@@ -33,10 +33,13 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel.basics import i64s
 from jaxlens.core.kernel.interpreter import GROUND, Primitive, aval_of, observer
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
+from jaxlens.core.kernel.sources import NameStack, user_file
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, is_key, short_name, x64
 
 _ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
+
+_MOST_CALLS = 10  # of one position, as in JAX
 
 # ---- lowering -----------------------------------------------------------------------------------
 
@@ -81,14 +84,16 @@ class ModuleState:
         names: Names of functions that are taken.
         layout: How arrays lie on several devices: nothing that the kernel looks into.
         functions: The name of the function that a jaxpr was lowered to.
-        locations: A cache for `observer.source.locate`.
+        locations: Positions as MLIR's, by traceback.
     """
 
     module: ir.Module
     names: set[str]
     layout: Any = None
     functions: dict[Any, str] = field(default_factory=dict)
-    locations: dict[Any, ir.Location] = field(default_factory=dict)
+    locations: Any = field(
+        default_factory=lambda: _jax_mlir_ext.TracebackToLocationCache(user_file, _MOST_CALLS)
+    )
 
     def free_name(self, name: str) -> str:
         """Returns the name, with a number if it is taken."""
@@ -210,8 +215,11 @@ def lower_body(
         return constant(atom.val, atom.aval) if isinstance(atom, Literal) else env[atom]
 
     for eqn in jaxpr.eqns:
-        inner, location = observer.source.locate(eqn, scopes, program.locations)
-        with location or ir.Location.unknown():
+        inner = (*scopes, *eqn.source_info.name_stack)
+        name = f"jit({eqn.params['name']})" if eqn.primitive is jit_p else eqn.primitive.name
+        calls = eqn.source_info.traceback
+        place = program.locations.get(calls) if calls else None
+        with named(str(NameStack((*inner, name))), place):
             avals = [atom.aval for atom in eqn.invars]
             context = Context(program, avals, [var.aval for var in eqn.outvars], inner)
             results = _lowered(eqn, context, list(map(read, eqn.invars)))

@@ -26,6 +26,7 @@ from jaxlens.core.kernel.interpreter import (
     observer,
 )
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jaxlens.core.kernel.sources import afresh, here
 from jaxlens.core.kernel.types import ShapedArray
 
 Flat = Callable[..., Sequence[Any]]  # a function of arrays that returns a list of them
@@ -70,7 +71,7 @@ class Staging(Interpreter):
         if type(avals) not in (list, tuple) or not {ShapedArray}.issuperset(map(type, avals)):
             raise primitive.misfit("abstract", "a ShapedArray for each result", types)
         outvars = list(map(Var, avals))
-        eqn = JaxprEqn(primitive, invars, outvars, params, observer.source.here())
+        eqn = JaxprEqn(primitive, invars, outvars, params, here())
         self.eqns.append(eqn)
         observer.emit("record", primitive.name, eqn=eqn)
         tracers = [StagedTracer(self, var) for var in outvars]
@@ -82,7 +83,7 @@ class Staging(Interpreter):
             return value.variable
         if isinstance(value, Tracer):  # of an interpreter further out: a constant to this one
             if value.interpreter.done:
-                raise observer.source.refusal(value, "bind")
+                raise observer.refusal(value, "bind")
         else:
             aval = aval_of(value)
             if not aval.shape and isinstance(value, NUMBERS):
@@ -100,20 +101,18 @@ class Staging(Interpreter):
         return ClosedJaxpr(Jaxpr(self.constvars, invars, outvars, self.eqns), self.consts)
 
 
-def trace(f: Flat, avals: Sequence[ShapedArray], alone: bool = False) -> ClosedJaxpr:
+def trace(f: Flat, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
     """Records a function of a flat list of arrays to another.
 
     Args:
         f: The function; called once.
         avals: The types of its arguments.
-        alone: Whether to leave out the lines that call `f` from the positions of its equations: a
-            jitted function is traced once and called from many lines.
     """
     staging = Staging()
     tracers = [staging.parameter(aval) for aval in avals]
     try:
-        with interpreting(staging):
-            results = observer.source.call(f, tracers, alone)
+        with interpreting(staging), afresh():
+            results = f(*tracers)
         return staging.closed([tracer.variable for tracer in tracers], results)
     finally:
         staging.done = True

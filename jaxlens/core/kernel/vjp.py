@@ -35,6 +35,7 @@ from jaxlens.core.kernel.interpreter import (
 )
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxlens.core.kernel.jvp import jvp_flat
+from jaxlens.core.kernel.sources import at, named_scope
 from jaxlens.core.kernel.trace import Flat, StagedTracer, Staging
 from jaxlens.core.kernel.types import float0, tangent_aval
 
@@ -74,7 +75,7 @@ def linearize_flat(f: Flat, primals: Sequence[Any]) -> tuple[Sequence[Any], Clos
     partial = Partial()
     tangents = [partial.parameter(tangent_aval(aval_of(primal))) for primal in primals]
     moving = [Zero(t.aval) if t.dtype == float0 else t for t in tangents]
-    with interpreting(partial), observer.source.scope("jvp()"):
+    with interpreting(partial), named_scope("jvp()"):
         results, out = jvp_flat(f, primals, moving)
         out = list(map(instantiate, out))
     return results, partial.closed([tracer.variable for tracer in tangents], out)
@@ -111,7 +112,7 @@ def backward_pass(
             linear.append(eqn)
             env.update((var, Linear(var.aval)) for var in eqn.outvars)
         else:  # depends on residuals alone: what `checkpoint` computes again, for example
-            with observer.source.at(eqn.source_info):
+            with at(eqn.source_info):
                 results = eqn.primitive.bind(*operands, **eqn.params)
             env.update(zip(eqn.outvars, eqn.primitive.as_list(results), strict=True))
 
@@ -128,7 +129,7 @@ def backward_pass(
         cts_out = [ct_of.pop(var, None) for var in eqn.outvars]
         if all(ct is None for ct in cts_out):
             continue  # no result of this equation is used
-        with observer.source.at(eqn.source_info, transposed=not inside):
+        with at(eqn.source_info, transposed=not inside):
             for atom, ct in zip(eqn.invars, _transposed(eqn, cts_out, read), strict=True):
                 accumulate(atom, ct)
     pairs = zip(jaxpr.invars, args, strict=True)

@@ -19,7 +19,8 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.aot.lower import names_of
 from jaxlens.core.kernel.basics import fronts, linear, reduce_sum
-from jaxlens.core.kernel.interpreter import Primitive, Value, observer
+from jaxlens.core.kernel.interpreter import Primitive, Value
+from jaxlens.core.kernel.sources import here
 from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.parallel.meshes import Names
 from jaxlens.core.transforms.batching import named_axes
@@ -39,7 +40,7 @@ def _size(name: str) -> int:
     if name not in named_axes():
         bound = ", ".join(map(repr, named_axes())) or "none"
         raise NameError(
-            f"{observer.line()}: unbound axis name {name!r}; bound are: {bound}. Name it in vmap, "
+            f"{here()}: unbound axis name {name!r}; bound are: {bound}. Name it in vmap, "
             f"pmap (axis_name=) or in the mesh of shard_map."
         )
     return named_axes()[name]

@@ -21,8 +21,9 @@ from jaxlib.mlir.dialects import sdy
 
 from jaxlens.core.aot.lower import MeshLayout, sharding_text
 from jaxlens.core.kernel.basics import Linear, reshape
-from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting, observer
+from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
+from jaxlens.core.kernel.sources import here
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
@@ -61,7 +62,7 @@ def shard_map(
         leaves, in_tree = tree_flatten((args, {}))
         if set(mesh.axis_names) & set(named_axes()):
             raise ValueError(
-                f"{observer.line()}: shard_map over {mesh} inside of another map with an axis of "
+                f"{here()}: shard_map over {mesh} inside of another map with an axis of "
                 f"one of these names: give the axes other names."
             )
         ins = prefix_leaves(in_specs, tree_structure(args), "shard_map in_specs")

@@ -13,7 +13,8 @@ from functools import wraps
 from typing import Any
 
 from jaxlens.core.kernel.basics import Dim, moveaxis, to_front
-from jaxlens.core.kernel.interpreter import aval_of, observer
+from jaxlens.core.kernel.interpreter import aval_of
+from jaxlens.core.kernel.sources import named_scope
 from jaxlens.core.kernel.trace import Flat
 from jaxlens.core.kernel.types import setting
 from jaxlens.core.kernel.vmap import batch_flat
@@ -65,7 +66,7 @@ def vmap(
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree, dims, size = counted("vmap", f, args, kwargs, in_axes, axis_size)
         flat_f, out_trees = flat(f, in_tree)
-        with observer.source.scope("vmap()"):
+        with named_scope("vmap()"):
             results, dims_out = vmap_flat(flat_f, size, leaves, dims, axis_name)
         axes = prefix_leaves(out_axes, out_trees[0], "vmap out_axes")
         return out_trees[0].unflatten(map(_moved, [size] * len(axes), results, dims_out, axes))

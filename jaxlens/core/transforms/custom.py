@@ -1,10 +1,10 @@
 """Derivatives by the user's own rules: `custom_jvp`, `custom_vjp`.
 
 A function may know its derivative better than its equations do: to be stable, cheap, or defined at
-all. A decorated function is traced to a call that carries the user's rules. The jvp rule of a
-`custom_jvp_call` is the user's. That of a `custom_vjp_call` runs the user's forward pass, and sends
-the tangents through a placeholder, `custom_lin`, that no one can compute and only transposition
-takes apart: there the user's backward pass is put. Under vmap the rules are mapped with the call.
+all. A decorated function is traced to a call that carries its jvp rule. That of a `custom_jvp` is
+the user's. That of a `custom_vjp` runs the user's forward pass, and sends the tangents through a
+placeholder, `custom_lin`, that no one can compute and only transposition takes apart: there the
+user's backward pass is put. Under vmap the rule is mapped with the call.
 
 JAX traces the function only under `jit`; here it always is, so that Python's `if` in it cannot look
 at numbers. And JAX forgets a jvp rule inside a scan once that is differentiated, so that the second
@@ -18,7 +18,7 @@ from functools import lru_cache, update_wrapper, wraps
 from inspect import signature
 from typing import Any, NamedTuple, NoReturn, cast
 
-from jaxlens.core.kernel.basics import instantiate, reduce_sum
+from jaxlens.core.kernel.basics import Linear, fronts, instantiate
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
 from jaxlens.core.kernel.types import float0, tangent_aval
@@ -45,12 +45,13 @@ class WithRules:
     """
 
     call: Primitive
+    made: Callable[..., Callable[..., Any]]  # the jvp rule of leaves, from the user's rules
 
     def __init__(self, f: Callable[..., Any]) -> None:
         update_wrapper(cast(Callable[..., Any], self), f, updated=())
         self.f = f
         self.name: str = getattr(f, "__name__", "f")
-        self.rules: dict[str, Callable[..., Any]] = {}
+        self.rules: tuple[Callable[..., Any], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.rules:
@@ -67,10 +68,9 @@ class WithRules:
             )
         body = traced(self.f, bound.args, {})
         leaves, in_tree = tree_flatten(bound.args)
-        callee = Callee(self.name, in_tree, body.out_tree)
-        rules = {kind: _CHECKED[kind](rule, callee) for kind, rule in self.rules.items()}
+        jvp = self.made(Callee(self.name, in_tree, body.out_tree), *self.rules)
         params = {"name": self.name, "call_jaxpr": body.jaxpr, "num_consts": len(body.consts)}
-        results = self.call.bind(*body.consts, *leaves, **params, **rules)
+        results = self.call.bind(*body.consts, *leaves, jvp=jvp, **params)
         return body.out_tree.unflatten(results)
 
 
@@ -112,7 +112,7 @@ _cached = lru_cache(maxsize=1024)  # an equal rule is the same object: what it i
 
 
 @_cached
-def _jvp_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
+def _jvp_rule(callee: Callee, function: Callable[..., Any]) -> Callable[..., Any]:
     """Maps primals and tangents to the value and its tangents, without those of integers."""
 
     @wraps(function)
@@ -138,25 +138,15 @@ def _jvp_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any
 
 
 @_cached
-def _fwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
-    """Maps primals to the value and the residuals."""
+def _vjp_rule(
+    callee: Callee, forward: Callable[..., Any], backward: Callable[..., Any]
+) -> Callable[..., Any]:
+    """As `_jvp_rule`: the forward pass, and tangents that only `custom_lin` knows."""
 
-    @wraps(function)
-    def fwd(primals: Sequence[Any]) -> tuple[list[Any], Any]:
-        result = function(*callee.in_tree.unflatten(primals))
-        return callee.pair("fwd", result, "value, residuals")
-
-    return fwd
-
-
-@_cached
-def _bwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
-    """Maps residuals and cotangents of the value to a cotangent per leaf, or None."""
-
-    @wraps(function)
+    @wraps(backward)
     def bwd(residuals: Any, cts: Sequence[Any]) -> list[Any]:
         trees = callee.in_tree.children
-        result = function(residuals, callee.out_tree.unflatten(cts))
+        result = backward(residuals, callee.out_tree.unflatten(cts))
         if not isinstance(result, tuple | list) or len(result) != len(trees):
             callee.fail(
                 "bwd",
@@ -169,10 +159,18 @@ def _bwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any
             callee.fail("bwd", f"cotangents with the containers of the arguments: {wrong}")
         return [None if x is None or aval_of(x).dtype == float0 else x for x in leaves]
 
-    return bwd
+    @wraps(forward)
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        pair = forward(*callee.in_tree.unflatten(primals))
+        results, saved = callee.pair("fwd", pair, "value, residuals")
+        residuals, tree = tree_flatten(saved)
+        moves = tuple(aval_of(tangent).dtype != float0 for tangent in tangents)
+        avals = tuple(tangent_aval(aval_of(x)) for x in results)
+        params = {"moves": moves, "num_res": len(residuals), "out_avals": avals, "tree": tree}
+        return results, custom_lin_p.bind(*residuals, *split(moves, tangents)[1], bwd=bwd, **params)
 
+    return jvp
 
-_CHECKED = {"jvp": _jvp_rule, "fwd": _fwd_rule, "bwd": _bwd_rule}
 
 # ---- what users write ---------------------------------------------------------------------------
 
@@ -180,11 +178,11 @@ _CHECKED = {"jvp": _jvp_rule, "fwd": _fwd_rule, "bwd": _bwd_rule}
 class custom_jvp(WithRules):  # noqa: N801 - as in jax
     """A function whose tangent the user computes: a decorator, completed by `defjvp`."""
 
-    call = custom_jvp_call_p
+    call, made = custom_jvp_call_p, staticmethod(_jvp_rule)
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """Sets the rule: `jvp(primals, tangents) -> (value, tangent)`."""
-        self.rules = {"jvp": jvp}
+        self.rules = (jvp,)
         return jvp
 
 
@@ -194,7 +192,7 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
     It has reverse mode only: nothing says what its tangent is.
     """
 
-    call = custom_vjp_call_p
+    call, made = custom_vjp_call_p, staticmethod(_vjp_rule)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Sets the rules.
@@ -204,47 +202,63 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
             bwd: `(residuals, cotangent)` to a tuple with a cotangent for each argument; None where
                 it is zero.
         """
-        self.rules = {"fwd": fwd, "bwd": bwd}
+        self.rules = (fwd, bwd)
 
 
 # ---- calls --------------------------------------------------------------------------------------
 
 
-def _moving(tangents: Sequence[Any], name: str, num_consts: int) -> list[Any]:
-    """Returns the tangents of the arguments; raises if a captured value has one."""
+def _jvp(
+    primals: Any, tangents: Any, *, name: str, jvp: Any, num_consts: int, **_: Any
+) -> tuple[Sequence[Any], list[Any]]:
     closed_over, moving = cut(tangents, num_consts)
     if any(nonzero(closed_over)):
         raise TypeError(
             f"{name} is differentiated by a value that it takes from outside, for which its rule "
             f"says nothing: make that value an argument of {name} and of its rule."
         )
-    return moving
-
-
-def _with_zeros(results: Sequence[Any], moved: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
-    """Returns results and their tangents, `Zero` for integers."""
+    results, moved = jvp(list(primals[num_consts:]), list(map(instantiate, moving)))
     avals = list(map(aval_of, results))
     return results, with_zeros(avals, [tangent_aval(a).dtype != float0 for a in avals], moved)
 
 
-@custom_jvp_call_p.rule("jvp")
-def _(primals: Any, tangents: Any, *, name: str, jvp: Any, num_consts: int, **_: Any) -> Any:
-    moving = _moving(tangents, name, num_consts)
-    return _with_zeros(*jvp(list(primals[num_consts:]), list(map(instantiate, moving))))
+def _lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    return ctx.inline(call_jaxpr, *operands)
 
 
-@custom_vjp_call_p.rule("jvp")
-def _(
-    primals: Any, tangents: Any, *, name: str, fwd: Any, bwd: Any, num_consts: int, **_: Any
-) -> Any:
-    moving = _moving(tangents, name, num_consts)
-    results, saved = fwd(list(primals[num_consts:]))
-    residuals, tree = tree_flatten(saved)
-    has = nonzero(moving)
-    avals = tuple(tangent_aval(aval_of(x)) for x in results)
-    params = {"nonzero": has, "num_res": len(residuals), "out_avals": avals, "tree": tree}
-    out = custom_lin_p.bind(*residuals, *split(has, moving)[1], bwd=bwd, **params)
-    return _with_zeros(results, out)
+def _partial(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
+    """Evaluates the body: partially known arguments are differentiated already."""
+    with interpreting(interpreter):
+        return as_function(params["call_jaxpr"])(*args)
+
+
+def _batch_of(call: Primitive) -> Callable[..., Any]:
+    def batch(
+        size: int, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, jvp: Any, **params: Any
+    ) -> Any:
+        batched = tuple(dim is not None for dim in dims)
+        every = (True,) * len(call_jaxpr.out_avals)
+        whole, new, _ = transformed(call_jaxpr, batch_jaxpr, size, batched, every)
+        own = _for_all(jvp, size, batched[params["num_consts"] :], mapped_axis())
+        params |= {"call_jaxpr": whole, "num_consts": len(new) + params["num_consts"]}
+        results = call.bind(*new, *in_front(size, args, dims), jvp=own, **params)
+        return results, [0] * len(results)
+
+    return batch
+
+
+@_cached
+def _for_all(rule: Callable[..., Any], size: int, flags: Flags, name: str | None) -> Any:
+    """Returns the rule for all examples, along the first axes of its arrays; `flags`: of which."""
+    axes = [0 if has else None for has in flags]
+    return vmap(rule, (axes, axes), 0, name, size)
+
+
+for _call in (custom_jvp_call_p, custom_vjp_call_p):
+    _call.abstract = lambda *_, call_jaxpr, **__: call_jaxpr.out_avals
+    _call.lower, _call.partial, _call.jvp, _call.batch = _lower, _partial, _jvp, _batch_of(_call)
+
+# ---- the placeholder ----------------------------------------------------------------------------
 
 
 def _one_way(*_: Any, **__: Any) -> NoReturn:
@@ -255,7 +269,15 @@ def _one_way(*_: Any, **__: Any) -> NoReturn:
 
 
 custom_lin_p.abstract = lambda *_, out_avals, **__: [a for a in out_avals if a.dtype != float0]
-custom_lin_p.lower = custom_lin_p.jvp = custom_lin_p.batch = _one_way
+custom_lin_p.lower = custom_lin_p.jvp = _one_way
+
+
+@custom_lin_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, bwd: Any, out_avals: Any, **params: Any) -> Any:
+    avals = tuple(aval.update(shape=(size, *aval.shape)) for aval in out_avals)
+    params |= {"bwd": vmap(bwd, axis_name=mapped_axis(), axis_size=size), "out_avals": avals}
+    results = custom_lin_p.bind(*fronts(size, args, dims), **params)
+    return results, [0] * len(results)
 
 
 @custom_lin_p.rule("transpose")
@@ -263,7 +285,8 @@ def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: An
     residuals, moving = cut(args, num_res)
     cts = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
     cts = bwd(params["tree"].unflatten(residuals), list(map(instantiate, cts)))
-    cts_in = split(params["nonzero"], cts)[1]
+    pairs = zip(split(params["moves"], cts)[1], moving, strict=True)
+    cts_in = [ct if type(x) is Linear else None for ct, x in pairs]
     for ct, x in zip(cts_in, moving, strict=True):
         if ct is not None and not same_type(aval_of(ct), x.aval):
             raise ValueError(
@@ -271,60 +294,3 @@ def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: An
                 f"arguments: expected {x.aval.str_short()}, got {aval_of(ct).str_short()}."
             )
     return [None] * num_res + cts_in
-
-
-# ---- for all examples ---------------------------------------------------------------------------
-
-
-@_cached
-def _batched(rule: Callable[..., Any], size: int, flags: Flags, backward: bool) -> Any:
-    """Returns the batched rule: examples are along the first axes of its arrays.
-
-    Args:
-        rule: The rule for one example.
-        size: How many there are.
-        flags: Which arguments of the function hold all examples; the others are shared.
-        backward: Whether it is a bwd rule: a shared argument gets the sum of the cotangents.
-    """
-
-    @wraps(rule)
-    def batched(*args: Any) -> Any:
-        shared = tuple([0 if has else None for has in flags] for _ in args)
-        result = vmap(rule, 0 if backward else shared, 0, mapped_axis(), size)(*args)
-        if not backward:
-            return result
-        pairs = zip(result, flags, strict=True)
-        return [ct if ct is None or own else reduce_sum(ct, (0,)) for ct, own in pairs]
-
-    return batched
-
-
-def _rules(call: Primitive) -> None:
-    """Gives a call with custom rules its own abstract, lower, partial and batch rules."""
-
-    def lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
-        return ctx.inline(call_jaxpr, *operands)
-
-    def partial(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-        """Evaluates the body: partially known arguments are differentiated already."""
-        with interpreting(interpreter):
-            return as_function(params["call_jaxpr"])(*args)
-
-    def batch(
-        size: int, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, num_consts: int, **params: Any
-    ) -> Any:
-        batched = tuple(dim is not None for dim in dims)
-        every = (True,) * len(call_jaxpr.out_avals)
-        whole, new, _ = transformed(call_jaxpr, batch_jaxpr, size, batched, every)
-        for key in _CHECKED.keys() & params.keys():
-            params[key] = _batched(params[key], size, batched[num_consts:], key == "bwd")
-        operands, count = [*new, *in_front(size, args, dims)], len(new) + num_consts
-        results = call.bind(*operands, call_jaxpr=whole, num_consts=count, **params)
-        return results, [0] * len(results)
-
-    call.abstract = lambda *_, call_jaxpr, **__: call_jaxpr.out_avals
-    call.lower, call.partial, call.batch = lower, partial, batch
-
-
-_rules(custom_jvp_call_p)
-_rules(custom_vjp_call_p)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core.kernel.basics import Linear, Zero, instantiate
-from jaxlens.core.kernel.interpreter import aval_of, current, observer
+from jaxlens.core.kernel.interpreter import aval_of, current
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.jvp import JVP, jvp_flat
+from jaxlens.core.kernel.sources import named_scope
 from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
 from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
 from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
@@ -59,7 +60,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     expected = list(map(tangent_aval, types_of(f, in_tree, leaves)))
     checked = list(map(check_tangent, expected, directions, names, [TypeError] * len(names)))
     flat_f, out_trees = flat(f, in_tree)
-    with observer.source.scope("jvp()"):
+    with named_scope("jvp()"):
         results, out = jvp_flat(flat_f, leaves, checked)
     value, tangent = map(as_value, results), map(as_value, map(instantiate, out))
     return out_trees[0].unflatten(value), out_trees[0].unflatten(tangent)

@@ -12,9 +12,9 @@ from jaxlens.core.kernel.interpreter import (
     ConcretizationTypeError,
     Tracer,
     UnexpectedTracerError,
-    observer,
 )
 from jaxlens.core.kernel.jvp import JVPTracer
+from jaxlens.core.kernel.sources import here
 from jaxlens.core.kernel.trace import StagedTracer, Staging
 from jaxlens.core.kernel.vmap import BatchTracer
 
@@ -85,7 +85,7 @@ _REFUSALS = {
 
 def refusal(tracer: Tracer, method: str) -> Exception:
     """Returns the error for a method that needs numbers, or for any use of a leaked tracer."""
-    line, made, came = observer.line(), tracer.aval.str_short(), origin(tracer)
+    line, made, came = here(), tracer.aval.str_short(), origin(tracer)
     if came:
         made += " of the arguments" if came == "the arguments" else f" made at {came}"
     if method == "__hash__":
