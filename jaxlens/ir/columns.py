@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
@@ -197,6 +197,18 @@ def namer(module: Module, region: Columns) -> Callable[[int], str]:
         return whole.nodes[region.steps[step]].results[value - region.first_result[step]].name
 
     return name
+
+
+def locator(program: ProgramColumns) -> Callable[[str], tuple[str, int]]:
+    """A function from an id to its region and step; raises KeyError where there is none."""
+    places = cache(
+        lambda: {
+            ident: (name, step)
+            for name, region in program.regions.items()
+            for step, ident in enumerate(region.ids)
+        }
+    )
+    return lambda ident: places()[ident]
 
 
 def finder(module: Module) -> Callable[[str], Node]:
