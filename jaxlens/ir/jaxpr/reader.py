@@ -11,10 +11,10 @@ from typing import Any
 
 from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, locator
 from jaxlens.ir.graph import Module, Node, Region, Value, paused
-from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
 from jaxlens.ir.jaxpr.arguments import arguments, function
 from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened
+from jaxlens.ir.jaxpr.columns import JaxprColumns
 from jaxlens.ir.jaxpr.frames import resolver
 from jaxlens.ir.jaxpr.names import Names
 from jaxlens.ir.jaxpr.pallas import with_blocks
@@ -47,7 +47,8 @@ def read(
     with paused():
         by_identity = bodies(opened(jaxpr))
         reader = _Reader(by_identity)
-        program = jaxpr_columns.program(by_identity, resolver(), scope, reader.description, modules)
+        columns = JaxprColumns(by_identity, resolver(), scope, reader.description, modules)
+        program = columns.whole()
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(
