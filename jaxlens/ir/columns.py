@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
@@ -21,6 +21,7 @@ from jaxlens.ir.lazy import same_fields
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
 LITERAL = 0  # a distance of 0: no step reads its own results
+_STRETCH = 64  # elements that are compared at once at first
 
 
 class Pool(dict[K, int], Generic[K]):
@@ -197,6 +198,36 @@ def namer(module: Module, region: Columns) -> Callable[[int], str]:
         return whole.nodes[region.steps[step]].results[value - region.first_result[step]].name
 
     return name
+
+
+def repeating(column: Sequence[int], low: int, shift: int, end: int) -> int:
+    """How many elements from `low` to `end` equal the element `shift` later.
+
+    Slices of growing length are compared; of the first that differs, the half is, and so on.
+    """
+    n, stretch = low, _STRETCH
+    while n < end:
+        high = min(n + stretch, end)
+        if column[n:high] == column[n + shift : high + shift]:
+            n, stretch = high, 2 * stretch
+        elif stretch > 1:
+            stretch = max(1, (high - n) // 2)
+            end = high
+        else:
+            break
+    return n - low
+
+
+def locator(program: ProgramColumns) -> Callable[[str], tuple[str, int]]:
+    """A function from an id to its region and step; raises KeyError where there is none."""
+    places = cache(
+        lambda: {
+            ident: (name, step)
+            for name, region in program.regions.items()
+            for step, ident in enumerate(region.ids)
+        }
+    )
+    return lambda ident: places()[ident]
 
 
 def finder(module: Module) -> Callable[[str], Node]:

@@ -2,7 +2,7 @@
 
 A driver answers a row by its method of the row's name, and has none for what its source lacks. In
 files a fact has the row's name. A new fact is a row, a method of the drivers that know it, and a
-property of `Capture`.
+property of `Capture`, which says what it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,31 +52,19 @@ def no_call(holder: str) -> Verdict:
 
 
 OUTPUTS = FactRow[tuple[Input, ...]]("outputs", tuple[Input, ...], "names of results", "jaxpr")
-"""Results with their pytree paths."""
 CONSTANTS = FactRow[tuple[Constant, ...]](
     "constants", tuple[Constant, ...], "list of captured arrays", "jaxpr"
 )
-"""Arrays that the function closed over."""
 VERDICT = FactRow[Verdict]("verdict", Verdict, "cache verdict", "jaxpr", no_call)
-"""Whether this call would have hit JAX's caches."""
 TAPE = FactRow[LineTrace]("tape", LineTrace, "tape of its tracing", "jaxpr", costs=True)
-"""What the function's lines did while it was traced; traced again if need be."""
 SOURCES = FactRow[Mapping[str, Source]]("sources", Mapping[str, Source], "source text", "jaxpr")
-"""Source text by `Span.key`, of every file that the jaxpr's spans name."""
 KERNELS = FactRow[tuple[Kernel, ...]]("kernels", tuple[Kernel, ...], "kernels", "compiled")
-"""What the executable calls, in the entry's order where it is known."""
 MEMORY = FactRow[Memory]("memory", Memory, "sizes of memory", "compiled")
-"""Sizes of the compiled program."""
 COST = FactRow[Mapping[str, float]]("cost", Mapping[str, float], "cost analysis", "compiled")
-"""XLA's own cost analysis, under XLA's names."""
 BUFFERS = FactRow[str]("buffers", str, "buffer assignment", "compiled")
-"""XLA's buffer assignment as text."""
 FUSION_LOG = FactRow[str]("fusion_log", str, "reasons for what XLA fused", "compiled", costs=True)
-"""What XLA's fusing pass decided and why (GPU); see `ir.hlo.fusion_log`."""
 PROFILE = FactRow[Profile]("profile", Profile, "profile of its compile", "compiled", costs=True)
-"""What the compile spent its time on; compiles again where it was not profiled."""
 TIMES = FactRow[tuple[Timing, ...]]("times", tuple[Timing, ...], "times", "", lambda holder: ())
-"""Seconds of the steps done so far."""
 
 SAVED = (
     OUTPUTS, CONSTANTS, VERDICT, MEMORY, COST, BUFFERS, FUSION_LOG, TIMES, PROFILE, TAPE,

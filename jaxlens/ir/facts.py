@@ -5,7 +5,7 @@ All of it is frozen data; where it comes from is behind a `Driver` (`ir/driver.p
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Literal
 
@@ -266,32 +266,26 @@ class Kernel:
     name: str
     instruction: str
     kind: KernelKind
-    llvm_before: str = field(default="", repr=False)  # what makes them can take long
-    llvm_after: str = field(default="", repr=False)
-    asm: str = field(default="", repr=False)
+    llvm_before: str = ""
+    llvm_after: str = ""
+    asm: str = ""
     note: str = ""
     launch: str = ""
 
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name} of {self.instruction}>"
 
-def lazy_kernel(
-    name: str,
-    instruction: str,
-    kind: KernelKind,
-    note: str = "",
-    texts: Mapping[KernelText, Callable[[], str]] | None = None,
-    launch: str = "",
-) -> Kernel:
-    """As `Kernel`, but with a function for each text.
+
+def lazy_kernel(kernel: Kernel, texts: Mapping[KernelText, Callable[[], str]]) -> Kernel:
+    """Returns a kernel with a function for each of some texts.
 
     Disassembling a large program takes longer than compiling a small one, and a table of kernels
     does not need it.
     """
     makers: dict[str, Callable[[Kernel], str]]
-    makers = {name: partial(_made, make) for name, make in (texts or {}).items()}
-    fields = dict.fromkeys(KERNEL_TEXTS, "") | {"name": name, "instruction": instruction}
-    fields |= {"kind": kind, "note": note, "launch": launch}
-    values = {name: value for name, value in fields.items() if name not in makers}
-    return lazy(Kernel, makers, **values)
+    makers = {name: partial(_made, make) for name, make in texts.items()}
+    kept = (field.name for field in fields(Kernel) if field.name not in texts)
+    return lazy(Kernel, makers, **{name: getattr(kernel, name) for name in kept})
 
 
 def _made(make: Callable[[], str], _: Kernel) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jaxlens.ir.compile_log import CallKey, DiskKey, KeyPart
 from jaxlens.ir.facts import Verdict
-from jaxlens.report import Cell, Finding, Report, Table, Trust, count, saves
+from jaxlens.report import Finding, Report, Table, Trust, count, saves, table
 
 _DIGITS = 16
 _KINDS = {
@@ -64,13 +64,12 @@ def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
         "held as": [part.holder for part in parts],
     }
     filled = {name: texts for name, texts in columns.items() if any(texts)}
-    rows = (tuple(map(Cell, row)) for row in zip(*filled.values(), strict=True))
-    return Table(title, tuple(filled), tuple(rows))
+    return table(title, tuple(filled), zip(*filled.values(), strict=True))
 
 
 def disk_table(key: DiskKey) -> Table:
     """Returns a table of a persistent cache key's parts as hashes, to compare across processes."""
-    rows = tuple((Cell(name), Cell(digest[:_DIGITS])) for name, digest in key.parts)
+    rows = ((name, digest[:_DIGITS]) for name, digest in key.parts)
     note = "equal hashes are equal parts, in any process"
     title = "The key that the persistent cache was asked by"
-    return Table(title, ("part", "hash"), rows, note, volatile=True)
+    return table(title, ("part", "hash"), rows, note, volatile=True)

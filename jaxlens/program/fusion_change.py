@@ -19,7 +19,7 @@ from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.trips import CONTROL
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.program.sentences import Quoter, listed
-from jaxlens.report import Finding, Table, barred, cells, count, is_cause
+from jaxlens.report import Finding, NumberColumn, Table, cells, count, is_cause, table
 
 _CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
 _FUSION = re.compile(r'\n +(?:ROOT )?%?[^\s=]++ = [^"\n]*? fusion\(')
@@ -168,10 +168,7 @@ def fates_table(change: ProgramChange) -> Table:
     """Returns a table of the number of instructions by fate and responsible pass."""
     tally = Counter((f.name, "" if f.name == "same" else f.by) for f in change.fates.values())
     order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}
-    rows = [
-        cells(name, by, number)
-        for (name, by), number in sorted(tally.items(), key=lambda t: (order[t[0][0]], t[0][1]))
-    ]
-    if change.added:
-        rows.append(cells("added", "", len(change.added)))
-    return Table("Fates", ("fate", "by", "instructions"), barred(rows, (2,)), right=(2,))
+    ranked = sorted(tally.items(), key=lambda item: (order[item[0][0]], item[0][1]))
+    rows = [cells(name, by, number) for (name, by), number in ranked]
+    rows += [cells("added", "", len(change.added))] if change.added else []
+    return table("Fates", ("fate", "by", NumberColumn("instructions", bar="n")), rows)

@@ -60,44 +60,23 @@ def shared_frames(stacks: Sequence[Sequence[object]]) -> int:
     return sum(1 for _ in takewhile(lambda frames: len(set(frames)) == 1, levels))
 
 
-class Owners(LazyDict[Span]):
-    """The owning span by node id; nodes without an owner are left out."""
-
-    def __init__(
-        self, module: Module, rows: Sequence["_Rows"], handed: Mapping[str, Span | None]
-    ) -> None:
-        super().__init__(self._spans)
-        self._locate = module.locate if isinstance(module, ColumnsModule) else None
-        self._rows = {row.name: row for row in rows}
-        self._handed = handed
-
-    def __getitem__(self, ident: str) -> Span:
-        if self._locate is None:
-            return super().__getitem__(ident)
-        owner = self.at(*self._locate(ident))
-        if owner is None:
-            raise KeyError(ident)
-        return owner
-
-    def at(self, region: str, step: int) -> Span | None:
-        """Returns the span that owns the node at a position of a region, or None."""
-        row = self._rows[region]
-        return _owner(row.places[row.place[step]], self._handed[region])
-
-    def _spans(self) -> dict[str, Span]:
-        spans = {}
-        for name, row in self._rows.items():
-            owners = {n: _owner(row.places[n], self._handed[name]) for n in set(row.place)}
-            for ident, place in zip(row.ids, row.place, strict=True):
-                if (owner := owners[place]) is not None:
-                    spans[ident] = owner
-        return spans
-
-
-def owners(module: Module) -> Owners:
+def owners(module: Module) -> Mapping[str, Span]:
     """Returns the owning span by node id; nodes without an owner are left out."""
     rows = _rows(module)
-    return Owners(module, rows, _handed(rows))
+    return _owners(rows, _handed(rows))
+
+
+def _owners(rows: Sequence["_Rows"], handed: Mapping[str, Span | None]) -> Mapping[str, Span]:
+    def spans() -> dict[str, Span]:
+        by_id = {}
+        for row in rows:
+            owned = {n: _owner(row.places[n], handed[row.name]) for n in set(row.place)}
+            for ident, place in zip(row.ids, row.place, strict=True):
+                if (owner := owned[place]) is not None:
+                    by_id[ident] = owner
+        return by_id
+
+    return LazyDict(spans)
 
 
 def span_of(path: Sequence[str], owners: Mapping[str, Span | None]) -> Span | None:
@@ -141,7 +120,7 @@ def lines(module: Module) -> OwnedLines:
         _sort(row, to_library)
     return OwnedLines(
         module.stage,
-        Owners(module, rows, handed),
+        _owners(rows, handed),
         {line: tuple(ids) for line, ids in own.items()},
         _through(rows, handed),
         {line: tuple(ids) for line, ids in library.items()},

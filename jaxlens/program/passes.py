@@ -11,7 +11,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.passes import START
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.links.match.numbered import NumberedModules
-from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count
+from jaxlens.report import Finding, NumberColumn, Report, Table, count, table
 
 _INSTRUCTION = re.compile(r"\n +(?:ROOT )?%?[^\s=]+ = ")  # five times as fast as with "^"
 
@@ -91,13 +91,12 @@ def _timeline(
     rows = []
     n = begin(stages, changes)
     for stage in stages[1:]:
-        names = (Cell(str(stage.index), stage.index), Cell(named(stage)))
         change = by_index.get(stage.index)
         if change is not None:
             n = change.sizes[1]
-            rows.append((*names, *cells(*change.sizes), Cell(did(change))))
+            rows.append((stage.index, named(stage), *change.sizes, did(change)))
         elif everything:
-            rows.append((*names, *cells(n, n), Cell("no change")))
+            rows.append((stage.index, named(stage), n, n, "no change"))
     unread = [change for change in changes if change.change is None]
     notes = [] if everything else ["Dumps without a change are hidden."]
     if unread:
@@ -106,8 +105,9 @@ def _timeline(
             f"Of {count(len(unread), 'dump')} ({megabytes:.1f} MB) instructions were counted, "
             "no more: --passes says what each did."
         )
-    columns = ("#", "pass", "before", "after", "what it did")
-    return Table("Passes", columns, barred(rows, (2, 3)), " ".join(notes), right=(0, 2, 3))
+    before, after = (NumberColumn(name, bar="instructions") for name in ("before", "after"))
+    columns = (NumberColumn("#"), "pass", before, after, "what it did")
+    return table("Passes", columns, rows, " ".join(notes))
 
 
 def named(stage: PassStage) -> str:
@@ -123,8 +123,8 @@ def did(change: PassChange) -> str:
 def _glossary(changes: Sequence[PassChange]) -> Table:
     """Returns a table of the passes that changed the program and what each is for."""
     meanings = {change.stage.name: meaning(change.stage) for change in changes}
-    rows = tuple(cells(name, sentence) for name, sentence in meanings.items() if sentence)
-    return Table("What they are for", ("pass", "what it is for"), rows)
+    rows = (row for row in meanings.items() if row[1])
+    return table("What they are for", ("pass", "what it is for"), rows)
 
 
 def what(change: ProgramChange) -> str:

@@ -1,113 +1,43 @@
 """Peak flops, memory bandwidth and memory of devices, as their vendors publish them.
 
-The figures are for one device and dense products (no 2:4 sparsity): a document that lists rates
-with sparsity alone has twice the rate, as each source says. Documents of different years differ;
-these are the newest known. Limits measured on this machine come from
+THE TABLE is `published_limits.tsv`, a device a line. The figures are for one device and dense
+products (no 2:4 sparsity): a document that lists rates with sparsity alone has twice the rate, as
+each source says. Documents of different years differ; these are the newest known. f32 of a GPU has
+the rate of TF32, in which XLA multiplies f32 by default; a TPU multiplies it in bf16, and the rate
+of its vector unit is not published. Limits measured on this machine come from
 `stages/measure/measured_limits.py`.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.facts import Limits
 from jaxlens.report import amount, read_amount
 
 
-def _gpu(
-    name: str,
-    tera: Mapping[str, float],
-    vector: float,
-    gigabytes: float,
-    memory: float,
-    source: str,
-    reported: str = "",
-) -> Limits:
-    products = {dtype: rate * 1e12 for dtype, rate in tera.items()}
-    rates = vector * 1e12, gigabytes * 1e9
-    return Limits(name, products, *rates, source, memory=memory * 1e9, memory_source=reported)
+def _limits(row: str) -> tuple[str, Limits]:
+    """Returns key and limits of a row: Tflop/s by type and of the vector unit, GB/s, GB."""
+    key, name, *figures, source, memory_source = row.split("\t")
+    *rates, vector, bandwidth, memory = (float(text) if text else None for text in figures)
+    products = {d: rate * 1e12 for d, rate in zip(_DTYPES, rates, strict=True) if rate}
+    limits = Limits(
+        name,
+        products,
+        vector and vector * 1e12,
+        (bandwidth or 0.0) * 1e9,
+        source,
+        memory=memory and memory * 1e9,
+        memory_source=memory_source,
+    )
+    return key, limits
 
 
-def _tpu(
-    name: str, bf16: float, int8: float, gigabytes: float, memory: float, also: str = ""
-) -> Limits:
-    # By default a TPU multiplies f32 in bf16; the rate of the vector unit is not published.
-    products = {"bf16": bf16 * 1e12, "f32": bf16 * 1e12, "s8": int8 * 1e12}
-    page = name.removeprefix("TPU ")
-    source = f"Google Cloud TPU documentation, TPU {page} page{also}"
-    return Limits(name, products, None, gigabytes * 1e9, source, memory=memory * 1e9)
-
-
-_A100 = "NVIDIA A100 Tensor Core GPU datasheet; of products the figures without sparsity"
-_REPORTED = "what the device reports, which is sold as of {} GB"
-
-
-def _halved(document: str, bf16: int, rest: str = ", that of f64 as it is") -> str:
-    figures = f"figures with sparsity (for bf16 {bf16:,} Tflop/s)"
-    return f"{document}; of products half of its {figures}{rest}"
-
-
-_HOPPER = {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}
-
-# f32 has the rate of TF32, in which XLA multiplies f32 on these GPUs by default.
-PUBLISHED: Mapping[str, Limits] = {
-    "a100": _gpu(
-        "A100 80GB SXM",
-        {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624},
-        19.5,
-        2039,
-        80,
-        _A100,
-    ),
-    "a100-40gb": _gpu(
-        "A100 40GB SXM",
-        {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624},
-        19.5,
-        1555,
-        40,
-        _A100,
-    ),
-    "h100": _gpu(
-        "H100 SXM",
-        _HOPPER,
-        67,
-        3350,
-        85.017,
-        _halved("NVIDIA H100 Tensor Core GPU datasheet", 1979),
-        _REPORTED.format(80),
-    ),
-    "h200": _gpu(
-        "H200 SXM",
-        _HOPPER,
-        67,
-        4800,
-        150.11,
-        _halved("NVIDIA H200 Tensor Core GPU datasheet", 1979),
-        _REPORTED.format(141),
-    ),
-    "l4": _gpu(
-        "L4",
-        {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5},
-        30.3,
-        300,
-        24,
-        _halved("NVIDIA L4 Tensor Core GPU datasheet", 242, ""),
-    ),
-    "b200": _gpu(
-        "B200",
-        {"bf16": 2250, "f16": 2250, "f32": 1100, "f64": 37, "s8": 4500, "f8e4m3fn": 4500},
-        75,
-        7700,
-        180,
-        _halved("NVIDIA Blackwell datasheet, a GPU of the HGX B200", 4500),
-    ),
-    "v4": _tpu("TPU v4", 275, 275, 1200, 32),
-    "v5e": _tpu("TPU v5e", 197, 393, 819, 16),
-    # The page has no figure for int8.
-    "v5p": _tpu("TPU v5p", 459, 918, 2765, 95, "; int8: Google Cloud's announcement of it"),
-    "v6e": _tpu("TPU v6e", 918, 1836, 1638, 32),
-}
+_TABLE = files("jaxlens.program").joinpath("published_limits.tsv").read_text("utf-8").splitlines()
+_DTYPES = _TABLE[0].split("\t")[2:-5]
+PUBLISHED: Mapping[str, Limits] = dict(map(_limits, _TABLE[1:]))
 
 # Keys of `PUBLISHED` by JAX's `device_kind` of TPUs; that of a GPU contains the key.
 _KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}

@@ -25,12 +25,12 @@ from jaxlens.program.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
     Finding,
+    NumberColumn,
     Table,
     Trust,
-    barred,
-    cells,
     count,
     duration,
+    table,
     traced_again,
 )
 
@@ -230,6 +230,7 @@ def _listed_values(values: Sequence[str]) -> str:
 
 
 _ROWS = 200
+_REST = ": .log.calls has all"
 _OPERATIONS = 12  # rows of those that ran outside of jit, which few users asked for
 DONE: Mapping[CompileStepKind, str] = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
 """Participles of the kinds of steps."""
@@ -238,17 +239,21 @@ DONE: Mapping[CompileStepKind, str] = {"trace": "traced", "lower": "lowered", "c
 def tables(log: CompileLog) -> Iterator[Table]:
     """Yields tables of the calls of functions, their seconds, and operations outside of jit."""
     calls = [call for call in log.calls if call.role == "user"]
-    shown = calls[:_ROWS]
-    note = f"{len(calls) - _ROWS:,} more: .log.calls has all" if len(calls) > _ROWS else ""
-    if shown:
-        rows = tuple(
-            cells(str(c.number), _named(c), place(c.line), c.reason, _did(c)) for c in shown
-        )
+    if calls:
         columns = ("#", "function", "called at", "what is new in the key", "what JAX did")
-        yield Table("Calls that were not served from JAX's caches", columns, rows, note)
-        yield _seconds(shown)
+        rows = ((str(c.number), _named(c), place(c.line), c.reason, _did(c)) for c in calls)
+        title = "Calls that were not served from JAX's caches"
+        yield table(title, columns, rows, most=_ROWS, rest=_REST)
+        yield _seconds(calls[:_ROWS])
     if log.operations:
-        yield _operations(log.operations)
+        programs = Counter((call.function, place(call.line)) for call in log.operations)
+        yield table(
+            "Operations compiled on their own",
+            ("operation", "called at", NumberColumn("programs", bar="programs")),
+            ((*key, n) for key, n in programs.most_common()),
+            most=_OPERATIONS,
+            rest=f", with no more programs each{_REST}",
+        )
 
 
 def _named(call: CallEvent) -> str:
@@ -268,43 +273,19 @@ def _did(call: CallEvent) -> str:
 
 def _seconds(calls: Sequence[CallEvent]) -> Table:
     """Returns a volatile table of the seconds of each step."""
-    rows = []
-    for call in calls:
-        if call.steps:
-            total = Cell(duration(call.seconds), call.seconds)
-            rows.append((Cell(str(call.number)), Cell(_named(call)), *step_cells(call), total))
-    shown = list(barred(rows, (2, 3, 4, 5)))
-    if len(rows) > 1:
-        sums = [
-            sum(s.seconds or 0.0 for call in calls for s in call.steps if s.kind == kind)
-            for kind in DONE
-        ]
-        totals = [Cell(duration(total), total) for total in (*sums, sum(sums))]
-        shown.append((Cell(""), Cell("in all"), *totals))
-    columns = ("#", "function", "trace", "lower", "compile", "total")
-    return Table(
-        "Time of each step",
-        columns,
-        tuple(shown),
-        "wall-clock, as JAX reports it",
-        volatile=True,
-        right=(2, 3, 4, 5),
-    )
+    columns: list[str | NumberColumn] = ["#", "function"]
+    for name in ("trace", "lower", "compile", "total"):
+        columns.append(NumberColumn(name, duration, "seconds", ""))
+    done = [call for call in calls if call.steps]
+    rows = ((str(c.number), _named(c), *step_cells(c), c.seconds) for c in done)
+    note = f"{duration(sum(c.seconds for c in done))} in all, wall-clock, as JAX reports it"
+    return table("Time of each step", columns, rows, note, volatile=True)
 
 
 def step_cells(call: CallEvent) -> tuple[Cell, ...]:
     """Returns the seconds of tracing, lowering and compiling; "" for a step that was not done."""
     seconds = [step.seconds if (step := call.step(kind)) else None for kind in DONE]
     return tuple(Cell("" if s is None else duration(s), s) for s in seconds)
-
-
-def _operations(calls: Sequence[CallEvent]) -> Table:
-    programs = Counter((call.function, place(call.line)) for call in calls)
-    rows = barred([cells(*key, n) for key, n in programs.most_common(_OPERATIONS)], (2,))
-    more = len(programs) - len(rows)
-    note = f"{more:,} more, with no more programs each: .log.calls has all" if more else ""
-    columns = ("operation", "called at", "programs")
-    return Table("Operations compiled on their own", columns, rows, note, right=(2,))
 
 
 def place(line: Span | None) -> str:

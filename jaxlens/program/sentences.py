@@ -7,7 +7,6 @@ from functools import reduce
 from itertools import groupby
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Program, Source, Target, root_name
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo.library_products import label
@@ -104,10 +103,7 @@ def _input(leaf: Input) -> str:
 
 def quoter(subject: Capture) -> "Quoter":
     """Returns a `Quoter` of the program's sources; it returns "" where there are none."""
-    try:
-        return Quoter(subject.sources)
-    except UnavailableError:
-        return Quoter({})
+    return Quoter(Given(lambda: subject.sources).or_else({}))
 
 
 def bracketed(span: Span | None, text: str) -> str:
@@ -165,7 +161,7 @@ class Quoter:
 
 def line_text(capture: Capture) -> Callable[[Node], str]:
     """Returns a function from a node to its line's text without indentation, "" if not known."""
-    quote = Quoter(Given(lambda: capture.sources).or_else({}))
+    quote = quoter(capture)
     return lambda node: quote(node.owner, sys.maxsize)
 
 

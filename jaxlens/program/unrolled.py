@@ -21,10 +21,11 @@ the fewest values is used. Of a loop in a loop the outer one is found: long peri
 """
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
+from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns, repeating
 from jaxlens.ir.graph import Module, Span
 from jaxlens.program.lines import Spot, spot
 from jaxlens.program.python_loops import is_users_loop, loop_lines
@@ -32,7 +33,6 @@ from jaxlens.program.python_loops import is_users_loop, loop_lines
 _LEAST = 4  # copies that make a loop
 _SAVED = 16  # equations that a scan has to save for a loop to count
 _WINDOWS = 6  # window sizes: 1, 2, 4, ... 32
-_STRETCH = 64  # symbols of the first slice that `_matching` compares
 _TURNS = 64  # positions that are tried as the start of a block
 _OUT = 1 << 40  # the offset of values from before the loop
 # Attributes that select a part of an operand. They may differ between copies, as an index may.
@@ -99,7 +99,8 @@ def unrolled(
     loops: list[Unrolled] = []
     for region in program.regions.values():
         if len(region) >= _LEAST and times.get(region.name):
-            search = _Search(region, program, alike, written, looped)
+            kinds = [alike[kind] for kind in region.kind]
+            search = _Search(region, program, kinds, written, looped)
             loops += search.described(times[region.name])
     return tuple(sorted(loops, key=lambda loop: (-loop.equations, loop.region, loop.first)))
 
@@ -121,51 +122,31 @@ def _alike(module: Module, program: ProgramColumns) -> "array[int]":
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
-    """A loop by positions in its body: `Unrolled` without what describes it to the user."""
-
-    first: int
-    size: int
-    count: int
-    carried: int
-
-    @property
-    def stop(self) -> int:
-        return self.first + self.size * self.count
-
-
 class _Search:
     """The search for loops in one body."""
 
-    def __init__(
-        self,
-        region: Columns,
-        program: ProgramColumns,
-        alike: Sequence[int],
-        written: Mapping[str, int],
-        looped: Callable[[Span], int | None],
-    ) -> None:
-        self._region, self._program, self._written = region, program, written
-        self._looped = looped
-        self._placed = any(place.spans for place in program.places)
-        self._kinds = [alike[kind] for kind in region.kind]
+    region: Columns
+    program: ProgramColumns
+    kinds: Sequence[int]  # of its equations, as `_alike` numbers them
+    written: Mapping[str, int]
+    looped: Callable[[Span], int | None]
 
-    def loops(self) -> Iterator[_Loop]:
+    def loops(self) -> Iterator[Unrolled]:
         """Yields the loops among the periodic stretches of the body, the longest at each place.
 
         A period that is refused at one position is skipped until the stretch with that period
         ends, which keeps the search linear.
         """
-        nexts = _next_occurrences(self._kinds)
+        nexts = _next_occurrences(self.kinds)
         refused: dict[int, int] = {}
         at = 0
-        while at < len(self._kinds):
+        while at < len(self.kinds):
             loop = None
             periods = {after[at] - at for after in nexts if after[at] >= 0}
             for period in sorted(periods, reverse=True):
                 if refused.get(period, -1) > at:
                     continue
-                steps = _matching(self._kinds, at, period)
+                steps = repeating(self.kinds, at, period, len(self.kinds) - period)
                 if steps < (_LEAST - 1) * period:
                     continue
                 loop = self._loop(at, period, steps)
@@ -173,147 +154,106 @@ class _Search:
                     yield loop
                     break
                 refused[period] = at + steps
-            at = at + 1 if loop is None else loop.stop
+            at = at + 1 if loop is None else loop.first + loop.size * loop.count
 
-    def _loop(self, at: int, period: int, steps: int) -> _Loop | None:
+    def _loop(self, at: int, period: int, steps: int) -> Unrolled | None:
         """Returns the loop with a period, started where it carries the fewest values, or None."""
         count = steps // period + 1
         turns = min(steps + period - count * period, period - 1, _TURNS)
         loops = (self._chained(at + turn, period, count) for turn in range(turns + 1))
         best = min(filter(None, loops), key=lambda loop: loop.carried, default=None)
-        if best is None or (best.count - 1) * self._weight(best.first, best.size) < _SAVED:
-            return None
-        return best
+        return None if best is None or (best.count - 1) * best.block < _SAVED else best
 
-    def _chained(self, first: int, size: int, count: int) -> _Loop | None:
+    def _chained(self, first: int, size: int, count: int) -> Unrolled | None:
         """Returns a loop over the copies with equal reads; None for fewer than `_LEAST`.
 
         Where a copy differs, the search goes on with the copies after it.
         """
         for last in (count, count - 1):  # equations after the loop may look like one more copy
             start, left = first, last
-            while left >= _LEAST:
-                wrong = self._unlike(start, size, left)
-                if wrong is None:
-                    break
+            while left >= _LEAST and (wrong := self._unlike(start, size, left)) is not None:
                 start, left = start + (wrong + 1) * size, left - wrong - 1
-            if left >= _LEAST:
-                carried = {v for v in self._reads(start, size, left - 1) if v < 0}
-                if carried and self._recurs(start, size, left - 1):
-                    return _Loop(start, size, left, len(carried))
+            if left >= _LEAST and self._linked(start, size, left - 1):
+                carried = {v for v, _ in self._reads(start, size, left - 1) if v < 0}
+                place = self.region.name, start, size, left, self._weight(start, size)
+                return Unrolled(*place, "", self.region.ids[start], len(carried))
         return None
 
-    def _recurs(self, first: int, size: int, copy: int) -> bool:
-        """Whether a carried value depends on itself one copy earlier, directly or through others.
+    def _linked(self, first: int, size: int, copy: int) -> bool:
+        """Whether values cross every cut between two equations of a copy, the copy before included.
 
-        Blocks of independent work, cut in the middle, also read the copy before them, but without
-        such a cycle:
+        Blocks of independent work, cut in the middle, also read the copy before them, but no value
+        crosses the cut between two blocks:
 
-            a0 b0, a1 b1, a2 b2 cut as (b0 a1) (b1 a2): b1 reads the carried a1, a2 reads neither
-
-        Carried values that depend on no carried value are dropped until none is left (no cycle) or
-        none can be dropped (a cycle).
+            a0 b0, a1 b1, a2 b2 cut as (b0 a1) (b1 a2): nothing of a0 b0 is read by a1 b1
         """
-        region = self._region
-        start = first + copy * size
-        values = region.first_result[first + size] - region.first_result[first]
-        reads = iter(self._reads(first, size, copy))
-        needs: list[int] = []  # by value of the copy, the carried values it depends on, as bits
-        handed: Pool[int] = Pool()
+        region, start = self.region, first + copy * size
+        crossed: set[int] = set()
         for step in range(start, start + size):
-            bits = 0
-            for _ in range(region.first_operand[step], region.first_operand[step + 1]):
-                value = next(reads)
-                if 0 <= value < _OUT:
-                    bits |= needs[value]
-                elif value < 0:
-                    bits |= 1 << handed.number(value % values)
-            needs += [bits] * (region.first_result[step + 1] - region.first_result[step])
-        left = {number: needs[value] for value, number in handed.items()}
-        while left:
-            alive = sum(1 << number for number in left)
-            dependent = {number: bits for number, bits in left.items() if bits & alive}
-            if len(dependent) == len(left):
-                return True
-            left = dependent
-        return False
+            for back in region.distances(step):
+                maker = bisect_right(region.first_result, region.first_result[step] - back) - 1
+                if back != LITERAL and maker >= first:
+                    crossed.update(n % size for n in range(max(maker, step - size) + 1, step + 1))
+        return len(crossed) == size
 
     def _unlike(self, first: int, size: int, count: int) -> int | None:
         """Returns the last copy whose reads differ from the final copy's; None where none do."""
         steady = self._reads(first, size, count - 1)
-        types = self._types(first, size, count - 1)
-        values = self._region.first_result[first + size] - self._region.first_result[first]
+        values = self.region.first_result[first + size] - self.region.first_result[first]
         for copy in range(count - 2, -1, -1):
             reads = self._reads(first, size, copy)
-            if reads != steady:
-                for value, usual in zip(reads, steady, strict=True):
-                    before = usual < 0 and copy * values + usual < 0
-                    if value != (_OUT if before else usual):
-                        return copy
-            copied = self._types(first, size, copy)
-            if copied != types:
-                pairs = zip(types, copied, strict=True)
-                if any(a != b and -1 not in (a, b) for a, b in pairs):
+            for (value, kind), (usual, like) in zip(reads, steady, strict=True):
+                before = usual < 0 and copy * values + usual < 0
+                is_other = kind != like and -1 not in (kind, like)
+                if is_other or value != (_OUT if before else usual):
                     return copy
         return None
 
-    def _reads(self, first: int, size: int, copy: int) -> list[int]:
-        """Returns the operands of a copy as offsets from its first value; below 0 precede it."""
-        region = self._region
+    def _reads(self, first: int, size: int, copy: int) -> list[tuple[int, int]]:
+        """Returns the operands of a copy: offset from its first value, and type; -1 of a literal.
+
+        Those with an offset below 0 precede the copy.
+        """
+        region = self.region
         start = first + copy * size
         base, lowest = region.first_result[start], region.first_result[first]
-        offsets = []
+        reads = []
         for step in range(start, start + size):
             own = region.first_result[step]
             for back in region.distances(step):
-                value = own - back
-                offsets.append(_OUT if back == LITERAL or value < lowest else value - base)
-        return offsets
-
-    def _types(self, first: int, size: int, copy: int) -> list[int]:
-        """Returns the types of the operands of a copy; -1 for a literal."""
-        region = self._region
-        start = first + copy * size
-        return [
-            -1 if back == LITERAL else region.types[region.first_result[step] - back]
-            for step in range(start, start + size)
-            for back in region.distances(step)
-        ]
+                value, kind = own - back, -1 if back == LITERAL else region.types[own - back]
+                is_out = back == LITERAL or value < lowest
+                reads.append((_OUT if is_out else value - base, kind))
+        return reads
 
     def _weight(self, first: int, size: int) -> int:
         """Returns the number of equations of a stretch, its calls inlined."""
-        calls = self._region.calls
+        calls = self.region.calls
         called = (name for n in range(first, first + size) for name in calls.get(n, ()))
-        return size + sum(self._written[name] for name in called)
+        return size + sum(self.written[name] for name in called)
 
     def described(self, times: int) -> Iterator[Unrolled]:
-        """Yields the descriptions of loops that the user's source has, with their lines."""
-        region = self._region
+        """Yields the loops that the user's source has, with their lines."""
+        region, every = self.region, self.program.places
+        placed = any(place.spans for place in every)
         for loop in self.loops():
-            used = sorted(set(region.place[loop.first : loop.stop]))
-            places = [self._program.places[n] for n in used]
-            if self._placed and not is_users_loop(places, self._looped):
-                continue
-            yield Unrolled(
-                region.name,
-                loop.first,
-                loop.size,
-                loop.count,
-                self._weight(loop.first, loop.size),
-                loop_lines(places, self._looped),
-                region.ids[loop.first],
-                loop.carried,
-                times,
-                "transpose(" in self._program.places[region.place[loop.first]].scope,
-                self._before(loop),
-            )
+            stop = loop.first + loop.size * loop.count
+            places = [every[n] for n in sorted(set(region.place[loop.first : stop]))]
+            if not placed or is_users_loop(places, self.looped):
+                yield replace(
+                    loop,
+                    line=loop_lines(places, self.looped),
+                    times=times,
+                    backward="transpose(" in every[region.place[loop.first]].scope,
+                    before=self._before(loop),
+                )
 
-    def _before(self, loop: _Loop) -> int:
+    def _before(self, loop: Unrolled) -> int:
         """Returns the number of equations right before a loop that come from its lines.
 
         0 unless they are about one repetition: from half to one and a half of its size.
         """
-        places, region = self._program.places, self._region
+        places, region = self.program.places, self.region
         block = set(region.place[loop.first : loop.first + loop.size])
         lines = {_user_lines(places[n]) for n in block}
         first = loop.first
@@ -347,21 +287,3 @@ def _next_occurrences(symbols: Sequence[int]) -> list[list[int]]:
         ranks = [pool.number(pair) for pair in zip(ranks, ranks[width:], strict=False)]
         width *= 2
     return nexts
-
-
-def _matching(symbols: Sequence[int], at: int, period: int) -> int:
-    """Counts the symbols from `at` on that are equal one period later.
-
-    Compares slices of doubling length, which is faster than one symbol at a time; only the slice
-    with the first mismatch is searched by symbol.
-    """
-    low, stretch = at, _STRETCH
-    end = len(symbols) - period
-    while low < end:
-        high = min(low + stretch, end)
-        if symbols[low:high] != symbols[low + period : high + period]:
-            while symbols[low] == symbols[low + period]:
-                low += 1
-            return low - at
-        low, stretch = high, stretch * 2
-    return max(end - at, 0)

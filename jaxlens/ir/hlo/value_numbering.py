@@ -128,8 +128,8 @@ def number(module: Module, numbers: Numbers) -> dict[str, list[Occurrence]]:
 def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
     """The number of a parameter. A tuple's is made of its elements', since a loop may gain some."""
     if type_.dtype or not type_.parts:
-        return numbers.of(("parameter", index, plain(type_)))
-    keys = (("parameter", index, place, plain(part)) for place, part in enumerate(type_.parts))
+        return numbers.of(("parameter", index, str(type_)))
+    keys = (("parameter", index, place, str(part)) for place, part in enumerate(type_.parts))
     return numbers.tuple_of(tuple(map(numbers.of, keys)))
 
 
@@ -235,8 +235,8 @@ def _kind(node: Node) -> tuple[str, str]:
         order = [int(d) for d in digits.split(",") if d.strip().isdigit()]
         if order != sorted(order, reverse=True):
             return "bitcast", f"{node.type}{node.type.layout}"
-        return "reshape", plain(node.type)
-    return node.opcode, plain(node.type)
+        return "reshape", str(node.type)
+    return node.opcode, str(node.type)
 
 
 def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
@@ -256,8 +256,3 @@ def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
 def _affecting(text: str) -> tuple[tuple[str, str], ...]:
     values = hlo_text.attributes(text.strip().removeprefix(","))
     return tuple((name, value) for name, value in values.items() if name not in _SILENT)
-
-
-def plain(type_: Type) -> str:
-    """The text of a type without layouts."""
-    return str(type_)

@@ -7,57 +7,17 @@ generators on a stack.
 
 import re
 from array import array
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
 from jaxlens.ir.graph import Node, in_order, unique
-from jaxlens.ir.lazy import ComputedSequence
 
 _NAME = 80  # characters of a body's name
 # The four jaxprs of a `custom_linear_solve`, in the order of JAX's named tuple.
 _PARTS = ("matvec", "vecmat", "solve", "transpose_solve")
 _COUNT = re.compile(r"\b(\w+)=(\d+)")
-
-
-class Ids(ComputedSequence[str]):
-    """Ids of a body's equations: consecutive numbers that skip those of nested bodies.
-
-    Only the runs are stored, whatever their length.
-    """
-
-    __slots__ = ("_count", "_numbers", "_steps")
-
-    def __init__(self) -> None:
-        self._steps: list[int] = []
-        self._numbers: list[int] = []
-        self._count = 0
-
-    def run_on(self, number: int, count: int) -> None:
-        """Appends `count` equations, numbered from `number` on."""
-        last = self._numbers[-1] + self._count - self._steps[-1] if self._steps else -1
-        if number != last:
-            self._steps.append(self._count)
-            self._numbers.append(number)
-        self._count += count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def _item(self, index: int) -> str:
-        run = bisect_right(self._steps, index) - 1
-        return f"e{self._numbers[run] + index - self._steps[run]}"
-
-    def __iter__(self) -> Iterator[str]:
-        for first, number, stop in self.runs():
-            yield from (f"e{number + n}" for n in range(stop - first))
-
-    def runs(self) -> Iterator[tuple[int, int, int]]:
-        """For each run: its first index, the number there, and the index after the last."""
-        stops = [*self._steps[1:], self._count]
-        yield from zip(self._steps, self._numbers, stops, strict=False)  # no equations: no runs
 
 
 @dataclass(slots=True)
@@ -77,7 +37,7 @@ class JaxprBody:
 
     jaxpr: Any
     name: str
-    ids: Ids = field(default_factory=Ids)
+    ids: list[str] = field(default_factory=list)
     kinds: "array[int]" = field(default_factory=lambda: array("i"))
     inner: dict[int, list[Any]] = field(default_factory=dict)
     times: int = 0
@@ -211,21 +171,17 @@ def bodies(jaxpr: Any) -> dict[int, JaxprBody]:
 def _walk(body: JaxprBody, find: Finder, count: list[int]) -> Iterator[tuple[str, Any]]:
     """Numbers a body's equations; yields each jaxpr in their parameters, with a name for it.
 
-    `count` is the number of equations so far, without those of `body` from `start` on.
+    `count` is the number of equations so far.
     """
-    kinds, inner, start = body.kinds, body.inner, 0
-    eqns = body.jaxpr.eqns
-    for index, eqn in enumerate(eqns):
+    kinds, ids, inner = body.kinds, body.ids, body.inner
+    for index, eqn in enumerate(body.jaxpr.eqns):
         kind, jaxprs = find.look(eqn)
         kinds.append(kind)
+        ids.append(f"e{count[0]}")
+        count[0] += 1
         if jaxprs:
             inner[index] = [jaxpr for _, jaxpr in jaxprs]
-            body.ids.run_on(count[0], index + 1 - start)
-            count[0] += index + 1 - start
-            start = index + 1
             yield from zip(_names(eqn, jaxprs), inner[index], strict=True)
-    body.ids.run_on(count[0], len(eqns) - start)
-    count[0] += len(eqns) - start
 
 
 def _names(eqn: Any, inner: list[tuple[str, Any]]) -> list[str]:

@@ -17,14 +17,8 @@ Description = Callable[[Any], Hashable]
 """Describes an equation without its bodies' names: slow, for parameters that do not compare."""
 
 
-def program(
-    bodies: Mapping[int, JaxprBody],
-    spans: Resolver,
-    scope: Callable[[Any], str],
-    description: Description,
-    modules: Callable[[Any], tuple[str, ...]],
-) -> ProgramColumns:
-    """Columns of every body.
+class JaxprColumns(ColumnsBuilder):
+    """What equations share. Keys by identity belong to objects that the program keeps alive.
 
     Args:
         bodies: The bodies, callers before callees.
@@ -33,12 +27,6 @@ def program(
         description: Describes equations whose parameters do not compare.
         modules: Gives the modules of a name stack.
     """
-    reader = _Reader(bodies, spans, scope, description, modules)
-    return reader.program({body.name: body for body in bodies.values()}, reader.region)
-
-
-class _Reader(ColumnsBuilder):
-    """What equations share. Keys by identity belong to objects that the program keeps alive."""
 
     def __init__(
         self,
@@ -57,6 +45,10 @@ class _Reader(ColumnsBuilder):
         self._stack_of: dict[int, dict[Any, int]] = {}
         self._scope_of: dict[tuple[str, tuple[str, ...]], dict[Any, int]] = {}
         self._literals: Pool[Hashable] = Pool()
+
+    def whole(self) -> ProgramColumns:
+        """The columns of every body."""
+        return self.program({body.name: body for body in self._bodies.values()}, self.region)
 
     def region(self, body: JaxprBody) -> Columns:
         """The columns of a body, after those of its callees."""

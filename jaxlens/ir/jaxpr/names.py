@@ -15,7 +15,7 @@ from itertools import chain, compress, repeat
 from operator import sub
 from typing import Any
 
-from jaxlens.ir.columns import ProgramColumns
+from jaxlens.ir.columns import Columns, ProgramColumns
 from jaxlens.ir.jaxpr.bodies import JaxprBody, breadth_first
 
 LONG = 10  # a body with more equations than this is printed before the rest
@@ -33,7 +33,6 @@ class Names:
     def __init__(self, bodies: Mapping[int, JaxprBody], program: ProgramColumns) -> None:
         self._bodies, self._program = bodies, program
         self._letters = self._dropped = 0
-        self._unread_of: dict[str, list[int]] = {}
         self._numbers = {
             name: array("i", [_UNNAMED]) * len(region.types)
             for name, region in program.regions.items()
@@ -48,8 +47,9 @@ class Names:
     def _name_all(self) -> None:
         main = next(iter(self._bodies.values()))
         # JAX looks for unused values in the outermost body alone, from its end on.
-        first_result = self._program.regions[main.name].first_result
-        places = [(-bisect_right(first_result, value), value) for value in self._unread(main)]
+        region = self._program.regions[main.name]
+        unread = self._unread(region)
+        places = [(-bisect_right(region.first_result, value), value) for value in unread]
         for _, value in sorted(places):
             self._drop(self._numbers[main.name], value)
         inner = [body for body in breadth_first(dict(self._bodies)) if body is not main]
@@ -64,30 +64,22 @@ class Names:
                 else:
                     stack.append(self._walk(self._bodies[id(jaxpr)], hoisted))
 
-    def _unread(self, body: JaxprBody) -> list[int]:
+    def _unread(self, region: Columns) -> list[int]:
         """Values that the body defines and nothing in it reads or returns."""
-        cached = self._unread_of.get(body.name)
-        if cached is not None:
-            return cached
-        region = self._program.regions[body.name]
         counts = map(sub, region.first_operand[1:], region.first_operand)
         firsts = chain.from_iterable(map(repeat, region.first_result, counts))
         # A distance of 0 stands for a literal.
         read = set(compress(map(sub, firsts, region.distance), region.distance))
         read.update(region.results)
-        unread = [n for n in range(region.first_result[0], len(region.types)) if n not in read]
-        self._unread_of[body.name] = unread
-        return unread
+        return [n for n in range(region.parameters, len(region.types)) if n not in read]
 
     def _walk(self, body: JaxprBody, hoisted: set[int]) -> Iterator[Any]:
         """Names a body's values in printing order; yields the bodies printed in the middle."""
         region, numbers = self._program.regions[body.name], self._numbers[body.name]
-        dropped = set()  # unused values that JAX itself marks as such
-        for value in self._unread(body):
-            step = bisect_right(region.first_result, value) - 1
-            var = body.jaxpr.eqns[step].outvars[value - region.first_result[step]]
-            if type(var).__name__ == "DropVar":
-                dropped.add(value)
+        results = chain.from_iterable(eqn.outvars for eqn in body.jaxpr.eqns)
+        # Unused values that JAX itself marks as such.
+        marks = enumerate(results, region.parameters)
+        dropped = {value for value, var in marks if type(var).__name__ == "DropVar"}
         self._name(numbers, range(region.parameters), dropped)
         start = 0
         for step, inner in body.inner.items():
@@ -128,21 +120,13 @@ class Names:
                 inner_names[value] = outer_names[like]
 
     def _name(self, numbers: "array[int]", values: Sequence[int], dropped: set[int]) -> None:
-        letters = self._letters
-        if isinstance(values, range) and not any(n in values for n in dropped):
-            low, high = values.start, max(values.start, values.stop)
-            if numbers[low:high].count(_UNNAMED) == high - low:  # most: all at once
-                numbers[low:high] = array("i", range(letters, letters + high - low))
-                self._letters += high - low
-                return
         for value in values:
             if numbers[value] == _UNNAMED:
                 if value in dropped:
                     self._drop(numbers, value)
                 else:
-                    numbers[value] = letters
-                    letters += 1
-        self._letters = letters
+                    numbers[value] = self._letters
+                    self._letters += 1
 
     def _drop(self, numbers: "array[int]", value: int) -> None:
         self._dropped += 1

@@ -5,17 +5,16 @@ Only attribute names are used (`eqns`, `invars`, `constvars`, `outvars`, `primit
 frames are all JAX's own has no spans.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns
+from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, locator
 from jaxlens.ir.graph import Module, Node, Region, Value, paused
-from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
 from jaxlens.ir.jaxpr.arguments import arguments, function
 from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened
+from jaxlens.ir.jaxpr.columns import JaxprColumns
 from jaxlens.ir.jaxpr.frames import resolver
 from jaxlens.ir.jaxpr.names import Names
 from jaxlens.ir.jaxpr.pallas import with_blocks
@@ -48,7 +47,8 @@ def read(
     with paused():
         by_identity = bodies(opened(jaxpr))
         reader = _Reader(by_identity)
-        program = jaxpr_columns.program(by_identity, resolver(), scope, reader.description, modules)
+        columns = JaxprColumns(by_identity, resolver(), scope, reader.description, modules)
+        program = columns.whole()
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(
@@ -70,7 +70,7 @@ def read(
         attrs={},
         unknown=(),
         columns=program,
-        locate=reader.locate,
+        locate=locator(program),
         value_name=reader.name,
     )
 
@@ -111,30 +111,6 @@ class _Reader:
     @cached_property
     def _names(self) -> Names:
         return Names(self.bodies, self.columns)
-
-    @cached_property
-    def _runs(self) -> list[tuple[int, int, JaxprBody]]:
-        """First number, index and body of each run of ids, in the order of numbers."""
-        runs = (
-            (number, first, body)
-            for body in self.bodies.values()
-            for first, number, stop in body.ids.runs()
-            if first < stop
-        )
-        return sorted(runs, key=lambda run: run[0])
-
-    def locate(self, ident: str) -> tuple[str, int]:
-        """Body and index of an equation; raises KeyError for an unknown id."""
-        if not (ident[:1] == "e" and ident[1:].isdecimal()):
-            raise KeyError(ident)
-        number = int(ident[1:])
-        place = bisect_right(self._runs, number, key=lambda run: run[0]) - 1
-        if place >= 0:
-            start, first, body = self._runs[place]
-            step = first + number - start
-            if step < len(body.ids) and body.ids[step] == ident:
-                return body.name, step
-        raise KeyError(ident)
 
     def nodes(self, body: JaxprBody) -> Sequence[Node]:
         """The equations of a body."""

@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from operator import sub
 from typing import TypeAlias
 
-from jaxlens.ir.columns import Columns, ColumnsModule, Place, columns
+from jaxlens.ir.columns import Columns, Place, columns, locator
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Node, Region, Span
 from jaxlens.ir.jaxpr.bodies import loop_parts, operand
@@ -56,7 +56,7 @@ class UserNames:
         entry = [*captured, *inputs]
         self._entry = entry if len(entry) == parameters else []
         self._of: dict[str, Names] = {}
-        self._places: dict[str, tuple[str, int]] = {}
+        self._locate = locator(self._program)
 
     def of(self, region: str) -> Names:
         """Returns the names of a region's values."""
@@ -74,12 +74,7 @@ class UserNames:
 
     def results_of(self, ident: str) -> tuple[str, ...]:
         """Returns the names of an equation's results, by its id."""
-        if isinstance(self._module, ColumnsModule):
-            return self.results(*self._module.locate(ident))
-        if not self._places:
-            for name, rows in self._program.regions.items():
-                self._places.update((id, (name, step)) for step, id in enumerate(rows.ids))
-        return self.results(*self._places[ident])
+        return self.results(*self._locate(ident))
 
     def results(self, region: str, step: int) -> tuple[str, ...]:
         """Returns the names of a step's results, "" for a result without one."""

@@ -90,8 +90,8 @@ class SavedDriver(RecordedDriver):
             for key in KERNEL_TEXTS
             if key in row
         }
-        k = self._read(Kernel, {key: row[key] for key in row.keys() - texts.keys()})
-        return lazy_kernel(k.name, k.instruction, k.kind, k.note, texts, k.launch)
+        kernel = self._read(Kernel, {key: row[key] for key in row.keys() - texts.keys()})
+        return lazy_kernel(kernel, texts)
 
     def _text(self, group: str, number: int) -> str:
         """One text of a group, no longer than the bound."""

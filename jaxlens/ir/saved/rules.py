@@ -16,31 +16,23 @@ Needs = tuple[int, int, tuple[str, ...]]
 """The least operands, the least bodies, and the parameters that are numbers."""
 
 
-def _needs(**groups: Needs) -> Mapping[str, Needs]:
-    return {kind: needs for kinds, needs in groups.items() for kind in kinds.split()}
-
-
-_EQUATIONS = _needs(
-    **{
-        "scan": (0, 1, ("length", "num_carry", "num_consts")),
-        "while": (0, 2, ("cond_nconsts", "body_nconsts")),
-        "dynamic_update_slice": (2, 0, ()),
-        "scatter scatter-add scatter-mul": (3, 0, ()),
-    }
-)
-_INSTRUCTIONS = _needs(
-    **{
-        "get-tuple-element": (1, 0, ("index",)),
-        "fusion": (0, 1, ()),
-        "bitcast broadcast convert copy copy-done copy-start dynamic-slice opt-barrier reshape "
-        "slice transpose": (1, 0, ()),
-        "conditional": (1, 1, ()),
-        "while": (1, 2, ()),
-        "convolution dot dynamic-update-slice gather pad": (2, 0, ()),
-        "reduce": (2, 1, ()),
-        "scatter": (3, 1, ()),
-    }
-)
+_EQUATIONS: Mapping[str, Needs] = {
+    "scan": (0, 1, ("length", "num_carry", "num_consts")),
+    "while": (0, 2, ("cond_nconsts", "body_nconsts")),
+    "dynamic_update_slice": (2, 0, ()),
+    **dict.fromkeys(("scatter", "scatter-add", "scatter-mul"), (3, 0, ())),
+}
+_MOVING = "bitcast broadcast convert copy copy-done copy-start dynamic-slice opt-barrier reshape"
+_INSTRUCTIONS: Mapping[str, Needs] = {
+    "get-tuple-element": (1, 0, ("index",)),
+    "fusion": (0, 1, ()),
+    **dict.fromkeys(f"{_MOVING} slice transpose".split(), (1, 0, ())),
+    "conditional": (1, 1, ()),
+    "while": (1, 2, ()),
+    **dict.fromkeys("convolution dot dynamic-update-slice gather pad".split(), (2, 0, ())),
+    "reduce": (2, 1, ()),
+    "scatter": (3, 1, ()),
+}
 _NOTHING: Needs = (0, 0, ())
 
 

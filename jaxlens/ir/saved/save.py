@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
@@ -79,60 +79,54 @@ def parts(
         as_columns: The stages whose modules are saved. StableHLO of which only the text is saved,
             with its locations, takes jaxlib to be read.
     """
-    return _Writer(program, driver, frozenset(stages), frozenset(as_columns)).parts()
+    chosen = {"", *stages, *(["compiled"] if _COMPILED.intersection(stages) else [])}
+    return _Writer(program, driver, frozenset(chosen), frozenset(as_columns)).parts()
 
 
+@dataclass
 class _Writer:
-    """Gathers the parts of a file."""
+    """Gathers the parts of a file; see `parts` for the first four."""
 
-    def __init__(
-        self,
-        program: Program,
-        driver: Driver,
-        chosen: frozenset[str],
-        as_columns: frozenset[str],
-    ) -> None:
-        self._program = program
-        self._driver = driver
-        self._chosen = chosen
-        self._as_columns = as_columns
-        self._saved_with = {"", *chosen, *(["compiled"] if chosen & _COMPILED else [])}
-        self._missing: dict[str, str] = {}
-        self._texts: dict[str, list[str]] = {group: [] for group in _GROUPS}
-        self._stages: dict[str, int] = {}
-        self._parts: dict[str, bytes] = {}
+    program: Program
+    driver: Driver
+    chosen: frozenset[str]
+    as_columns: frozenset[str]
+    missing: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _GROUPS})
+    stages: dict[str, int] = field(default_factory=dict)
+    modules: dict[str, bytes] = field(default_factory=dict)
 
     def parts(self) -> dict[str, bytes]:
-        compiled = "compiled" in self._saved_with
+        needs = Needs("compiled" in self.chosen, "all" if "passes" in self.chosen else "")
         with suppress(UnavailableError):  # what is missing is noted where it is read
-            self._driver.gather(Needs(compiled, "all" if "passes" in self._chosen else ""))
+            self.driver.gather(needs)
         passes = list(self._passes())
         for group, names in _GROUPS.items():
             for name in names:
-                self._stage(name, self._texts[group])
+                self._stage(name, self.texts[group])
         # A saved capture cannot find these deviations by tracing.
-        deviations = (*self._program.deviations, *self._driver.deviations())
+        deviations = (*self.program.deviations, *self.driver.deviations())
         manifest = {
             "format": saved_file.FORMAT,
             "version": saved_file.VERSION,
-            "program": to_json(replace(self._program, deviations=deviations)),
-            "stages": self._stages,
+            "program": to_json(replace(self.program, deviations=deviations)),
+            "stages": self.stages,
             "passes": passes,
             "kernels": [self._kernel(kernel) for kernel in self._fact(KERNELS) or ()],
             "facts": dict(self._facts()),
-            "missing": self._missing,
+            "missing": self.missing,
         }
-        if texts := sorted(set(AS_COLUMNS) - self._as_columns):
+        if texts := sorted(set(AS_COLUMNS) - self.as_columns):
             manifest["read_from_text"] = texts
         return {
-            **self._parts,
+            **self.modules,
             "sources.json": _dumped(self._sources()),  # may be missing
             "manifest.json": _dumped(manifest),
-            **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self._texts.items()},
+            **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self.texts.items()},
         }
 
     def _fact(self, row: FactRow[T]) -> T | None:
-        return self._ask(row.name, row.stage, lambda: self._driver.fact(row))
+        return self._ask(row.name, row.stage, lambda: self.driver.fact(row))
 
     def _ask(self, name: str, stage: str, ask: Callable[[], T]) -> T | None:
         """What is asked, if its stage is saved and it is there; else None, and why is recorded.
@@ -142,49 +136,49 @@ class _Writer:
             stage: The stage that it is saved with; "" for what is always saved.
             ask: Asks the driver.
         """
-        if stage not in self._saved_with:
-            self._missing[name] = (
+        if stage not in self.chosen:
+            self.missing[name] = (
                 f"{name} is not in this file: it was saved without it; save it with stages=[...]"
             )
             return None
         try:
             return ask()
         except UnavailableError as error:
-            self._missing[name] = str(error)
+            self.missing[name] = str(error)
             return None
 
     def _stage(self, name: str, texts: list[str]) -> None:
-        stage = self._ask(name, name, lambda: self._driver.stage(name))
+        stage = self._ask(name, name, lambda: self.driver.stage(name))
         if stage is None:
             return
-        self._stages[name] = len(texts)
+        self.stages[name] = len(texts)
         texts.append(stage.raw)
-        if name in self._as_columns:
-            self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
+        if name in self.as_columns:
+            self.modules[f"{name}.json"] = _dumped(to_columns(stage.module))
 
     def _sources(self) -> Any:
         return to_json(self._fact(SOURCES) or {})
 
     def _passes(self) -> Iterator[dict[str, Any]]:
-        for dump in self._ask("passes", "passes", lambda: self._driver.passes()) or ():
+        for dump in self._ask("passes", "passes", lambda: self.driver.passes()) or ():
             row = {name: getattr(dump, name) for name in _PASS}
-            yield {**row, "title": dump.stage.title, "text": len(self._texts["hlo"])}
-            self._texts["hlo"].append(dump.stage.raw)
+            yield {**row, "title": dump.stage.title, "text": len(self.texts["hlo"])}
+            self.texts["hlo"].append(dump.stage.raw)
 
     def _kernel(self, kernel: Kernel) -> dict[str, Any]:
         row = {name: getattr(kernel, name) for name in _KERNEL}
         if kernel.launch:
             row["launch"] = kernel.launch
         for key in KERNEL_TEXTS:
-            if (key if key == "asm" else "llvm") in self._chosen and (text := getattr(kernel, key)):
-                row[key] = len(self._texts["code"])
-                self._texts["code"].append(text)
+            if (key if key == "asm" else "llvm") in self.chosen and (text := getattr(kernel, key)):
+                row[key] = len(self.texts["code"])
+                self.texts["code"].append(text)
         return row
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
         row: FactRow[Any]
         for row in SAVED:
-            if row.costs and row.name not in self._driver.recorded():
+            if row.costs and row.name not in self.driver.recorded():
                 continue
             fact: Any = self._fact(row)
             if fact is not None:

@@ -32,7 +32,6 @@ _new = object.__new__
 _setters = [vars(Node)[field.name].__set__ for field in fields(Node)]
 _set_id, _set_opcode, _set_operands, _set_results, _set_attrs = _setters[:5]
 _set_regions, _set_scope, _set_spans, _set_text, _set_stamps, _set_modules = _setters[5:]
-_ARGUMENT_NAMES = {"stablehlo.while": "iterArg"}
 _CALLEES = ("callee", "called_computations", "decomposition")
 
 
@@ -56,7 +55,7 @@ def read(module: Any, stamps: Sequence[Paths] = ()) -> Module:
     if isinstance(module, str):
         module = parse(module)
     with paused():
-        return _Reader(ir, stamps).module(module)
+        return _Reader(ir, module, stamps).module()
 
 
 def is_bytecode(data: bytes) -> bool:
@@ -140,60 +139,12 @@ def _context(ir: Any) -> Any:
     return context
 
 
-class Scope:
-    """Names SSA values as MLIR's printer does (%0, %cst_1, %iterArg).
-
-    The bindings print a value's name by numbering its whole function each time, so the numbering
-    is done here, once: a block's arguments and results in order, then nested blocks from where
-    their parent ended; a repeated name has the suffix `_n`.
-
-    It has the names in use in a region and the regions around it, and the next free numbers.
-    """
-
-    def __init__(self, parent: "Scope | None" = None) -> None:
-        self._used: set[str] = set()
-        self._parent = parent
-        self._value: int = parent._value if parent else 0
-        self._argument: int = parent._argument if parent else 0
-        self._conflict: int = parent._conflict if parent else 0
-
-    def argument(self, owner: str) -> str:
-        """A name for the next argument of a block of the op called `owner`."""
-        if named := _ARGUMENT_NAMES.get(owner):
-            return self._unique(named)
-        name = self._unique(f"arg{self._argument}")
-        self._argument += 1
-        return name
-
-    def results(self, op: str, kinds: list[Any]) -> list[str]:
-        """Names for the results of the op, which have the types `kinds`."""
-        if not kinds:
-            return []
-        if op == "stablehlo.constant":
-            integer = kinds[0].dtype.startswith(("i", "u", "bool"))
-            return [self._unique("c" if integer else "cst")]
-        name = str(self._value)
-        self._value += 1
-        return [name] if len(kinds) == 1 else [f"{name}#{i}" for i in range(len(kinds))]
-
-    def _unique(self, name: str) -> str:
-        scopes, scope = [self], self._parent
-        while scope is not None:
-            scopes.append(scope)
-            scope = scope._parent
-        numbered = name
-        while any(numbered in scope._used for scope in scopes):
-            numbered = f"{name}_{self._conflict}"
-            self._conflict += 1
-        self._used.add(numbered)
-        return numbered
-
-
 class _Reader:
     """State while a module is read; caches are keyed by MLIR's uniqued objects."""
 
-    def __init__(self, ir: Any, stamps: Sequence[Paths]) -> None:
-        self._stamps = stamps
+    def __init__(self, ir: Any, module: Any, stamps: Sequence[Paths]) -> None:
+        self._module, self._stamps = module, stamps
+        self._names = ir.AsmState(module.operation)  # as MLIR prints them
         self._dense = ir.DenseElementsAttr
         self._place = resolver(ir)
         self._types: dict[Any, Type] = {}
@@ -203,10 +154,11 @@ class _Reader:
         self._functions: frozenset[str] = frozenset()
         self._next = 0
         self._regions: dict[str, Region] = {}
-        self._pending: list[tuple[str, str, Any, Scope, str]] = []
+        self._pending: list[tuple[str, str, Any]] = []
 
-    def module(self, module: Any) -> Module:
+    def module(self) -> Module:
         """The whole program."""
+        module = self._module
         attrs = self._attrs(module.operation.attributes)
         name = attrs.pop("sym_name", '"module"').strip('"')
         functions = []
@@ -240,16 +192,15 @@ class _Reader:
                 name = getattr(argument.location, "name_str", "")
                 if text := " ".join(filter(None, (name, shortened(mark) if mark != "{}" else ""))):
                     attrs[f"main arg{index}"] = text
-        self._pending.append((title, "func", block, Scope(), "func.func"))
+        self._pending.append((title, "func", block))
         while self._pending:
             self._block(*self._pending.pop())
 
-    def _block(self, title: str, kind: str, block: Any, scope: Scope, owner: str) -> None:
-        """One block; the blocks inside its ops follow when all its values are named."""
-        self._values.update((arg, scope.argument(owner)) for arg in block.arguments)
-        parameters = tuple(Value(self._values[a], self._type(a.type)) for a in block.arguments)
+    def _block(self, title: str, kind: str, block: Any) -> None:
+        """One block; the blocks inside its ops follow it."""
+        parameters = tuple(map(self._value, block.arguments))
         nodes: list[Node] = []
-        inner: list[tuple[str, str, Any, Scope, str]] = []
+        inner: list[tuple[str, str, Any]] = []
         results: tuple[str, ...] = ()
         for op in map(_plain, block.operations):
             name = op.name
@@ -259,21 +210,17 @@ class _Reader:
             blocks = list(_blocks(op, name)) if len(op.regions) else []
             op_name = name.rpartition(".")[2]
             titles = [unique(f"{op_name} {role}", self._region_names) for _, role in blocks]
-            nodes.append(self._node(op, name, scope, tuple(titles)))
-            inner += [
-                (t, "block", b, scope, name) for t, (b, _) in zip(titles, blocks, strict=True)
-            ]
+            nodes.append(self._node(op, name, tuple(titles)))
+            inner += [(t, "block", b) for t, (b, _) in zip(titles, blocks, strict=True)]
         self._regions[title] = Region(title, parameters, tuple(nodes), results, kind)
-        for t, k, b, s, o in reversed(inner):
-            self._pending.append((t, k, b, Scope(s), o))
+        self._pending += reversed(inner)
 
-    def _node(self, op: Any, name: str, scope: Scope, inner: tuple[str, ...]) -> Node:
-        results = list(op.results)
-        kinds = [self._type(result.type) for result in results]
-        values = []
-        for result, title, kind in zip(results, scope.results(name, kinds), kinds, strict=True):
-            self._values[result] = title
-            values.append(Value(title, kind))
+    def _value(self, value: Any) -> Value:
+        name = self._values[value] = value.get_name(self._names)[1:]
+        return Value(name, self._type(value.type))
+
+    def _node(self, op: Any, name: str, inner: tuple[str, ...]) -> Node:
+        values = tuple(map(self._value, op.results))
         attributes = op.attributes
         try:
             attrs = self._attrs(attributes) if len(attributes) else {}
@@ -295,7 +242,7 @@ class _Reader:
         self._next += 1
         _set_opcode(node, name)
         _set_operands(node, tuple([names[operand] for operand in op.operands]))
-        _set_results(node, tuple(values))
+        _set_results(node, values)
         _set_attrs(node, attrs)
         _set_regions(node, inner + called)
         _set_scope(node, where)

@@ -23,7 +23,7 @@ from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo import value_numbering
-from jaxlens.ir.hlo.value_numbering import Numbers, plain
+from jaxlens.ir.hlo.value_numbering import Numbers
 from jaxlens.ir.jaxpr.canonical import ADDRESS, NAMING
 from jaxlens.links.match.by_keys import Key, in_order
 from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
@@ -289,7 +289,7 @@ def _names(module: Module, region: Region, inputs: Sequence[str]) -> list[Hashab
 def _arguments(module: Module) -> list[tuple[str, str]]:
     """Returns name and type of each argument, in order; JAX writes the name into the scope."""
     nodes = module.body().nodes
-    return [(n.scope, plain(n.type)) for n in nodes if n.opcode == "parameter"]
+    return [(n.scope, str(n.type)) for n in nodes if n.opcode == "parameter"]
 
 
 def _compiled(
@@ -317,7 +317,7 @@ def _compiled(
                 if node.opcode != "fusion" and node.id not in values:
                     values[node.id] = value
                     bodies[name].append(node)
-    kinds = {n.id: (n.opcode, plain(n.type)) for nodes in bodies.values() for n in nodes}
+    kinds = {n.id: (n.opcode, str(n.type)) for nodes in bodies.values() for n in nodes}
     return Side(bodies, module.entry, values if aligned else {}, kinds, purpose)
 
 

@@ -17,7 +17,6 @@ are linked.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.hlo.value_numbering import plain
 from jaxlens.links.match.by_keys import Key, nearest, unique
 from jaxlens.links.match.link import How, Link, Relation
 from jaxlens.links.match.numbered import NumberedModule, NumberedModules
@@ -71,11 +70,11 @@ def _family(_: NumberedModule, node: Node) -> str:
 
 
 def _type(_: NumberedModule, node: Node) -> str:
-    return plain(node.type)
+    return str(node.type)
 
 
 def _family_and_type(program: NumberedModule, node: Node) -> tuple[str, str]:
-    return _family(program, node), plain(node.type)
+    return _family(program, node), str(node.type)
 
 
 def _name(_: NumberedModule, node: Node) -> tuple[str, str]:
@@ -146,7 +145,7 @@ def _by_value(
         old, new = left.module.regions[names[0]], right.module.regions[names[1]]
         parameters = zip(old.parameters, new.parameters, strict=False)
         types = ((a.type.parts, b.type.parts[: len(a.type.parts)]) for a, b in parameters)
-        if any([*map(plain, parts)] != [*map(plain, more)] for parts, more in types):
+        if any([*map(str, parts)] != [*map(str, more)] for parts, more in types):
             continue
         values = right.bodies[names[1]]
         for value, tails in left.bodies[names[0]].items():

@@ -193,7 +193,7 @@ def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
         steps = f"a loop of {group[0].count + 1:,} steps was unrolled, the first unlike the others"
     return (
         f"{where} made {repeated:,} of {_equations(counted)}: {steps} "
-        f"({listed(passes)}); `lax.scan` would make {scans:,}"
+        f"({listed(passes)}); `lax.scan` over these steps would make {scans:,}"
     )
 
 

@@ -1,14 +1,14 @@
 """Renders a figure as DOT, a `graphviz.Digraph`, for use with Graphviz's own tools.
 
-Open panels are clusters. Names in the program are data: node ids are generated numbers, and every
-label is quoted with its backslashes doubled, so that Graphviz does not parse `<...>` as HTML,
-`\\N` as a node's name or `a:b` as a port.
+Names in the program are data: node ids are generated numbers, and every label is quoted with its
+backslashes doubled, so that Graphviz does not parse `<...>` as HTML, `\\N` as a node's name or
+`a:b` as a port.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxlens.errors import missing_package
-from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel, Path, open_paths
+from jaxlens.render.graph.figure import Box, BoxKind, Figure, pictured
 from jaxlens.render.graph.palette import FAMILIES, LIGHT
 from jaxlens.render.graph.text_width import box_detail, box_hint, box_label, edge_labels
 
@@ -33,9 +33,7 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
 
 
 def dot(figure: Figure) -> "graphviz.Digraph":
-    """Returns the figure with the levels of its depth open, each open panel a cluster.
-
-    An edge into or out of an open box ends at the cluster's border (`lhead`, `ltail`).
+    """Returns the panel that a picture shows, each box closed, as in `svg.py`.
 
     Args:
         figure: The figure to render.
@@ -49,60 +47,20 @@ def dot(figure: Figure) -> "graphviz.Digraph":
     except ImportError as error:
         raise missing_package("DOT source", error) from None
 
-    text = _escaped(figure.panels[0].title)
+    panel = pictured(figure)
+    title = _escaped(figure.panels[0].title)
     graph = graphviz.Digraph(
-        graph_attr={"compound": "true", "bgcolor": LIGHT.card, "label": text, "labelloc": "t"},
+        graph_attr={"bgcolor": LIGHT.card, "label": title, "labelloc": "t"},
         node_attr={"fontname": "Courier", "fontsize": "12", "color": LIGHT.line},
         edge_attr={"fontname": "Courier", "fontsize": "10", "color": LIGHT.line},
     )
-    panels = figure.named
-    open_places = open_paths(figure, figure.depth)
-    # A cluster is written after its inner clusters: deepest paths first.
-    frames: dict[Path, Panel] = {(): figure.panels[0]}
-    for path in sorted(open_places, key=len):
-        frames[path] = panels[frames[path[:-1]].boxes[path[-1]].inside]
-    inner: dict[Path, list[Any]] = {}
-    for path in sorted(frames, key=lambda path: (-len(path), path)):
-        target = graph if not path else _cluster(path, frames[path[:-1]].boxes[path[-1]])
-        _fill(target, path, frames[path], frames)
-        for part in inner.pop(path, ()):
-            target.subgraph(part)
-        if path:
-            inner.setdefault(path[:-1], []).append(target)
-    return graph
-
-
-def _fill(target: Any, path: Path, panel: Panel, frames: dict[Path, Panel]) -> None:
-    """Adds a panel's closed boxes and its edges to a graph or cluster."""
-    index = {box.id: n for n, box in enumerate(panel.boxes)}
-    for n, box in enumerate(panel.boxes):
-        if (*path, n) not in frames:
-            target.node(_name((*path, n)), **_node(box))
+    names = {box.id: f"n{n}" for n, box in enumerate(panel.boxes)}
+    for box in panel.boxes:
+        graph.node(names[box.id], **_node(box))
     for edge, label in zip(panel.edges, edge_labels(panel), strict=True):
-        tail, head = (*path, index[edge.tail]), (*path, index[edge.head])
         attrs = {"label": _escaped(label)} if label else {}
-        if tail in frames:
-            attrs["ltail"] = f"cluster_{_name(tail)}"
-        if head in frames:
-            attrs["lhead"] = f"cluster_{_name(head)}"
-        target.edge(_innermost(tail, frames, last=True), _innermost(head, frames), **attrs)
-
-
-def _cluster(path: Path, box: Box) -> Any:
-    import graphviz
-
-    return graphviz.Digraph(
-        name=f"cluster_{_name(path)}",
-        graph_attr={
-            "label": _escaped(f"{box_label(box)} {box_detail(box)}".strip()),
-            "labeljust": "l",
-            "style": "rounded,filled",
-            "fillcolor": LIGHT.panel,
-            "color": FAMILIES[box.kind].light,
-            "fontname": "Courier",
-            "tooltip": _escaped(box_hint(box)),
-        },
-    )
+        graph.edge(names[edge.tail], names[edge.head], **attrs)
+    return graph
 
 
 def _node(box: Box) -> dict[str, str]:
@@ -122,20 +80,6 @@ def _node(box: Box) -> dict[str, str]:
     if box.kind == "quiet":
         attrs["fontcolor"] = LIGHT.dim
     return attrs
-
-
-def _innermost(path: Path, frames: dict[Path, Panel], last: bool = False) -> str:
-    """Returns the name of the node at the end of an edge, which in an open box is one inside.
-
-    An edge into the box ends at its first innermost box, one out of it starts at its last.
-    """
-    while path in frames:
-        path = (*path, len(frames[path].boxes) - 1 if last else 0)
-    return _name(path)
-
-
-def _name(path: Path) -> str:
-    return "n" + "_".join(map(str, path))
 
 
 def _escaped(*lines: str) -> str:

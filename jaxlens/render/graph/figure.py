@@ -107,7 +107,7 @@ class Figure:
 
     Attributes:
         panels: Every panel that can be opened.
-        depth: Number of levels that are open at first in a page, and in DOT.
+        depth: Number of levels that are open at first in a page.
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
     """

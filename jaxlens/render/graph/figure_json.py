@@ -5,8 +5,8 @@ Boxes and edges are arrays, not objects, because there are many: see `graph_data
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, get_args
 
 from jaxlens.errors import GraphError
@@ -129,9 +129,10 @@ def _fitting(
 ) -> tuple[list[list[Any]], list[list[Any]], int]:
     """Returns the rows of the panels that fit, their boxes that do not open, and how many do not.
 
-    The inner panels of a panel that fits wait in queues, emptied in this order: copies of a repeat,
+    The inner panels of a panel that fits wait by rank: the first copy of a repeat (0), repeats,
     then calls, loops and folds, then fusions, then boxes that read like an earlier one of their
-    panel, then plain lists. So of two equal calls in a panel, the second comes after all fusions.
+    panel, then plain lists (5). So of two equal calls in a panel, the second comes after all
+    fusions.
     """
     panels = figure.named
     first = figure.panels[0].name
@@ -140,10 +141,9 @@ def _fitting(
     rows: list[list[Any]] = []
     refused: set[str] = set()
     size = measured = 0  # of the JSON of the first rows, and their number
-    order = deque([first])
-    repeats, small, again, lists = (deque[str]() for _ in range(4))
-    while repeats or order or small or again or lists:
-        name = (repeats or order or small or again or lists).popleft()
+    waiting = [(0, 0, first)]  # rank, arrival and name
+    while waiting:
+        _, _, name = heappop(waiting)
         if len(refused) >= _MISSES or len(rows) >= most:  # full: the rest is not even drawn
             refused.add(name)
             continue
@@ -169,16 +169,13 @@ def _fitting(
         shows_copies = _REPEAT in name  # all copies look like the first
         for box in panel.boxes:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
+                rank = 5 if box.kind in _LISTED else 2 if box.kind in _STRUCTURE else 3
+                if (box.label, box.detail) in texts:
+                    rank = max(rank, 4)
+                elif rank == 2 and (shows_copies or _REPEAT in box.inside):
+                    rank, shows_copies = 0 if shows_copies else 1, False
+                heappush(waiting, (rank, len(index), box.inside))
                 index[box.inside] = _SHUT
-                first_seen = order if box.kind in _STRUCTURE else small
-                queue = again if (box.label, box.detail) in texts else first_seen
-                if shows_copies and queue is order:
-                    repeats.appendleft(box.inside)
-                    shows_copies = False
-                elif _REPEAT in box.inside and queue is order:
-                    repeats.append(box.inside)
-                else:
-                    (lists if box.kind in _LISTED else queue).append(box.inside)
                 texts.add((box.label, box.detail))
     shut: list[list[Any]] = []
     for place, (panel, row) in enumerate(zip(panels_shown, rows, strict=True)):

@@ -37,6 +37,7 @@ _ASYNC = frozenset({"copy-start", "copy-done", "async-start", "async-update", "a
 _LIBRARY = frozenset({"custom-call", "dot", "convolution", "fft", "cholesky", "triangular-solve"})
 _LIBRARY_NAMES = {"ynn": "YNNPACK", "onednn": "oneDNN", "cublas": "cuBLAS", "cudnn": "cuDNN"}
 _SORT = "the runtime sorts; shown is the comparison that it calls"
+_NAMELESS = "no instruction has its name: XLA may share it"
 _EQUAL = "equal to {}: XLA compiles equal fusions once"
 # Targets of custom calls that are kernels of Pallas or Mosaic.
 _WRITTEN = ("tpu_custom_call", "mosaic_gpu", "__gpu$xla.gpu.triton", "triton_kernel_call")
@@ -63,9 +64,7 @@ def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
         code.share(module, [node for node in running if node.opcode == "fusion"])
     rows = [_kernel(node, code, platform) for node in running]
     unmatched = [
-        lazy_kernel(
-            name, "", "kernel", "no instruction has its name: XLA may share it", code.texts(name)
-        )
+        lazy_kernel(Kernel(name, "", "kernel", note=_NAMELESS), code.texts(name))
         for name in code.units
         if name not in code.taken
     ]
@@ -191,7 +190,7 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
     if symbol is None and node.id in code.shared:
         owner = code.shared[node.id]
         texts = code.texts(next(name for name in _names(owner) if name in code.units))
-        return lazy_kernel(node.id, node.id, "kernel", _EQUAL.format(owner), texts)
+        return lazy_kernel(Kernel(node.id, node.id, "kernel", note=_EQUAL.format(owner)), texts)
     own = code.launches.get(node.id, ())
     # If a node has several launches on GPU, that of its symbol.
     launch = next(
@@ -201,15 +200,17 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
     if symbol is None:
         if launch is not None and launch.kind not in _CODE and node.opcode == "fusion":
             note = f"the runtime does it as {launch.kind[1:]}; no code is generated"
-            return lazy_kernel(node.id, node.id, "thunk", note)
-        return lazy_kernel(node.id, node.id, *_kind_and_note(node, platform), launch=wide)
+            return Kernel(node.id, node.id, "thunk", note=note)
+        kind, note = _kind_and_note(node, platform)
+        return Kernel(node.id, node.id, kind, note=note, launch=wide)
     owner = code.taken.setdefault(symbol, node.id)
     if owner != node.id:
-        note = _EQUAL.format(owner)
-        return lazy_kernel(node.id, node.id, "kernel", note, code.texts(symbol), wide)
-    if node.opcode == "sort" and symbol in node.regions:
-        return lazy_kernel(node.id, node.id, "thunk", _SORT, code.texts(symbol))
-    return lazy_kernel(symbol, node.id, "kernel", "", code.texts(symbol), wide)
+        kernel = Kernel(node.id, node.id, "kernel", note=_EQUAL.format(owner), launch=wide)
+    elif node.opcode == "sort" and symbol in node.regions:
+        kernel = Kernel(node.id, node.id, "thunk", note=_SORT)
+    else:
+        kernel = Kernel(symbol, node.id, "kernel", launch=wide)
+    return lazy_kernel(kernel, code.texts(symbol))
 
 
 def _names(instruction: str) -> list[str]:

@@ -8,11 +8,10 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.columns import Columns, Place, Pool, ProgramColumns
+from jaxlens.ir.columns import Columns, Place, Pool, ProgramColumns, repeating
 from jaxlens.views.figures.runs import StepRange
 
 _TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
-_STRETCH = 64  # elements that are compared at once at first
 
 
 class Repeats:
@@ -83,7 +82,7 @@ class Repeats:
         It is 1 if equal slices, wired or not, have no more than `more` steps in all.
         """
         room = end - size
-        most = min(_equal(c, low, size, room) for c in (self._columns.kind, self._same)) // size
+        most = min(repeating(c, low, size, room) for c in (self._columns.kind, self._same)) // size
         if size * (most + 1) <= more:
             return 1
         read = self._columns.first_operand
@@ -92,7 +91,7 @@ class Repeats:
         copies = 1
         while copies <= most:
             before = read[low + (copies - 1) * size]
-            ready = _equal(self._columns.distance, before, operands, read[low + most * size])
+            ready = repeating(self._columns.distance, before, operands, read[low + most * size])
             again = ready // operands if operands else most + 1 - copies
             # Copies with equal distances that read nothing from outside are wired alike.
             values = self._reads[before : before + again * operands]
@@ -134,18 +133,3 @@ def _alike(place: Place) -> object:
     """Returns a key equal for equivalent places: numbers in scopes (layer_3) are ignored."""
     frames = ((s.key or s.file, s.line, s.function) for s in place.spans)
     return re.sub(r"\d+", "#", place.scope), *frames
-
-
-def _equal(column: "array[int]", low: int, shift: int, end: int) -> int:
-    """Returns how many elements from `low` to `end` equal the element `shift` later."""
-    n, stretch = low, _STRETCH
-    while n < end:
-        high = min(n + stretch, end)
-        if column[n:high] == column[n + shift : high + shift]:
-            n, stretch = high, 2 * stretch
-        elif stretch > 1:
-            stretch = max(1, (high - n) // 2)
-            end = high
-        else:
-            break
-    return n - low

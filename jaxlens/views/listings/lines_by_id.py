@@ -45,8 +45,7 @@ class LinesById(LazyMapping[Line]):
         node = region.nodes[step]
         line = self._kept.get(node.id)
         if line is None:
-            span = self.owners.at(region.name, step)
-            line = self._kept[node.id] = self._line(node, str(span) if span else "", region, step)
+            line = self._kept[node.id] = self._line(node, self.owner(node.id), region, step)
         return line
 
     def _line(self, node: Node, owner: str, region: Region, step: int) -> Line:

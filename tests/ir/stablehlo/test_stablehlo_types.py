@@ -2,7 +2,6 @@
 
 import pytest
 
-from jaxlens.ir.stablehlo.reader import Scope
 from jaxlens.ir.stablehlo.types import LIMIT, shortened, type_of
 
 
@@ -55,21 +54,3 @@ def test_attributes(text, short):
 
 def test_long_attributes_are_cut():
     assert shortened("x" * 1000).endswith(f"... ({1000 - LIMIT} more characters)")
-
-
-def test_names_are_numbered_as_mlir_numbers_them():
-    f32, i32 = type_of("tensor<f32>"), type_of("tensor<i32>")
-    outer = Scope()
-    assert [outer.argument("func.func"), outer.argument("func.func")] == ["arg0", "arg1"]
-    assert outer.results("stablehlo.constant", [f32]) == ["cst"]
-    assert outer.results("stablehlo.constant", [f32]) == ["cst_0"]
-    assert outer.results("stablehlo.constant", [i32]) == ["c"]
-    assert outer.results("stablehlo.add", [f32]) == ["0"]
-    assert outer.results("stablehlo.while", [f32, i32]) == ["1#0", "1#1"]
-    assert outer.results("func.return", []) == []
-    for _ in range(2):  # two blocks side by side use the same names
-        inner = Scope(outer)
-        assert inner.argument("stablehlo.while") == "iterArg"
-        assert inner.argument("stablehlo.while") == "iterArg_1"
-        assert inner.results("stablehlo.constant", [i32]) == ["c_2"]
-        assert inner.results("stablehlo.add", [f32]) == ["2"]

@@ -245,5 +245,5 @@ def test_of_many_operations_those_of_most_programs_are_listed():
     assert [row[0].text for row in table.rows][:2] == ["add", "op0"]
     assert (len(table.rows), table.note) == (
         12,
-        "4 more, with no more programs each: .log.calls has all",
+        "4 more, with no more programs each: .log.calls has all.",
     )

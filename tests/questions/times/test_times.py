@@ -163,7 +163,7 @@ def test_the_sentence_of_an_unrolled_loop() -> None:
     line = inspect.getsourcelines(sine)[1] + 2
     assert answer.findings[0].text == (
         f"test_times.py:{line} made 150 of 150 equations: a loop of 50 steps was unrolled "
-        "(50 repetitions of 3); `lax.scan` would make 3."
+        "(50 repetitions of 3); `lax.scan` over these steps would make 3."
     )
     assert answer.loops[0].line == f"test_times.py:{line}"
 

@@ -8,7 +8,7 @@ from jaxlens.render.graph.dot import dot
 from jaxlens.render.graph.graphviz_run import run
 from jaxlens.render.graph.text_width import shorten
 from jaxlens.views.figures.jaxpr import figure
-from tests.support.drawn_modules import HOSTILE, branching, hostile, predict
+from tests.support.drawn_modules import HOSTILE, hostile, predict
 
 
 def placed(source):
@@ -32,17 +32,7 @@ def test_labels_are_quoted_so_that_they_show_themselves():
         assert "label=<" not in source
 
 
-def test_open_panels_are_clusters_that_edges_end_at():
-    source = dot(figure(branching(), depth=2)).source
-    assert "subgraph cluster_n" in source
-    assert "lhead=cluster_n" in source
-    assert "ltail=cluster_n" in source
-    assert "compound=true" in source
-    clusters = [o for o in placed(source)["objects"] if o["name"].startswith("cluster_")]
-    assert {"cond", "while", "branch 0", "branch 1", "body"} <= {o["label"] for o in clusters}
-
-
-def test_a_closed_figure_has_no_clusters():
-    source = dot(figure(predict(), depth=1)).source
+def test_the_picture_of_a_figure_is_closed():
+    source = dot(figure(predict(), depth=3)).source
     assert "subgraph" not in source
     assert "custom_jvp" in source

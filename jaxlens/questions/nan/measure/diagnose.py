@@ -5,13 +5,13 @@ Each run is of the whole program: one for every equation that is described, up t
 in which a cure is tried.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.jaxpr.bodies import operand
 from jaxlens.links.live_equations import Place
-from jaxlens.program.lines import Owners, span_of, spot
+from jaxlens.program.lines import span_of, spot
 from jaxlens.program.sentences import named_line
 from jaxlens.questions.nan.maker import CureTrial, LoopIteration, Maker
 from jaxlens.questions.nan.measure.guards import GUARDS, described, measure_guarded
@@ -52,7 +52,7 @@ class Diagnosis:
 
     live: Running
     walker: Walker
-    owner: Owners
+    owner: Mapping[str, Span]
     run: NonFiniteRun
 
     def nan_makers(self) -> tuple[Path, ...]:
