@@ -191,7 +191,7 @@ def _idle(timeline: RunTimeline) -> float | None:
 def _python(timeline: RunTimeline) -> tuple[float, float] | None:
     """Returns what Python takes for a dispatch, and how idle devices are, if that is the limit."""
     starts = [dispatch.start for dispatch in timeline.dispatches]
-    if not starts or timeline.unknown or timeline.some_waits:
+    if not starts or timeline.unknown:
         return None
     single = len(starts) == 1
     low, high = (0.0, timeline.seconds) if single else (starts[0], starts[-1])

@@ -105,7 +105,7 @@ def read(data: bytes) -> ThreadEvents:
     """Reads a serialized profile; what it lacks is empty."""
     if not data:
         return ThreadEvents()
-    return read_lines(lines_of(data), lambda events: any(e.name == MARK for e in events))
+    return read_lines(lines_of(data))
 
 
 def lines_of(data: bytes) -> Lines:
@@ -124,19 +124,14 @@ def _event(event: Any) -> ProfileEvent:
     return ProfileEvent(event.name, start, start + float(event.duration_ns), dict(event.stats))
 
 
-def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> ThreadEvents:
-    """Reads the lines of a profile.
-
-    Args:
-        lines: Threads and streams.
-        is_main: Whether events are those of the thread to read.
-    """
+def read_lines(lines: Lines) -> ThreadEvents:
+    """Reads the lines of a profile: of the host that of the thread with marks."""
     thread = ThreadEvents()
     runs: dict[tuple[str, str, Any], tuple[float, float]] = {}
     launches: dict[LaunchedBy, Any] = {}
     activities: list[Activity] = []
     for plane, name, events in lines:
-        if is_main(events):
+        if any(event.name == MARK for event in events):
             thread = _thread(events)
         for key, event in _instructions(plane, name, events):
             _extend(runs, key, event.start, event.end)
