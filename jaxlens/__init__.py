@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts
     from jaxlens.questions.memory.verbs import fits
-    from jaxlens.questions.nan.first_nan import FirstNan
+    from jaxlens.questions.nan.facts import FirstNan
     from jaxlens.questions.numerics.facts import Numerics
     from jaxlens.questions.recompiles.verbs import assert_compiles, key, recompiles
     from jaxlens.questions.sharding.facts import Sharding

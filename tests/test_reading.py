@@ -98,7 +98,6 @@ def test_json_that_is_damaged_or_stands_for_much_is_refused_first(data, tmp_path
 DOORS = {
     "load": (jaxlens.load, "a.jaxlens"),
     "opened": (opened, "a.hlo"),
-    "profile": (jaxlens.timeline, "a.xplane.pb"),
     "receipts": (lambda path: receipts.read(path, {}), "a.json"),
     "sweep": (Journal, "a.json"),
     "my_jax": (lambda path: own.sections(path), "my_jax.py"),

@@ -68,6 +68,7 @@ from jaxlens.compat.stage_objects import (
 )
 from jaxlens.compat.tracing import (
     ValueOrigin,
+    hide_frames_of_jax,
     leaked_tracers,
     origin,
     recorded,

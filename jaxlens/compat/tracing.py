@@ -86,6 +86,20 @@ def stack_before_transform(error: BaseException) -> TracebackType | None:
     return cause.__traceback__ if cause is not None and known else None
 
 
+@when_gone(None)
+def hide_frames_of_jax(error: BaseException) -> None:
+    """Takes JAX's own frames out of a traceback, unless the user wants to see them.
+
+    Gone: they stay.
+    """
+    import jax
+
+    settings: Any = jax.config
+    if settings.jax_traceback_filtering != "off":
+        filtered = private("traceback_util").filter_traceback(error.__traceback__)
+        error.with_traceback(filtered)
+
+
 @when_gone(frozenset())
 def varying_axes(value: Any) -> frozenset[str]:
     """Returns the mesh axes over which a value within a `shard_map` differs.

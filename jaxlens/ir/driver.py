@@ -28,10 +28,10 @@ Variant = tuple[Program, "Driver"]
 """Another program made from the same call, with where its facts come from."""
 RUNNING = "program that could run with arguments"
 
-when_it_fails: list[Callable[[Exception, Any, Any, float], None]] = []
+when_it_fails: list[Callable[[Exception, Any, Any], None]] = []
 """What is called with the exception of a trace or a lowering, before it is raised again.
 
-It gets the exception, the call, the target, and the seconds from the start of the trace.
+It gets the exception, whose traceback has JAX's own frames, the call, and the target.
 """
 
 

@@ -64,9 +64,9 @@ def about(name: str) -> About | None:
     return None
 
 
-def when_a_trace_fails(error: Exception, call: Any, place: Any, seconds: float) -> None:
+def when_a_trace_fails(error: Exception, call: Any, place: Any) -> None:
     """Has the questions explain the exception of a trace or a lowering that can; they add notes."""
     for module in _modules():
         explain = getattr(module, "when_a_trace_fails", None)
         if explain is not None:
-            explain(error, call, place, seconds)
+            explain(error, call, place)

@@ -151,16 +151,6 @@ def test_a_loop_that_waits_is_seen_on_the_device(wide) -> None:
     assert "idle" in run.text(times=True)
 
 
-def test_a_profile_of_jaxs_has_what_the_device_did(wide, tmp_path) -> None:
-    f, args = jax.jit(step), wide[1]
-    jax.block_until_ready(f(*args))
-    with jax.profiler.trace(str(tmp_path)):
-        for _ in range(3):
-            float(f(*args)[1])
-    run = jaxlens.timeline(tmp_path)
-    assert (run.dispatched, run.waits, len(run.timeline.executions)) == (3, 3, 3)
-
-
 @pytest.mark.parametrize("stage", ["stablehlo", "hlo", "optimized"])
 def test_a_program_that_is_not_changed_gives_the_same(stage) -> None:
     args = layers(256, 256, 2)

@@ -9,7 +9,7 @@ memory of all temporaries before it starts, and packing leaves gaps.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from jaxlens.captures import Capture
@@ -153,16 +153,13 @@ class MemoryFacts(Forwarding, ProgramFacts):
     spaces: tuple[Space, ...] = ()
     missing: str = ""
     tried: tuple[Tried, ...] = ()
-    _timeline: Given[Timeline | None] = field(
-        default=Given(lambda: None), repr=False, compare=False
-    )
 
     def _record(self) -> Memory:
         return self.sizes
 
     def timeline(self) -> Timeline | None:
         """Returns the live ranges over the schedule; None where XLA gives none."""
-        return self._timeline.get()
+        return _timeline(self.subject(), self.saved)
 
     @cached_property
     def by_line(self) -> Mapping[str, int]:
@@ -204,7 +201,6 @@ def facts(capture: Capture) -> MemoryFacts:
         donations=Given(lambda: donations(capture)).or_else(()),
         spaces=_spaces(capture, assignment) if assignment else (),
         missing="" if ranges else why_unavailable(lambda: capture.buffers),
-        _timeline=Given(lambda: _timeline(capture, saved)),
         _subject=capture,
     )
 

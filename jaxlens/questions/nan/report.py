@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.sentences import listed, named_line, quoter
-from jaxlens.questions.nan.first_nan import NAMES, FirstNan
+from jaxlens.questions.nan.facts import NAMES, FirstNan
 from jaxlens.questions.nan.maker import Maker
 from jaxlens.questions.nan.records import ValueRange
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, Report, Table, table
 from jaxlens.taps.primitives import Path
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _ROWS = 30
 _INPUTS = 4
@@ -134,3 +136,13 @@ def _tables(facts: FirstNan) -> Iterator[Table]:
     columns = ("equation", "primitive", "line (iteration)" if looped else "line", "code")
     title = f"Path of the {NAMES[facts.kind]}"
     yield table(title, columns, map(row, facts.way), note, most=_ROWS, rest="", stage="jaxpr")
+
+
+def blocks(facts: FirstNan, full: bool = False) -> list[Block]:
+    """Returns the sentences, the path of the NaN, and the jaxpr."""
+    answer = report(facts)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
+    tables = tuple(TableBlock(table) for table in answer.tables)
+    help = "The equations whose results had it, in order of first occurrence."
+    tabs = ((Tab("Path", tables, True, help, "way"),) if tables else ()) + (listing,)
+    return [Findings(answer.findings), Tabs(tabs)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxlens.question import About, Lens, Question, jaxpr_web
 
 if TYPE_CHECKING:
-    from jaxlens.questions.nan.first_nan import FirstNan
+    from jaxlens.questions.nan.facts import FirstNan
 
 
 # The docstring is the public help of the verb.
@@ -26,8 +26,7 @@ def _nan() -> Lens[FirstNan]:
         UnavailableError: The program cannot run here.
     """
     from jaxlens.questions.nan.facts import facts
-    from jaxlens.questions.nan.report import report
-    from jaxlens.questions.nan.view import blocks
+    from jaxlens.questions.nan.report import blocks, report
 
     return Lens(facts, report, blocks, jaxpr_web)
 

@@ -34,10 +34,6 @@ class CodeLine:
     in_loop: bool = False
 
 
-UNKNOWN_LINE = CodeLine("an unknown line", "")
-"""The line of what was recorded without lines."""
-
-
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """A call that gave a program to the devices, in the thread that ran the code.
@@ -132,7 +128,6 @@ class RunTimeline:
         executions: What the devices did, until all that was dispatched was done.
         unknown: Why there are no figures, or which are incomplete; "" if all is known.
         activities: What else is known: arguments and copies.
-        some_waits: Whether there may be waits that were not recorded.
     """
 
     seconds: float
@@ -141,4 +136,3 @@ class RunTimeline:
     executions: tuple[Execution, ...] = ()
     unknown: str = ""
     activities: tuple[Activity, ...] = ()
-    some_waits: bool = False

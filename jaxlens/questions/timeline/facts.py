@@ -1,7 +1,7 @@
 """Facts of one run: which line dispatched what, which line waited, how busy the devices were."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jaxlens.questions.timeline.events import (
@@ -16,7 +16,6 @@ from jaxlens.questions.timeline.events import (
 ELSEWHERE = CodeLine("no line of yours", "")
 _MOST = 0.5  # share of the time from which Python, or an idle device, is most of it
 _LONG = 0.01  # seconds of Python's own from which a single dispatch is such
-_LONGEST = 8  # steps of a pattern that repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,6 @@ class LineUse:
     waits: int
     waited_for: tuple[str, ...]
     waiting: float
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of Python: it dispatched a program, or waited for one.
-
-    Attributes:
-        kind: What it did.
-        program: The program; "" if unknown.
-        line: The line.
-    """
-
-    kind: str
-    program: str
-    line: CodeLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,6 @@ class TimelineFacts:
         ran: What was run: "cell", or "call of train".
         lines: What each line did, in order of the first dispatch or wait.
         devices: What each device did.
-        steps: Dispatches and waits in order; equal ones that repeat are one group with a count.
         most_queued: The most programs that were dispatched without a wait between them.
         behind: Number of dispatched programs that were not done when Python was.
         idle: Share of the time from the first dispatch to the end of the last wait in which a
@@ -93,7 +76,6 @@ class TimelineFacts:
     ran: str
     lines: tuple[LineUse, ...] = ()
     devices: tuple[DeviceUse, ...] = ()
-    steps: tuple[tuple[int, tuple[Step, ...]], ...] = ()
     most_queued: int = 0
     behind: int = 0
     idle: float | None = None
@@ -134,7 +116,6 @@ def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
         ran,
         tuple(_lines(timeline)),
         tuple(_devices(timeline)),
-        repeated(_steps(timeline)),
         _most_queued(timeline),
         sum((called - done).values()) if timeline.executions else 0,
         _idle(timeline),
@@ -191,7 +172,7 @@ def _idle(timeline: RunTimeline) -> float | None:
 def _python(timeline: RunTimeline) -> tuple[float, float] | None:
     """Returns what Python takes for a dispatch, and how idle devices are, if that is the limit."""
     starts = [dispatch.start for dispatch in timeline.dispatches]
-    if not starts or timeline.unknown or timeline.some_waits:
+    if not starts or timeline.unknown:
         return None
     single = len(starts) == 1
     low, high = (0.0, timeline.seconds) if single else (starts[0], starts[-1])
@@ -224,36 +205,3 @@ def _most_queued(timeline: RunTimeline) -> int:
         queued = 0 if isinstance(event, Wait) else queued + (not event.at_once)
         most = max(most, queued)
     return most
-
-
-def _steps(timeline: RunTimeline) -> list[Step]:
-    steps = []
-    for event in _in_order(timeline):
-        if isinstance(event, Wait):
-            kind = "waits for"
-        else:
-            kind = "computes" if event.at_once else "dispatches"
-        steps.append(Step(kind, event.program, event.line or ELSEWHERE))
-    return steps
-
-
-def repeated(steps: Sequence[Step]) -> tuple[tuple[int, tuple[Step, ...]], ...]:
-    """Groups steps: a pattern of up to eight steps that repeats is one group with its count."""
-    groups: list[tuple[int, tuple[Step, ...]]] = []
-    at = 0
-    while at < len(steps):
-        best = (1, 1)  # repetitions, steps
-        for length in range(1, min(_LONGEST, (len(steps) - at) // 2) + 1):
-            times = 1
-            pattern = steps[at : at + length]
-            while steps[at + times * length : at + (times + 1) * length] == pattern:
-                times += 1
-            if times > 1 and times * length > best[0] * best[1]:
-                best = times, length
-        times, length = best
-        if times == 1 and groups and groups[-1][0] == 1:
-            groups[-1] = 1, (*groups[-1][1], steps[at])
-        else:
-            groups.append((times, tuple(steps[at : at + length])))
-        at += times * length
-    return tuple(groups)

@@ -7,7 +7,6 @@ the stable text leaves out.
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.questions.timeline.events import UNKNOWN_LINE
 from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
 from jaxlens.report import (
     Cell,
@@ -74,10 +73,9 @@ def _waits(facts: TimelineFacts, waiting: list[LineUse]) -> str:
     waiting = sorted(waiting, key=lambda use: -use.waits)
     if len(waiting) == 1:
         (use,) = waiting
-        at = f", at {_at(use)}" if use.line != UNKNOWN_LINE else ""
-        often = "at least " * facts.timeline.some_waits + times(use.waits)
         who = "The loop" if use.waits > 1 and use.line.in_loop else "Python"
-        return f"{who} waits for the device {often}{at}{_for(facts, use)}."
+        often = times(use.waits)
+        return f"{who} waits for the device {often}, at {_at(use)}{_for(facts, use)}."
     places = [f"{times(use.waits)} at {_at(use)}" for use in waiting[:_NAMED]]
     more = len(waiting) - _NAMED
     places += [f"the others at {count(more, 'more line')}"] if more > 0 else []
@@ -119,11 +117,7 @@ def _for(facts: TimelineFacts, use: LineUse) -> str:
     if len(use.waited_for) != 1:
         return ""
     (program,) = use.waited_for
-    makers = [
-        other.line.place
-        for other in facts.lines
-        if program in other.dispatches and other.line != UNKNOWN_LINE
-    ]
+    makers = [other.line.place for other in facts.lines if program in other.dispatches]
     made = f", which {makers[0]} dispatches" if len(makers) == 1 else ""
     return f", for {program}{made}"
 
@@ -137,8 +131,6 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
             "nothing to do until Python dispatches the next program.",
             "measured",
         )
-    elif facts.timeline.some_waits:
-        return  # what is between dispatches is not known
     elif facts.waits and most > 1:
         yield Finding(
             f"Up to {most:,} programs are dispatched without a wait between them: the device has "

@@ -1,13 +1,7 @@
-"""The verb about a run: who waits for the device, and at which line.
+"""The verb about a run: who waits for the device, and at which line."""
 
-jaxlens.timeline(train, params, data)   # calls it once, and says what it waited for
-jaxlens.timeline("vm.xplane.pb")        # the same of a profile that was made elsewhere
-"""
-
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -41,24 +35,18 @@ def answer(recorded: RunTimeline, ran: str) -> View[TimelineFacts]:
     return View.of(known, document, report)
 
 
-def timeline(
-    f: Callable[..., Any] | str | os.PathLike[str], /, *args: Any, **kwargs: Any
-) -> View[TimelineFacts]:
+def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> View[TimelineFacts]:
     """Who waits for whom, at which line? Calls a function once, and says.
 
         jaxlens.timeline(train, params, data)
-        jaxlens.timeline("vm.xplane.pb")       # a profile made elsewhere: nothing is run
 
     JAX's profiler records what the call dispatches, where Python waits, and when the devices
     execute; the lines are those of your files and cells. The call is a real one: what it donates
     is donated, what it prints is printed, and its errors are raised. It returns when the devices
     are done.
 
-    A profile that `jax.profiler.trace` wrote has no lines, and not all waits; the answer says so.
-
     Args:
-        f: A function, jitted or not; or the `.xplane.pb` file of JAX's profiler, or the folder
-            that it wrote to.
+        f: A function, jitted or not.
         *args: Its arguments.
         **kwargs: Its keyword arguments.
 
@@ -69,27 +57,18 @@ def timeline(
         dispatch, wait and execution.
 
     Raises:
-        OptionError: `f` is neither callable nor such a file.
-        ReadError: The file is damaged, or holds no profile of JAX.
+        OptionError: `f` is not callable.
         UnavailableError: An array lies on devices of several processes.
     """
-    if isinstance(f, str | os.PathLike):
-        from jaxlens.questions.timeline.measure.from_file import of_file
-
-        path = Path(f)
-        if args or kwargs:
-            raise OptionError(f"timeline takes a file alone, got arguments beside {path.name!r}")
-        return answer(of_file(path), f"profile {path.name}")
     if not callable(f):
         raise OptionError(
-            "timeline takes a function and its arguments, or the name of a profile, got "
-            f"{type(f).__name__}: jaxlens.timeline(f, x)"
+            f"timeline takes a function and its arguments, got {type(f).__name__}: "
+            "jaxlens.timeline(f, x)"
         )
     from jaxlens.stages.measure.execute import check_local
 
     name = getattr(f, "__name__", type(f).__name__)
-    cure = "record each with jax.profiler.trace(FOLDER), then jaxlens.timeline(FOLDER)"
-    check_local((args, kwargs), "timeline", cure)
+    check_local((args, kwargs), "timeline")
     with recording(sys._getframe(1)) as run:
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
     del result

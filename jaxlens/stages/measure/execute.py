@@ -81,7 +81,7 @@ def check(leaves: list[Any], names: Sequence[str], option: str = "--run") -> Non
             )
 
 
-def check_local(arguments: Any, asked: str, cure: str) -> None:
+def check_local(arguments: Any, asked: str) -> None:
     """Raises UnavailableError if arrays lie on devices of other processes too.
 
     A program on them waits for all their processes, and only this one was asked: the job would
@@ -90,7 +90,6 @@ def check_local(arguments: Any, asked: str, cure: str) -> None:
     Args:
         arguments: The arguments, as a pytree, or their shardings.
         asked: What was asked, for the message.
-        cure: What to do instead.
     """
     if any(
         isinstance(x, jax.Array | jax.sharding.Sharding) and not x.is_fully_addressable
@@ -98,7 +97,7 @@ def check_local(arguments: Any, asked: str, cure: str) -> None:
     ):
         raise UnavailableError(
             f"{asked} runs a program on arrays of several processes, in which this one would wait "
-            f"for the others: {cure}"
+            "for the others: look at a part of it with arrays that lie in this process"
         )
 
 
@@ -117,8 +116,7 @@ def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
             f"the program was compiled for {' and '.join(absent)}, which is not here; it cannot "
             "run: look without --run, or with a target of this process"
         )
-    cure = "look without it, or at a part with arrays that lie in this process"
-    check_local([*leaves, *shardings], "--run", cure)
+    check_local([*leaves, *shardings], "--run")
     if len(shardings) != len(leaves):
         return [jax.numpy.asarray(leaf) for leaf in leaves]
     return [

@@ -136,8 +136,7 @@ class Running(Driver):
         closed = staging.traced.jaxpr
         leaves = jax.tree.leaves(self.given())
         check(leaves, self.names(), option)
-        cure = "look at a part of it with arrays that lie in this process"
-        check_local([*leaves, *closed.consts], option, cure)
+        check_local([*leaves, *closed.consts], option)
         equations = sum(len(body.ids) for body in bodies(opened(closed)).values())
         ran = f"jaxlens runs {staging.call.name}, {count(equations, 'equation')}"
         with staging.as_called(), progress.step(f"{ran}: {doing}"):

@@ -6,12 +6,10 @@ has a `ShapeDtypeStruct` in place of each array, with which it can be traced aga
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from math import inf
 from typing import Any, Literal
 
 import jax
@@ -83,21 +81,19 @@ class TracedCall:
 
     def _traced(self, during: AbstractContextManager[None] | None = None) -> trace.Trace:
         """Traces the call; adds an explanation to an error and raises it unchanged."""
-        start = time.perf_counter()
         try:
             with self.as_called(), progress.step(f"JAX traces {self.call.name}"):
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
-            self._failed(error, time.perf_counter() - start)
+            self._failed(error)
             raise
 
-    def _failed(self, error: Exception, seconds: float = inf) -> None:
-        """Calls what explains a failure; that of a lowering has infinite seconds.
-
-        A second trace does not repeat it.
-        """
+    def _failed(self, error: Exception) -> None:
+        """Calls what explains a failure, then takes JAX's own frames out of its traceback."""
+        isolate.retire()  # functions of the user's may have been traced on the way
         for explain in when_it_fails:
-            explain(error, self.call, self.place, seconds)
+            explain(error, self.call, self.place)
+        compat.hide_frames_of_jax(error)
 
     @property
     def program(self) -> Any:

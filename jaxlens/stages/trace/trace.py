@@ -4,7 +4,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 
@@ -45,10 +45,12 @@ def trace(
         during: Context manager around the trace itself, such as a recorder of executed lines.
 
     Raises:
-        Exception: Any error of the user's function or of JAX, unchanged.
+        Exception: Any error of the user's function or of JAX, unchanged; its traceback has JAX's
+            own frames, whose variables say what was traced.
     """
-    context = isolate.context()
+    context, settings = isolate.context(), cast(Any, jax.config)
     with isolate.untouched(context, call.owner, call.function):
+        settings.update("jax_traceback_filtering", "off")
         start = time.perf_counter()
         with during or nullcontext(), modules.naming(sys._getframe()):
             traced = call.trace(place)

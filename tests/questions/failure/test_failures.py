@@ -251,7 +251,7 @@ def test_a_value_is_named_only_where_it_is_known():
         return float(x.sum()) if len(made) == 1 else x
 
     explained = explain_failure.explanation(raised(fails_once, X))
-    assert explained.value is None
+    assert (explained.value.text, explained.again) == ("x.sum()", 0)
 
     def a_part(x, shape):
         return jnp.zeros(shape) + x[0]
@@ -311,13 +311,6 @@ def test_a_trace_that_succeeds_pays_nothing():
         "assert not [name for name in sys.modules if 'failures' in name or 'remedies' in name]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_slow_trace_is_not_made_again(monkeypatch):
-    monkeypatch.setattr(explain_failure, "_PATIENCE", 0.0)
-    explained = explain_failure.explanation(raised(returns_either, X))
-    assert explained.again == 0
-    assert explained.code == "if y.sum() > 0:"
 
 
 def test_an_exception_that_nobody_looked_at_is_explained_from_its_traceback():

@@ -1,4 +1,4 @@
-"""Sentences, steps and lanes of runs that are written down here, with times counted by hand."""
+"""Sentences and lanes of runs that are written down here, with times counted by hand."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ from jaxlens.questions.timeline.events import (
     RunTimeline,
     Wait,
 )
-from jaxlens.questions.timeline.facts import Step, facts, repeated
+from jaxlens.questions.timeline.facts import facts
 from jaxlens.questions.timeline.report import report
 from jaxlens.questions.timeline.verbs import answer
 from jaxlens.render.document import Picture
@@ -129,18 +129,9 @@ def test_what_is_not_known_is_said() -> None:
     assert finding.trust == "unknown"
 
 
-def test_steps_that_repeat_are_one_group() -> None:
-    a, b, c = (Step("dispatches", name, STEP) for name in "abc")
-    assert repeated([a, b, a, b, a, b, c]) == ((3, (a, b)), (1, (c,)))
-    assert repeated([a, b, c, a]) == ((1, (a, b, c, a)),)
-    assert repeated([c, a, a, a, a]) == ((1, (c,)), (4, (a,)))
-    assert repeated([]) == ()
-
-
-def test_the_text_has_no_times_and_the_same_steps() -> None:
+def test_the_text_has_no_times() -> None:
     text = str(answer(waiting_loop(20), "cell"))
-    assert "20 times  cell 3:4  dispatches step  w, loss = step(w, x)" in text
-    assert "          cell 3:5  waits for step   loss_value = float(loss)" in text
+    assert "20 dispatches and 20 waits of Python; executions on CPU 0." in text
     assert "Measured: left out" in text
     assert " s" not in text.replace(" step", "").partition("Lines")[0].replace(" so", "")[:40]
     slower = RunTimeline(

@@ -52,6 +52,23 @@ def test_backward_is_what_jax_says() -> None:
         assert rung.forward + len(rung.backward) == len(eqns)
 
 
+def test_forward_and_backward_equations_keep_their_side() -> None:
+    ladder = jaxlens.ladder(PER_EXAMPLE, W, X)
+    _, below, rung = ladder.rungs
+    for id, sources in rung.steps.items():
+        assert {source in below.backward for source in sources} == {id in rung.backward}
+    for use in ladder.rules:
+        if use.rung == 1:
+            assert {id in below.backward for id in use.made} == {use.rule == "backward"}
+    text = str(ladder)
+    assert f": {below.forward} forward, {len(below.backward)} backward." in text
+    _, row, _ = ladder.report.tables[0].rows
+    assert [cell.value for cell in row[2:4]] == [below.forward, len(below.backward)]
+    shown = text.partition("\ngrad(loss):")[2].partition("\nvmap(")[0].split()
+    sides = ["bwd" if node.id in below.backward else "fwd" for node in below.module.nodes()]
+    assert [word for word in shown if word in ("fwd", "bwd")] == sides
+
+
 def test_every_equation_is_tied_to_the_text_it_came_from() -> None:
     ladder = jaxlens.ladder(PER_EXAMPLE, W, X)
     first = {node.id: node for node in ladder.rungs[0].module.nodes()}

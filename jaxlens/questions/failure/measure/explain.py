@@ -2,8 +2,8 @@
 
 The exception keeps its type, message and traceback. The explanation is stored on it (`explanation`
 reads it), and a summary becomes its note, which Python prints below the traceback. The
-explanation is computed after the failure, from the traceback and from that of a second trace, which
-has JAX's own frames, and whose printed output is discarded.
+explanation is computed after the failure, from the traceback, with JAX's own frames in it where
+jaxlens traced the call.
 """
 
 import contextlib
@@ -11,30 +11,24 @@ import io
 import os
 import re
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
-from math import inf
-from typing import Any
 
 import jax
 
 from jaxlens import compat
-from jaxlens.call import isolate
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
 from jaxlens.errors import OWN, LensError
 from jaxlens.questions.failure.facts import Failure
-from jaxlens.questions.failure.measure.causes import MessageCause, cause_of, row_of
+from jaxlens.questions.failure.measure.causes import MessageCause, cause_of
 from jaxlens.questions.failure.measure.failing_line import FailingLine, failing_line
 from jaxlens.questions.failure.measure.failing_value import is_tracer, operands, traced_value
 from jaxlens.questions.failure.measure.leaks import holder, leaked_value, reading_line
 from jaxlens.questions.failure.measure.remedies import aliases, remedies
 from jaxlens.questions.failure.report import note
-from jaxlens.stages.trace.trace import trace
 
 _KEPT = "_jaxlens_failure"
 _CORE = os.path.join(OWN, "core", "")
-_PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _LONGEST_MESSAGE = 300  # characters
 _NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
 _OPERANDS = ("", "carry", "branches", "data as key")
@@ -48,31 +42,23 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def explanation(error: BaseException) -> Failure | None:
     """Returns why JAX raised an exception; None where no more is known than it says itself."""
     stored: Failure | None = getattr(error, _KEPT, None)
-    return stored or _explained(error, error)
+    return stored or _explained(error)
 
 
-def explain(
-    error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float = inf
-) -> None:
+def explain(error: Exception, call: TraceableCall, place: ResolvedTarget) -> None:
     """Stores the explanation of a failure on the exception, and adds the note.
 
     Args:
         error: The exception that tracing or lowering raised.
         call: The call that was traced.
         place: The target device.
-        seconds: Seconds from the start of the trace to the exception; infinite for a lowering,
-            which a second trace does not repeat.
     """
     if isinstance(error, LensError) or hasattr(error, _KEPT):
         return
     before = len(call.tracings)
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
         # An error in the explanation must not replace the user's exception.
-        again, is_quick = error, seconds < _PATIENCE
-        if is_quick and (other := _again(call, place)) is not None:
-            # The same failure; names of tracers in the messages may differ.
-            again = other if (type(other), _kind(other)) == (type(error), _kind(error)) else error
-        failure = _explained(error, again, call, place if is_quick else None)
+        failure = _explained(error, call, place)
         _keep(error, failure, len(call.tracings) - before)
 
 
@@ -103,57 +89,30 @@ def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
         error.add_note(note(failure))
 
 
-def _again(call: TraceableCall, place: ResolvedTarget) -> Exception | None:
-    """Traces the call again, and returns the exception.
-
-    Its traceback keeps JAX's own frames, whose variables include the traced value.
-    """
-    isolate.retire()
-    try:
-        trace(call, place, _unfiltered())
-    except Exception as error:  # whatever the user's function raises
-        return error
-    finally:
-        isolate.retire()
-    return None
-
-
-@contextlib.contextmanager
-def _unfiltered() -> Iterator[None]:
-    """Turns off JAX's traceback filtering; `isolate` restores the setting."""
-    settings: Any = jax.config
-    settings.update("jax_traceback_filtering", "off")
-    yield
-
-
 def _explained(
-    error: BaseException,
-    again: BaseException,
-    call: TraceableCall | None = None,
-    place: ResolvedTarget | None = None,
+    error: BaseException, call: TraceableCall | None = None, place: ResolvedTarget | None = None
 ) -> Failure | None:
     """Builds the explanation of an exception; None where no more is known than it says itself.
 
     Args:
-        error: The exception that the user sees.
-        again: The same failure with an unfiltered traceback, from the second trace.
+        error: The exception.
         call: The call that was traced; needed to try static arguments.
         place: The target device.
     """
     if isinstance(error, _NOT_OF_TRACING):
         return None
-    line = failing_line(again.__traceback__)
+    line = failing_line(error.__traceback__)
     message = _message_of(error)
     cause = cause_of(error, {**aliases(line), "message": message})
     if not cause.mistake:
-        before = failing_line(compat.stack_before_transform(again))
+        before = failing_line(compat.stack_before_transform(error))
         line = before if before is not None and not before.file.library else line
     name = call.name if call is not None else _traced_by(line)
     failure = Failure(type(error).__name__, message, cause.mistake, name, reason=cause.why)
     if cause.mistake == "leak":
-        return _leaked(failure, error, again, line, call, cause)
+        return _leaked(failure, error, line, call, cause)
     of_table = cause.listed or cause.mistake == "static"
-    if line is None or _is_own(again):
+    if line is None or _is_own(error):
         # Raised by the user's code or a library, with no frame of JAX below it
         return replace(failure, remedies=cause.listed) if of_table else None
     shown = operands(line, cause.shows) if cause.mistake in _OPERANDS else ()
@@ -179,13 +138,12 @@ def _explained(
 def _leaked(
     failure: Failure,
     error: BaseException,
-    again: BaseException,
     line: FailingLine | None,
     call: TraceableCall | None,
     cause: MessageCause,
 ) -> Failure:
     """Completes the explanation of a leaked tracer: the line that reads it, and its name there."""
-    binding = holder(again.__traceback__, call.function, call.owner) if call else None
+    binding = holder(error.__traceback__, call.function, call.owner) if call else None
     reads = reading_line(binding) if binding is not None else None
     at, code = (line.place, line.code) if line is not None else ("", "")
     at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
@@ -204,10 +162,6 @@ def _traced_by(line: FailingLine | None) -> str:
     if line is None or not any(map(is_tracer, line.frame.f_locals.values())):
         return ""
     return line.frame.f_code.co_qualname
-
-
-def _kind(error: BaseException) -> str:
-    return row_of(error, True)[0].kind
 
 
 def _message_of(error: BaseException) -> str:

@@ -51,12 +51,6 @@ _MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
 
 
-class LaunchedBy(NamedTuple):
-    """The launch of kernels by a thread of the host, by the number that both have."""
-
-    correlation: Any
-
-
 class ProfileEvent(NamedTuple):
     """One event of a profile, in nanoseconds."""
 
@@ -103,9 +97,7 @@ class _Call:
 
 def read(data: bytes) -> ThreadEvents:
     """Reads a serialized profile; what it lacks is empty."""
-    if not data:
-        return ThreadEvents()
-    return read_lines(lines_of(data), lambda events: any(e.name == MARK for e in events))
+    return read_lines(lines_of(data))
 
 
 def lines_of(data: bytes) -> Lines:
@@ -124,26 +116,20 @@ def _event(event: Any) -> ProfileEvent:
     return ProfileEvent(event.name, start, start + float(event.duration_ns), dict(event.stats))
 
 
-def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> ThreadEvents:
-    """Reads the lines of a profile.
-
-    Args:
-        lines: Threads and streams.
-        is_main: Whether events are those of the thread to read.
-    """
-    thread = ThreadEvents()
+def read_lines(lines: Lines) -> ThreadEvents:
+    """Reads the lines of a profile: of the host that of the thread with marks."""
+    lines = list(lines)
+    marked = (events for *_, events in lines if any(event.name == MARK for event in events))
+    thread = _thread(next(marked, []))
+    hosts = (events for plane, _, events in lines if not plane.startswith("/device:"))
+    launches = {number: run for events in hosts for number, run in _launches(events)}
     runs: dict[tuple[str, str, Any], tuple[float, float]] = {}
-    launches: dict[LaunchedBy, Any] = {}
     activities: list[Activity] = []
     for plane, name, events in lines:
-        if is_main(events):
-            thread = _thread(events)
-        for key, event in _instructions(plane, name, events):
-            _extend(runs, key, event.start, event.end)
-        if not plane.startswith("/device:"):
-            launches.update(_launches(events))
+        for key, event in _instructions(plane, name, events, launches):
+            low, high = runs.get(key, (event.start, event.end))
+            runs[key] = min(low, event.start), max(high, event.end)
         activities += _copies(plane, events)
-    runs = _by_run(runs, launches)
     executions = (
         Execution(device, program, low, high - low)
         for (device, program, _), (low, high) in runs.items()
@@ -160,36 +146,14 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
     )
 
 
-def _extend(
-    runs: dict[tuple[str, str, Any], tuple[float, float]],
-    key: tuple[str, str, Any],
-    start: float,
-    end: float,
-) -> None:
-    low, high = runs.get(key, (start, end))
-    runs[key] = min(low, start), max(high, end)
-
-
-def _launches(events: Iterable[ProfileEvent]) -> Iterator[tuple[LaunchedBy, Any]]:
+def _launches(events: Iterable[ProfileEvent]) -> Iterator[tuple[Any, Any]]:
     """Yields the launches of a thread, each with the number of the execution that it is part of."""
     run, end = None, 0.0
     for event in sorted(events, key=lambda e: (e.start, -e.end)):
         if "run_id" in event.stats and "hlo_op" not in event.stats:
             run, end = event.stats["run_id"], event.end
         elif "correlation_id" in event.stats and event.start < end:
-            yield LaunchedBy(event.stats["correlation_id"]), run
-
-
-def _by_run(
-    runs: Mapping[tuple[str, str, Any], tuple[float, float]], launches: Mapping[LaunchedBy, Any]
-) -> dict[tuple[str, str, Any], tuple[float, float]]:
-    """Joins what was launched by one execution; drops launches of unknown ones."""
-    joined: dict[tuple[str, str, Any], tuple[float, float]] = {}
-    for (device, program, run), (start, end) in runs.items():
-        number = launches.get(run) if isinstance(run, LaunchedBy) else run
-        if number is not None:
-            _extend(joined, (device, program, number), start, end)
-    return joined
+            yield event.stats["correlation_id"], run
 
 
 def _waits_of_copies(
@@ -277,7 +241,7 @@ def _outermost(waits: Iterable[Wait]) -> Iterator[Wait]:
 
 
 def _instructions(
-    plane: str, line: str, events: Iterable[ProfileEvent]
+    plane: str, line: str, events: Iterable[ProfileEvent], launches: Mapping[Any, Any]
 ) -> Iterator[tuple[tuple[str, str, Any], ProfileEvent]]:
     """Yields a key of the execution with each instruction on a device.
 
@@ -289,9 +253,7 @@ def _instructions(
             name, run = event.name.partition("(")[0], (event.start, event.name)
             yield (_device(plane, event), name, run), event
         elif "hlo_op" in event.stats:
-            number = event.stats.get("run_id")
-            if number is None and "correlation_id" in event.stats:
-                number = LaunchedBy(event.stats["correlation_id"])
+            number = event.stats.get("run_id", launches.get(event.stats.get("correlation_id")))
             program = str(event.stats.get("hlo_module", "")).partition("(")[0]
             if number is not None:
                 yield (_device(plane, event), program, number), event

@@ -1,15 +1,15 @@
-"""What each line is to Python and to JAX, in sentences and a table."""
+"""What each line is to Python and to JAX, in sentences."""
 
 from collections.abc import Iterator
 
 from jaxlens.program.sentences import listed
 from jaxlens.questions.trace.bytecode.facts import Bytecode
-from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
+from jaxlens.report import Finding, Report, count
 
 
 def report(bytecode: Bytecode) -> Report:
-    """Reports each line's instructions and equations."""
-    return Report("Bytecode", tuple(findings(bytecode)), (lines_table(bytecode),))
+    """Reports what ran, and what it recorded."""
+    return Report("Bytecode", tuple(findings(bytecode)))
 
 
 def times(n: int) -> str:
@@ -64,28 +64,3 @@ def findings(bytecode: Bytecode) -> Iterator[Finding]:
         )
     if bytecode.cut:
         yield Finding("More ran than is kept; what came later is missing.", "unknown")
-
-
-def lines_table(bytecode: Bytecode) -> Table:
-    """Returns a table with one row per line."""
-    rows = (
-        (
-            line.line,
-            line.text,
-            line.ran,
-            len(line.instructions),
-            Cell(f"{len(line.equations):,}", len(line.equations), ids=line.equations),
-            line.inside or None,
-        )
-        for line in bytecode.lines
-    )
-    columns = (
-        "line",
-        "code",
-        NumberColumn("ran", bar="ran"),
-        NumberColumn("instructions", bar="instructions"),
-        NumberColumn("equations", bar="equations"),
-        NumberColumn("in calls", bar="equations", none=""),
-    )
-    note = "The number of instructions depends on the version of Python."
-    return table("Lines", columns, rows, note, stage="jaxpr")

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,25 +18,14 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.stages.driver import LiveDriver, prepared
 
+_Rung = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]
+"""A function with some of its transforms, its arguments, and its outermost transform, "" for none.
 
-@dataclass(frozen=True, slots=True)
-class TransformedCall:
-    """One rung of the ladder: a function with some of its transforms, and its arguments.
-
-    Attributes:
-        function: The function to trace, with one transform fewer than the next outer rung.
-        args: Positional arguments; un-batched ones are shapes.
-        kwargs: Keyword arguments, likewise.
-        transform: The outermost transform, such as "vmap"; "" for the plain function.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    transform: str = ""
+Arguments that are not batched on this rung are shapes.
+"""
 
 
-def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TransformedCall]:
+def _rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[_Rung]:
     """Returns the rungs of the ladder of transforms, the plain function first.
 
     Args:
@@ -47,7 +36,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
     Raises:
         UnavailableError: It has no transform that can be removed.
     """
-    ladder: list[TransformedCall] = []
+    ladder: list[_Rung] = []
     static: dict[str, Any] = {}
     fixed: dict[str, Any] = {}
     while isinstance(f, functools.partial):
@@ -58,7 +47,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
         name = _transform(f)
         rung = functools.partial(f, **fixed) if fixed else f
         traced = _traceable(rung, name, dict(static))
-        ladder.append(TransformedCall(traced, args, kwargs, name))
+        ladder.append((traced, args, kwargs, name))
         inner = compat.wrapped(f)
         if not name or inner is None:
             break
@@ -155,10 +144,12 @@ def rungs_of(capture: Capture, live: LiveDriver) -> tuple[Capture, ...]:
     transforms: tuple[str, ...] = ()
     with live.staging.as_called():
         opened, of = live.staging.opened, live.staging.call
-        for rung in rungs(opened.function, opened.args, opened.kwargs):
-            transforms = (rung.transform, *transforms) if rung.transform else transforms
+        for function, args, kwargs, transform in _rungs(
+            opened.function, opened.args, opened.kwargs
+        ):
+            transforms = (transform, *transforms) if transform else transforms
             # Whether the core traces it cannot be detected from shapes.
-            call = prepare(rung.function, rung.args, rung.kwargs, of.name, of.core is not None)
+            call = prepare(function, args, kwargs, of.name, of.core is not None)
             call = replace(call, tracings=of.tracings)
             captures.append(Capture(*prepared(call, None, transforms)))
     if transforms == capture.program.transforms:  # else its rung shows a jit

@@ -25,25 +25,7 @@ _ROW, _LEAST_ROW, _HIGH = 46.0, 15.0, 620.0  # pixels between levels; of all lev
 _WRITTEN = 64  # operations in the text form
 _COLUMNS = 92
 _LEVELS = 24  # levels in the text form
-_SIGNS = {
-    "add": "+",
-    "add_any": "+",
-    "sub": "-",
-    "mul": "×",
-    "div": "÷",
-    "neg": "-",
-    "gt": ">",
-    "lt": "<",
-    "ge": "≥",
-    "le": "≤",
-    "eq": "=",
-    "and": "∧",
-    "or": "∨",
-    "dot_general": "@",
-    "reduce_sum": "Σ",
-    "reduce_prod": "Π",
-    "select_n": "?",
-}
+_SIGNS = {"add": "+", "add_any": "+", "sub": "-", "mul": "×", "div": "÷", "dot_general": "@"}
 
 
 def blocks(depth: Depth, full: bool = False) -> list[Block]:
