@@ -138,8 +138,6 @@ class Faults:
         if reuse.origin is None:
             return "A key"
         span = self._span(self._call(reuse.origin))
-        if self.nodes[reuse.origin[-1]].opcode in LOOPS:
-            return f"A key of the loop at {named_line(span)}"
         which = f"Key {', '.join(map(str, reuse.index))}" if reuse.index else "The key"
         return f"{which} made at {self._at(span)}"
 
