@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jaxlens.compat.events import Stack
+from jaxlens.compat.events import DiskEvent, Stack
 from jaxlens.ir.compile_log import (
     CacheLayer,
     CallEvent,
@@ -34,10 +34,8 @@ class PendingCall:
         token: Identifies the call among those that are running.
         key: Its key; None for a single op, and if JAX's key cannot be read.
         traced: Whether a Python function was traced (no inner cache hit).
-        disk: Whether the persistent cache had its program: False if JAX wrote it there, None if JAX
-            reported neither.
+        disk: The last event of the persistent cache; "" where that was not used.
         others: Number of programs of its name in the persistent cache before its compile.
-        disk_parts: The hashes of the parts of its key in the persistent cache, by JAX's name.
     """
 
     function: str
@@ -56,9 +54,8 @@ class PendingCall:
     token: tuple[str, int] | None = None
     key: JaxKey | None = None
     traced: bool = False
-    disk: bool | None = None
+    disk: DiskEvent | Literal[""] = ""
     others: int | None = None
-    disk_parts: dict[str, str] = field(default_factory=dict)
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()

@@ -66,8 +66,8 @@ def _not_kept(log: CompileLog) -> Iterator[Finding]:
     by_reason: dict[str, list[str]] = {}
     for call in log.compiles:
         step = call.step("compile")
-        if step is not None and step.disk is not None and step.disk.unkept:
-            by_reason.setdefault(step.disk.unkept, []).append(call.function)
+        if step is not None and step.unkept:
+            by_reason.setdefault(step.unkept, []).append(call.function)
     for why, names in by_reason.items():
         texts = listed(list(dict.fromkeys(names)), 4)
         yield Finding(f"The persistent cache was not given the program of {texts}: {why}.")

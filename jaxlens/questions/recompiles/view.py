@@ -1,7 +1,7 @@
 """The views of cache keys: of one call (`jaxlens.key`), and of each compile (`%%recompiles`)."""
 
 from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog
-from jaxlens.program.call_key import disk_table, key_report, key_table
+from jaxlens.program.call_key import key_report, key_table
 from jaxlens.questions.recompiles.report import recompiles
 from jaxlens.render.document import Document, Fold, TableBlock
 from jaxlens.report import count
@@ -28,13 +28,8 @@ def document(log: CompileLog, where: str = "") -> Document:
 
 
 def _key_fold(call: CallEvent) -> Fold:
-    """Returns the tables of a call's key, and of its program's key in the persistent cache."""
     at = f" at {call.line.file}:{call.line.line}" if call.line else ""
-    tables = [key_table(call.parts)]
-    step = call.step("compile")
-    if step is not None and step.disk is not None:
-        tables.append(disk_table(step.disk))
-    return Fold(f"{call.number}: {call.function}{at}", tuple(map(TableBlock, tables)))
+    return Fold(f"{call.number}: {call.function}{at}", (TableBlock(key_table(call.parts)),))
 
 
 def key_document(call: CallKey) -> Document:
