@@ -1,4 +1,4 @@
-"""Tables of what changed between two captures: figures, primitives, lines, fusions."""
+"""Tables of what changed between two captures: figures, lines, fusions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,6 @@ _ROWS = 60
 def tables(comparison: Comparison, names: Names) -> Iterator[Table]:
     """Yields the tables of a comparison; some may have no rows."""
     yield _figures(comparison, names)
-    yield _primitives(comparison, names)
     yield _by_line(comparison, names)
     if comparison.instructions is not None:
         yield _fusions(comparison.instructions, names)
@@ -63,15 +62,6 @@ def _ratio(was: int, now: int) -> str:
     """Returns the relative change, " (+12%)"; "" for less than half a percent."""
     change = (now - was) / was if was else 0.0
     return f" ({change:+.0%})" if abs(change) > 0.005 else ""
-
-
-def _primitives(comparison: Comparison, names: Names) -> Table:
-    """Returns a table of the primitives whose number changed."""
-    rows = [(kind, was, now, now - was) for kind, (was, now) in comparison.primitives.items()]
-    changed = sorted((row for row in rows if row[3]), key=lambda row: -abs(row[3]))
-    before, after = (NumberColumn(name, bar="equations") for name in names)
-    columns = ("primitive", before, after, NumberColumn("change", "{:+,}".format))
-    return table("Equations by primitive", columns, changed)
 
 
 def _by_line(comparison: Comparison, names: Names) -> Table:
