@@ -74,10 +74,6 @@ class Probe(ABC):
         """Number of rows of an equation that is measured."""
         return 1
 
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """Returns the indices of the equations of a piece that are stacked together."""
-        return [[*range(len(eqns))]]
-
     def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
         """Stacks the figures of a body's equations.
 
@@ -177,11 +173,6 @@ class Evaluator:
         wanted = (step for step in steps if self.probe.wants(step.path, step.eqn))
         return [(step.path, self.probe.rows(step.eqn)) for step in wanted]
 
-    def groups(self, steps: Sequence[OpenedEquation]) -> list[list[int]]:
-        """Returns the indices of those measured ones whose rows are made together."""
-        wanted = [step.eqn for step in steps if self.probe.wants(step.path, step.eqn)]
-        return self.probe.groups(wanted) if wanted else []
-
     def inside(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns those of their bodies."""
         found: list[tuple[Path, int]] = []
@@ -198,16 +189,13 @@ class Evaluator:
         changed = tuple(path[n:] for path in sorted(self.changed) if path[:n] == step.path)
         return self.probe.wants(step.path, step.eqn), inside, changed
 
-    def function(self, piece: ProgramPiece, groups: list[list[int]]) -> Callable[..., Any]:
+    def function(self, piece: ProgramPiece) -> Callable[..., Any]:
         """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
 
-        def function(*operands: Any) -> tuple[list[Any], list[tuple[Any, ...]], list[Any]]:
+        def function(*operands: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))
             figures, inside = self.steps(piece.steps, values, _Context())
-            stacked = [
-                self.probe.stack_equations([figures[n] for n in group], compiled_separately=True)
-                for group in groups
-            ]
+            stacked = self.probe.stack_equations(figures, True) if figures else ()
             return [values[n] for n in piece.writes], stacked, inside
 
         return function

@@ -7,7 +7,6 @@ from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
 from jaxlens.program.sentences import listed, located, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
-from jaxlens.questions.values.statistics import EXPONENTS
 from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 _ROWS = 40
@@ -84,7 +83,7 @@ def _bad(value: MeasuredValue) -> str:
 
 
 def _limit(value: MeasuredValue) -> str:
-    return f"2^{EXPONENTS[value.statistics.dtype][1] + 1}"
+    return f"2^{value.statistics.exponents[1] + 1}"
 
 
 def _begins_zero(value: MeasuredValue) -> bool:
@@ -146,16 +145,14 @@ def _by_equation(facts: Values, full: bool) -> Table:
     ]
     shown = facts.values if full else _chosen(facts.values)
     more = len(facts.values) - len(shown)
-    types = {
-        value.statistics.dtype: EXPONENTS.get(value.statistics.dtype) for value in facts.values
-    }
-    has = [f"{name} has {low[0]} to {low[1]}" for name, low in types.items() if low]
+    types = {value.statistics.dtype: value.statistics.exponents for value in facts.values}
+    has = [f"{name} has {low} to {high}" for name, (low, high) in types.items()]
     note = (
         "Over all executions. Worst at: the iteration with the first NaN or infinity, else with "
         "the largest magnitude, from 0. Equations that only move elements are left out."
     )
     note += f" {count(more, 'more equation')}: --full." if more else ""
-    note += f" Exponents: to base 2, of the magnitudes; {listed(has)}." if has else ""
+    note += f" Exponents: to base 2, of the magnitudes; {listed(has)}."
     if facts.unmeasured:
         some = ", ".join(facts.unmeasured[:4])
         note += f" Not executed, or in the test of a while: {some}"
