@@ -283,7 +283,6 @@ class Evaluator:
         test, step = params["cond_jaxpr"], params["body_jaxpr"]
         n, m = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         to_test, to_step, first = operands[:n], operands[n:m], operands[m:]
-        tests = self.count(test, context.path)
         empty = self.varying(self.empty(self.count(step, context.path)), context)
 
         def unfinished(carry: Any) -> Any:
@@ -301,13 +300,7 @@ class Evaluator:
 
         start = (self.varying(jnp.int32(0), context), empty, first)
         _, rows, results = jax.lax.while_loop(lambda carry: jnp.any(unfinished(carry)), body, start)
-        return results, self.in_order(params, rows, tests)
-
-    def in_order(self, params: Any, rows: Any, tests: int) -> Any:
-        """Adds empty rows for the test of a `while`, whose measurements cannot leave it."""
-        empty = self.empty(tests)
-        first = next(name for name in sorted(params) if opened(params[name]) is not None)
-        return jnp.concatenate([rows, empty] if first == "body_jaxpr" else [empty, rows])
+        return results, rows
 
     def cond(self, params: Any, operands: list[Any], context: _Context) -> tuple[list[Any], Any]:
         index, *given = operands
@@ -363,15 +356,15 @@ class Evaluator:
 
 
 def evaluated_bodies(eqn: Any) -> list[Any]:
-    """The bodies of an equation that are evaluated; none for those measured as a whole.
+    """The bodies of an equation that are measured; none for those measured as a whole.
 
-    Calls have none: they are opened before.
+    Calls have none: they are opened before. Nothing leaves the test of a `while`.
     """
     name, params = eqn.primitive.name, eqn.params
     if name == "cond":
         return list(params["branches"])
     if name == "while":
-        return [params[key] for key in sorted(params) if opened(params[key]) is not None]
+        return [params["body_jaxpr"]]
     return [params["jaxpr"]] if name in ("scan", "shard_map") else []
 
 

@@ -84,7 +84,7 @@ class Values(ProgramFacts):
     Attributes:
         values: The float results of each equation, in program order; without NaN and infinities
             that are written in the program.
-        unmeasured: Ids of equations that were not executed, or are in the test of a `while`.
+        unmeasured: Ids of equations that were not executed.
         finite: Whether all results of the program are finite.
     """
 

@@ -154,9 +154,7 @@ def _by_equation(facts: Values, full: bool) -> Table:
     note += f" {count(more, 'more equation')}: --full." if more else ""
     note += f" Exponents: to base 2, of the magnitudes; {listed(has)}."
     if facts.unmeasured:
-        some = ", ".join(facts.unmeasured[:4])
-        note += f" Not executed, or in the test of a while: {some}"
-        note += f" and {len(facts.unmeasured) - 4:,} more." if len(facts.unmeasured) > 4 else "."
+        note += f" Not executed: {listed(facts.unmeasured)}."
     columns.append(NumberColumn("worst at"))
     return table("Values by equation", columns, map(row, shown), note, stage="jaxpr")
 

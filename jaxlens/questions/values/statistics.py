@@ -56,8 +56,7 @@ class ValuesRun:
     Attributes:
         equations: By equation, its float results. Equations that only move elements, calls and
             loops are left out.
-        unmeasured: Equations that were not executed, or are in the test of a `while`, which
-            nothing leaves.
+        unmeasured: Equations that were not executed.
         finite: Whether the program's results are finite.
         operand_zeros: By equation, the largest share of zeros of a float that it was computed from;
             None if it is unknown. Equations on literals alone are left out.
