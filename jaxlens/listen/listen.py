@@ -12,9 +12,9 @@ import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -26,12 +26,92 @@ from jaxlens.call.traceable import function_name, transforms
 from jaxlens.compat import events as compat_events
 from jaxlens.compat.events import Caller, CompileResult, DiskEvent, Stack
 from jaxlens.interrupts import deferred, undoing
-from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, KeyPart
-from jaxlens.ir.spans import describe
+from jaxlens.ir.compile_log import (
+    LOOPS,
+    CacheLayer,
+    CallEvent,
+    CompileLog,
+    CompileStep,
+    CompileStepKind,
+    KeyChange,
+    KeyPart,
+    Replication,
+)
+from jaxlens.ir.facts import Constant
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import BOUNDARY, describe, span
 from jaxlens.keys import explain
 from jaxlens.keys.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
-from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
+
+# Attributes that a `CallEvent` has too.
+_SAME = tuple(
+    "function role line defined layer earlier parts thread under program bytes captured "
+    "replicated transforms".split()
+)
+_UNNAMED = "a part of JAX's key that this lens has no name for"
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class PendingCall:
+    """One call; `ir.compile_log.CallEvent` documents the attributes that are not listed here.
+
+    Attributes:
+        begun: Kinds of the steps that have begun.
+        token: Identifies the call among those that are running.
+        key: Its key; None for a single op, and if JAX's key cannot be read.
+        traced: Whether a Python function was traced (no inner cache hit).
+        disk: The last event of the persistent cache; "" where that was not used.
+        others: Number of programs of its name in the persistent cache before its compile.
+    """
+
+    function: str
+    role: Literal["user", "op"] = "user"
+    line: Span | None = None
+    defined: Span | None = None
+    steps: list[CompileStep] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
+    layer: CacheLayer = ""
+    changes: tuple[KeyChange, ...] = ()
+    earlier: int = 0
+    parts: tuple[KeyPart, ...] = ()
+    thread: str = ""
+    under: str = ""
+    program: str = ""
+    token: tuple[str, int] | None = None
+    key: JaxKey | None = None
+    traced: bool = False
+    disk: DiskEvent | Literal[""] = ""
+    others: int | None = None
+    bytes: int | None = None
+    captured: tuple[Constant, ...] = ()
+    replicated: tuple[Replication, ...] = ()
+    transforms: tuple[str, ...] = ()
+
+    def frozen(self, number: int) -> CallEvent:
+        """Returns the call as frozen data."""
+        changes = self.changes
+        if self.traced and self.earlier and not changes:
+            changes = (KeyChange("other", self.function, _UNNAMED),)
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
+        return CallEvent(number=number, steps=tuple(self.steps), changes=changes, **same)
+
+
+def calling_line(stack: Stack) -> Span | None:
+    """Returns the innermost frame that is not JAX's."""
+    line = next(filter(None, map(span, stack.frames)), None)
+    return None if line is None or line.key == BOUNDARY else line
+
+
+def user_line(stack: Stack) -> Span | None:
+    """Returns the calling line: the innermost frame outside of libraries, else the innermost."""
+    for line in filter(None, map(span, stack.frames)):
+        if line.key == BOUNDARY:
+            break
+        if not line.library:
+            return line
+    return calling_line(stack)
+
 
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64

@@ -15,8 +15,7 @@ from jaxlens.ir.compile_log import CompileStepKind, Replication
 from jaxlens.ir.hlo import shardings
 from jaxlens.ir.hlo.frames import Frames, origin
 from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
-from jaxlens.listen.listen import CompileWatch
-from jaxlens.listen.pending_call import PendingCall
+from jaxlens.listen.listen import CompileWatch, PendingCall
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.trace.captured_arrays import constants, survey

@@ -7,7 +7,9 @@ from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
 from jaxlens.program.sentences import listed, located, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _ROWS = 40
 _CLOSE = 3  # doublings from overflow that are worth a sentence
@@ -207,3 +209,22 @@ def _joined(values: Sequence[MeasuredValue]) -> list[object]:
 
 def _least(numbers: Iterable[float]) -> float:
     return min((x for x in numbers if not math.isnan(x)), default=math.nan)
+
+
+_TABS = {  # by the title of a table
+    "Values by line": ("By line", "lines", "What the floats of each line held."),
+    "Values by module": ("By module", "modules", "What the floats of each module held."),
+    "Values by equation": ("By equation", "equations", "What the results of each equation held."),
+}
+
+
+def blocks(facts: Values, full: bool = False) -> list[Block]:
+    """Returns the sentences, the tables, and the jaxpr."""
+    answer = report(facts, full)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
+    tabs = tuple(
+        Tab(title, (TableBlock(table),), True, help, key)
+        for table in answer.tables
+        for title, key, help in [_TABS[table.title]]
+    )
+    return [Findings(answer.findings), Tabs((*tabs, listing))]
