@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -28,7 +28,13 @@ _STEPS = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
     "/jax/core/compile/backend_compile_duration": "compile",
 }
-_DISK = {"/jax/compilation_cache/cache_hits": True, "/jax/compilation_cache/cache_misses": False}
+DiskEvent = Literal["asked", "hit", "kept"]
+"""The persistent cache was asked for a program, had it, or is given it (JAX writes not all)."""
+_DISK: dict[str, DiskEvent] = {
+    "/jax/compilation_cache/compile_requests_use_cache": "asked",
+    "/jax/compilation_cache/cache_hits": "hit",
+    "/jax/compilation_cache/cache_misses": "kept",
+}
 _PJIT = ("jax/_src/pjit.py", "jax\\_src\\pjit.py")
 _COMPILER = ("jax/_src/compiler.py", "jax\\_src\\compiler.py")
 _TESTS = {"trace_to_jaxpr": ""}
@@ -39,7 +45,7 @@ def listen(
     *,
     begin: Callable[[str, str], None],
     end: Callable[[str, float, str], None],
-    disk: Callable[[bool], None],
+    disk: Callable[[DiskEvent], None],
     traced: Callable[[], None],
 ) -> tuple[Callable[[], None], bool]:
     """Calls functions at JAX's events in any thread, until the returned function is called.
@@ -49,8 +55,7 @@ def listen(
     Args:
         begin: At the start of a step ("trace", "lower", "compile"), with the function's name.
         end: At the end of a step, with its seconds and the function's name.
-        disk: At a hit of the persistent cache, with True; with False after a miss, when JAX writes
-            the program to it (JAX reports no other misses).
+        disk: At each event of the persistent cache.
         traced: When a Python function is traced (no inner cache hit).
 
     Gone: without JAX's test events, `traced` is never called, and a hit of an inner cache counts as

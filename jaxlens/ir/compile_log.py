@@ -158,20 +158,6 @@ def field_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DiskKey:
-    """The key by which the persistent cache looked a program up.
-
-    Attributes:
-        parts: Each part with its hash, which is the same in every process.
-        unkept: Why a program that the cache did not hold is not in it now either; "" for one that
-            is.
-    """
-
-    parts: tuple[tuple[str, str], ...]
-    unkept: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CompileStep:
     """One step of a call.
 
@@ -183,7 +169,8 @@ class CompileStep:
         failed: Name of the exception that it ended in.
         others: How many programs of that name the persistent cache had under other keys when it
             missed; None where it hit or was not used.
-        disk: The key in the persistent cache; None where that was not used.
+        unkept: Why a program that the persistent cache did not hold is not in it now either; ""
+            for one that is, and where the cache was not used.
     """
 
     kind: CompileStepKind
@@ -191,7 +178,7 @@ class CompileStep:
     served: str = ""
     failed: str = ""
     others: int | None = None
-    disk: DiskKey | None = None
+    unkept: str = ""
 
 
 @dataclass(frozen=True, slots=True)

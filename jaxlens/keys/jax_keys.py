@@ -21,7 +21,7 @@ from jaxlens.call.traceable import function_name
 from jaxlens.errors import first_line
 from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart, merged
 from jaxlens.ir.facts import Verdict
-from jaxlens.keys.changes import EAGER, apart, changes, moved, nearest
+from jaxlens.keys.explain import EAGER, changes, moved, nearest
 from jaxlens.keys.jax_key import cached_key, key_of, static_arguments
 
 _MOST = 12  # differences that are listed
@@ -97,7 +97,7 @@ class JaxKeys:
         if not keys:
             return Verdict(False, "trace", ("never called before",))
         new = cached_key(call, context, rest)
-        near = nearest((changes(new, cached_key(call, *key)) for key in keys), apart)
+        near = nearest(changes(new, cached_key(call, *key)) for key in keys)
         return Verdict(False, "trace", _reasons(near) or (_UNREADABLE,), len(keys))
 
     def _compiled(self, key: _Exact, arrays: Sequence[Any], earlier: int) -> Verdict:

@@ -12,9 +12,11 @@ import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
+
+import jax
 
 from jaxlens import compat
 from jaxlens.call import equinox_calls
@@ -22,14 +24,94 @@ from jaxlens.call.arguments.inputs import signature_of
 from jaxlens.call.call import Call
 from jaxlens.call.traceable import function_name, transforms
 from jaxlens.compat import events as compat_events
-from jaxlens.compat.events import Caller, CompileResult, Stack
+from jaxlens.compat.events import Caller, CompileResult, DiskEvent, Stack
 from jaxlens.interrupts import deferred, undoing
-from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
-from jaxlens.ir.spans import describe
-from jaxlens.keys import disk_key_parts, explain
+from jaxlens.ir.compile_log import (
+    LOOPS,
+    CacheLayer,
+    CallEvent,
+    CompileLog,
+    CompileStep,
+    CompileStepKind,
+    KeyChange,
+    KeyPart,
+    Replication,
+)
+from jaxlens.ir.facts import Constant
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import BOUNDARY, describe, span
+from jaxlens.keys import explain
 from jaxlens.keys.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
-from jaxlens.listen.pending_call import PendingCall, calling_line, user_line
+
+# Attributes that a `CallEvent` has too.
+_SAME = tuple(
+    "function role line defined layer earlier parts thread under program bytes captured "
+    "replicated transforms".split()
+)
+_UNNAMED = "a part of JAX's key that this lens has no name for"
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class PendingCall:
+    """One call; `ir.compile_log.CallEvent` documents the attributes that are not listed here.
+
+    Attributes:
+        begun: Kinds of the steps that have begun.
+        token: Identifies the call among those that are running.
+        key: Its key; None for a single op, and if JAX's key cannot be read.
+        traced: Whether a Python function was traced (no inner cache hit).
+        disk: The last event of the persistent cache; "" where that was not used.
+        others: Number of programs of its name in the persistent cache before its compile.
+    """
+
+    function: str
+    role: Literal["user", "op"] = "user"
+    line: Span | None = None
+    defined: Span | None = None
+    steps: list[CompileStep] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
+    layer: CacheLayer = ""
+    changes: tuple[KeyChange, ...] = ()
+    earlier: int = 0
+    parts: tuple[KeyPart, ...] = ()
+    thread: str = ""
+    under: str = ""
+    program: str = ""
+    token: tuple[str, int] | None = None
+    key: JaxKey | None = None
+    traced: bool = False
+    disk: DiskEvent | Literal[""] = ""
+    others: int | None = None
+    bytes: int | None = None
+    captured: tuple[Constant, ...] = ()
+    replicated: tuple[Replication, ...] = ()
+    transforms: tuple[str, ...] = ()
+
+    def frozen(self, number: int) -> CallEvent:
+        """Returns the call as frozen data."""
+        changes = self.changes
+        if self.traced and self.earlier and not changes:
+            changes = (KeyChange("other", self.function, _UNNAMED),)
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
+        return CallEvent(number=number, steps=tuple(self.steps), changes=changes, **same)
+
+
+def calling_line(stack: Stack) -> Span | None:
+    """Returns the innermost frame that is not JAX's."""
+    line = next(filter(None, map(span, stack.frames)), None)
+    return None if line is None or line.key == BOUNDARY else line
+
+
+def user_line(stack: Stack) -> Span | None:
+    """Returns the calling line: the innermost frame outside of libraries, else the innermost."""
+    for line in filter(None, map(span, stack.frames)):
+        if line.key == BOUNDARY:
+            break
+        if not line.library:
+            return line
+    return calling_line(stack)
+
 
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64
@@ -144,20 +226,18 @@ class _Recorder:
         # Functions that were called in earlier watches, to know one that JAX's caches have lost.
         self._earlier: dict[int, Callable[[], Any]] = {}
         self._local = _Local()
-        self._ends: list[Callable[[], None]] = []
+        self._stop: Callable[[], None] = lambda: None
         self._hears_traces = True
-        self._hears_parts = False
 
     def add(self, watch: CompileWatch) -> None:
         with self._lock:
             if not self._watches:
-                stop, self._hears_traces = compat_events.listen(
+                self._stop, self._hears_traces = compat_events.listen(
                     begin=self._safe(self._began),
                     end=self._safe(self._ended),
                     disk=self._safe(self._disk),
                     traced=self._safe(self._traced),
                 )
-                self._ends.append(stop)
             self._watches.append(watch)
 
     def remove(self, watch: CompileWatch) -> None:
@@ -165,9 +245,7 @@ class _Recorder:
             if watch in self._watches:
                 self._watches.remove(watch)
             if not self._watches:
-                while self._ends:
-                    self._ends.pop()()
-                self._hears_parts = False
+                self._stop()
                 keys = (c.key for calls in self._memory.values() for c in calls if c.key)
                 known = [*self._earlier.values(), *(key.function for key in keys)]
                 self._earlier = {id(f()): f for f in known if f() is not None}
@@ -227,7 +305,6 @@ class _Recorder:
                 programs.append(parts)
         if kind == "compile":
             self._explain_compile(call)
-            self._hear_parts()
             if call.role == "user" or call.function in LOOPS:
                 call.program = _fingerprint(stack.module)
                 call.others = compat_events.on_disk(name)
@@ -244,12 +321,12 @@ class _Recorder:
             return
         failed = compat_events.failure(sys._getframe(3))
         served = "memory" if kind == "trace" and self._hears_traces and not call.traced else ""
-        if kind == "compile" and call.disk:
+        if kind == "compile" and call.disk == "hit":
             served = "disk"
-        disk = self._disk_key(call, seconds) if kind == "compile" else None
-        missed = kind == "compile" and (call.disk is False or (disk is not None and not call.disk))
+        missed = kind == "compile" and call.disk in ("asked", "kept")
+        unkept = _unkept(seconds) if missed and call.disk == "asked" else ""
         same_name = call.others if missed else None
-        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, disk))
+        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, unkept))
         if kind == "trace" and served and call.layer == "trace":
             call.layer = ""  # the lowering or compile cache may still miss
         is_made = kind == "compile" and not failed
@@ -257,36 +334,15 @@ class _Recorder:
         for watch in list(self._watches):
             watch.ended(kind, call, compiled)
 
-    def _disk(self, hit: bool) -> None:
-        if (call := self._compiling()) is not None:
-            call.disk = hit
-
-    def _hear_parts(self) -> None:
-        """Hears of keys from the first compile on that has a persistent cache.
-
-        JAX hashes each program a second time for it, also without a cache.
-        """
-        with self._lock:
-            if self._watches and not self._hears_parts and disk_key_parts.is_used():
-                self._hears_parts = True
-                self._ends.append(compat.hear_key_parts(self._safe(self._part)))
-
-    def _part(self, name: str, digest: str) -> None:
-        call = self._compiling() if disk_key_parts.is_used() else None
-        if call is not None and call.role == "user":
-            call.disk_parts[name] = digest
-
-    def _compiling(self) -> PendingCall | None:
-        """Returns the call whose program this thread is compiling."""
-        steps = reversed(self._local.open)
-        return next((s for kind, s in steps if kind == "compile" and s is not None), None)
-
-    def _disk_key(self, call: PendingCall, seconds: float) -> DiskKey | None:
-        if not call.disk_parts:
-            return None
-        key = disk_key_parts.key(call.disk_parts)
-        is_known = call.disk is not None
-        return key if is_known else replace(key, unkept=disk_key_parts.unkept(seconds))
+    def _disk(self, event: DiskEvent) -> None:
+        """Notes an event of the persistent cache for the call that this thread compiles."""
+        config: Any = jax.config  # without a cache JAX makes keys too
+        if config.jax_compilation_cache_dir is None or not config.jax_enable_compilation_cache:
+            return
+        for kind, call in reversed(self._local.open):
+            if kind == "compile" and call is not None:
+                call.disk = event
+                break
 
     def _traced(self) -> None:
         steps = self._local.open
@@ -458,6 +514,19 @@ _TRANSFORMS = {
     "vjp": "vjp",
     "jvp": "jvp",
 }
+
+
+def _unkept(seconds: float) -> str:
+    """Returns why JAX did not write a program to the persistent cache.
+
+    Args:
+        seconds: The seconds of its compile.
+    """
+    config: Any = jax.config
+    least = config.jax_persistent_cache_min_compile_time_secs
+    if seconds < least:
+        return f"it took less than jax_persistent_cache_min_compile_time_secs ({least:g})"
+    return "JAX did not write it, as one that calls back into Python or that another process writes"
 
 
 def _fingerprint(module: Any) -> str:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from jaxlens.ir.compile_log import CallKey, DiskKey, KeyPart
+from jaxlens.ir.compile_log import CallKey, KeyPart
 from jaxlens.ir.facts import Verdict
 from jaxlens.report import Finding, Report, Table, Trust, count, saves, table
 
-_DIGITS = 16
 _KINDS = {
     "function": "function",
     "input": "array",
@@ -65,11 +64,3 @@ def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
     }
     filled = {name: texts for name, texts in columns.items() if any(texts)}
     return table(title, tuple(filled), zip(*filled.values(), strict=True))
-
-
-def disk_table(key: DiskKey) -> Table:
-    """Returns a table of a persistent cache key's parts as hashes, to compare across processes."""
-    rows = ((name, digest[:_DIGITS]) for name, digest in key.parts)
-    note = "equal hashes are equal parts, in any process"
-    title = "The key that the persistent cache was asked by"
-    return table(title, ("part", "hash"), rows, note, volatile=True)

@@ -74,10 +74,6 @@ class Probe(ABC):
         """Number of rows of an equation that is measured."""
         return 1
 
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """Returns the indices of the equations of a piece that are stacked together."""
-        return [[*range(len(eqns))]]
-
     def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
         """Stacks the figures of a body's equations.
 
@@ -177,11 +173,6 @@ class Evaluator:
         wanted = (step for step in steps if self.probe.wants(step.path, step.eqn))
         return [(step.path, self.probe.rows(step.eqn)) for step in wanted]
 
-    def groups(self, steps: Sequence[OpenedEquation]) -> list[list[int]]:
-        """Returns the indices of those measured ones whose rows are made together."""
-        wanted = [step.eqn for step in steps if self.probe.wants(step.path, step.eqn)]
-        return self.probe.groups(wanted) if wanted else []
-
     def inside(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns those of their bodies."""
         found: list[tuple[Path, int]] = []
@@ -198,16 +189,13 @@ class Evaluator:
         changed = tuple(path[n:] for path in sorted(self.changed) if path[:n] == step.path)
         return self.probe.wants(step.path, step.eqn), inside, changed
 
-    def function(self, piece: ProgramPiece, groups: list[list[int]]) -> Callable[..., Any]:
+    def function(self, piece: ProgramPiece) -> Callable[..., Any]:
         """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
 
-        def function(*operands: Any) -> tuple[list[Any], list[tuple[Any, ...]], list[Any]]:
+        def function(*operands: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))
             figures, inside = self.steps(piece.steps, values, _Context())
-            stacked = [
-                self.probe.stack_equations([figures[n] for n in group], compiled_separately=True)
-                for group in groups
-            ]
+            stacked = self.probe.stack_equations(figures, True) if figures else ()
             return [values[n] for n in piece.writes], stacked, inside
 
         return function
@@ -295,7 +283,6 @@ class Evaluator:
         test, step = params["cond_jaxpr"], params["body_jaxpr"]
         n, m = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         to_test, to_step, first = operands[:n], operands[n:m], operands[m:]
-        tests = self.count(test, context.path)
         empty = self.varying(self.empty(self.count(step, context.path)), context)
 
         def unfinished(carry: Any) -> Any:
@@ -313,13 +300,7 @@ class Evaluator:
 
         start = (self.varying(jnp.int32(0), context), empty, first)
         _, rows, results = jax.lax.while_loop(lambda carry: jnp.any(unfinished(carry)), body, start)
-        return results, self.in_order(params, rows, tests)
-
-    def in_order(self, params: Any, rows: Any, tests: int) -> Any:
-        """Adds empty rows for the test of a `while`, whose measurements cannot leave it."""
-        empty = self.empty(tests)
-        first = next(name for name in sorted(params) if opened(params[name]) is not None)
-        return jnp.concatenate([rows, empty] if first == "body_jaxpr" else [empty, rows])
+        return results, rows
 
     def cond(self, params: Any, operands: list[Any], context: _Context) -> tuple[list[Any], Any]:
         index, *given = operands
@@ -375,15 +356,15 @@ class Evaluator:
 
 
 def evaluated_bodies(eqn: Any) -> list[Any]:
-    """The bodies of an equation that are evaluated; none for those measured as a whole.
+    """The bodies of an equation that are measured; none for those measured as a whole.
 
-    Calls have none: they are opened before.
+    Calls have none: they are opened before. Nothing leaves the test of a `while`.
     """
     name, params = eqn.primitive.name, eqn.params
     if name == "cond":
         return list(params["branches"])
     if name == "while":
-        return [params[key] for key in sorted(params) if opened(params[key]) is not None]
+        return [params["body_jaxpr"]]
     return [params["jaxpr"]] if name in ("scan", "shard_map") else []
 
 

@@ -82,14 +82,14 @@ class _Part:
         piece: The piece.
         key: Equal for pieces that are one executable.
         function: The piece as a function.
-        own: Its measured equations, and the rows of each, as they are stacked together.
+        own: Its measured equations, and the rows of each.
         inside: Those of their bodies.
     """
 
     piece: ProgramPiece
     key: Hashable
     function: Callable[..., Any]
-    own: tuple[list[tuple[Path, int]], ...]
+    own: list[tuple[Path, int]]
     inside: list[tuple[Path, int]]
 
 
@@ -159,10 +159,8 @@ def execute(
             else:
                 results, stacked, inside = kept(part.key, part.function, operands)
             # Apart, for equations next to measurements make large kernels, each compiled anew.
-            rows = []
-            for group in stacked:
-                shapes = tuple((array.shape, array.dtype) for array in group)
-                rows.append(kept((shapes, probe.key), to_rows, group))
+            shapes = tuple((array.shape, array.dtype) for array in stacked)
+            rows = [kept((shapes, probe.key), to_rows, stacked)] if stacked else []
             values.update(zip(part.piece.writes, results, strict=True))
             # Two pieces at a time: dispatched ahead, each would take its memory at once.
             jax.block_until_ready(measured[-1] if measured else None)  # type: ignore[no-untyped-call]
@@ -177,10 +175,9 @@ def execute(
     every: dict[Path, Any] = {}
     copies = jax.device_get(measured)  # all begin before the first is waited for
     for part, (rows, inside) in zip(plan.parts, copies, strict=True):
-        for found, array in zip(part.own, rows, strict=True):
-            every.update(_split(array, found))
-        if inside:
-            every.update(_split(np.concatenate(inside), part.inside))
+        for arrays, found in ((rows, part.own), (inside, part.inside)):
+            if arrays:
+                every.update(_split(np.concatenate(arrays), found))
     return results, every
 
 
@@ -197,12 +194,10 @@ def _plan(
     parts = []
     for piece in cut(program, evaluator.measured, tokens):
         own, inside = evaluator.own(piece.steps), evaluator.inside(piece.steps)
-        groups = evaluator.groups(piece.steps)
         within = {path[:n] for path in changed for n in range(1, len(path) + 1)}
         same = not (own or inside) and within.isdisjoint(step.path for step in piece.steps)
         key = piece.key, None if same else probe.key
-        rows = tuple([own[n] for n in group] for group in groups)
-        parts.append(_Part(piece, key, evaluator.function(piece, groups), rows, inside))
+        parts.append(_Part(piece, key, evaluator.function(piece), own, inside))
     last = {n: index for index, part in enumerate(parts) for n in part.piece.reads}
     return _Plan(closed, program, tuple(parts), last)
 

@@ -32,8 +32,7 @@ from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.jobs.record.lowered_program import LoweredProgram
 from jaxlens.keys.jax_key import JaxKey
-from jaxlens.listen.listen import CompileWatch
-from jaxlens.listen.pending_call import PendingCall
+from jaxlens.listen.listen import CompileWatch, PendingCall
 
 _DONATED = LOWERING.index("donated_invars")
 _ELIDED = 16  # elements of a constant that are printed

@@ -55,7 +55,6 @@ class Comparison:
         figures: Both sides of each figure of `FIGURES` by name; None for a missing one.
         equations: The pairs of equations.
         instructions: The pairs of optimised instructions; None if a program is missing.
-        primitives: Number of equations on both sides by primitive.
         lines: Lines whose equations changed.
         missing: Why a figure is missing, by the side's index and the figure's name.
         recoded: Names after of kernels with the same instructions but other LLVM IR.
@@ -65,7 +64,6 @@ class Comparison:
     figures: Mapping[str, tuple[int | None, int | None]]
     equations: Pairs = field(repr=False)
     instructions: Pairs | None = field(repr=False)
-    primitives: Mapping[str, tuple[int, int]]
     lines: tuple[LineChange, ...]
     missing: Mapping[tuple[int, str], str] = field(default_factory=dict)
     recoded: tuple[str, ...] = ()
@@ -105,7 +103,6 @@ def facts(before: Capture, after: Capture, *, compiled: bool = True) -> Comparis
         for name, figure in FIGURES.items()
         if compiled or not figure.compiled
     }
-    kinds = sorted({*was.primitives, *now.primitives})
     instructions = None
     if compiled:
         modules = Given(lambda: [(c.optimized.module, c.stablehlo.module) for c in (before, after)])
@@ -116,7 +113,6 @@ def facts(before: Capture, after: Capture, *, compiled: bool = True) -> Comparis
         figures,
         equations,
         instructions,
-        {kind: (was.primitives.get(kind, 0), now.primitives.get(kind, 0)) for kind in kinds},
         tuple(_lines(equations)),
         {(n, name): why for n, side in enumerate((was, now)) for name, why in side.missing.items()},
         tuple(_recoded(before, after, instructions)) if instructions else (),

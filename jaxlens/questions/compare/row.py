@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def _changed(verb: str, capture: Capture, options: Any) -> View[Any]:
-    from jaxlens.questions.compare.document import changed
+    from jaxlens.questions.compare.view import changed
     from jaxlens.views.view import View
 
     return View(capture, lambda: changed(verb, options.against, capture, options))
 
 
 def _without(verb: str, capture: Capture, options: Any) -> View[Any]:
-    from jaxlens.questions.compare.document import compare
+    from jaxlens.questions.compare.view import compare
     from jaxlens.stages.child.recompile import without
     from jaxlens.views.view import View
 

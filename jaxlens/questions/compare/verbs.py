@@ -39,8 +39,8 @@ def compare(
     """
     from jaxlens.questions.compare import facts as facts_of
     from jaxlens.questions.compare.causes import sides
-    from jaxlens.questions.compare.document import compare as document
     from jaxlens.questions.compare.report import report
+    from jaxlens.questions.compare.view import compare as document
 
     was, now = as_capture(before), as_capture(after)
     called = sides(was.program, now.program, names)

@@ -4,18 +4,26 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
+from jaxlens.answers import execute
+from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import Pairs, is_literal
 from jaxlens.links.match.instruction_fates import after_edit
-from jaxlens.questions.compare import report as compare
+from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
-from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
+from jaxlens.questions.compare.facts import facts as compare_facts
+from jaxlens.questions.compare.report import report, runs
+from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Document, Tab, TableBlock, Tabs
 from jaxlens.report import count
+from jaxlens.views.header import header_line, where
+from jaxlens.views.jitted_calls import as_written
+from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.rows import changed_attributes
-from jaxlens.views.report_blocks import report_blocks
+from jaxlens.views.report_blocks import report_blocks, run_blocks
 
 _MOST = 300  # rows of equations
 _LARGE = 1000  # equations from which panes are not linked
@@ -43,7 +51,7 @@ def blocks(comparison: Comparison, names: Names, full: bool = False) -> list[Blo
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
         if comparison.equations.equal:  # what differs is shown first
             tabs.reverse()
-    return [*report_blocks(compare.report(comparison, names)), Tabs(tuple(tabs))]
+    return [*report_blocks(report(comparison, names)), Tabs(tuple(tabs))]
 
 
 def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
@@ -122,3 +130,56 @@ def _literals(old: Node, new: Node) -> str:
         if a != b
     )
     return ", ".join(pairs)
+
+
+def changed(name: str, before: Capture, after: Capture, options: Any) -> Document:
+    """Returns the document that a verb shows of a program compared to another one."""
+    if name == "compile":
+        run = execute(after, options.run)
+        whole = compare(before, after, full=options.full)
+        return replace(whole, blocks=(*run_blocks(run), *whole.blocks))
+    called = sides(before.program, after.program)
+    facts = compare_facts(before, after, compiled=False)
+    shown = tuple(blocks(facts, called, options.full))
+    return Document(name, header_line(after.program, as_written(after)), shown)
+
+
+def compare(
+    before: Capture,
+    after: Capture,
+    names: Names | None = None,
+    facts: Comparison | None = None,
+    *,
+    run: Any = None,
+    full: bool = False,
+) -> Document:
+    """Returns the document of a comparison of two programs.
+
+    Args:
+        before: One capture.
+        after: The other.
+        names: Their names in headings; by default taken from what differs between them.
+        facts: The facts of the comparison, if they are already computed.
+        run: Measured times of both (`stages/child/recompile.py`), if they were run.
+        full: Whether nothing is left out.
+    """
+    facts = facts or compare_facts(before, after)
+    called = sides(before.program, after.program, names)
+    measured = [TableBlock(runs(run, called), asked=True)] if run else []
+    answer, *rest = blocks(facts, called, full)
+    written = as_written(after)
+    first = header_line(after.program, written)
+    other = header_line(before.program, as_written(before))
+    if header_line(replace(after.program, flags=before.program.flags), written) == other:
+        other = "the same call before" if called == NAMES else called[0]
+    elif header_line(replace(after.program, target=before.program.target), written) == other:
+        other = f"the same call {where(before.program.target)}"
+    deviations = (
+        f"({name}) {sentence}"
+        for name, capture in zip(called, (before, after), strict=True)
+        for sentence in capture.deviations
+    )
+    stages = linked(facts)
+    web = weave(after.links, stages) if stages else None
+    every = (answer, *measured, *rest)
+    return Document("compile", f"{first}, against {other}", every, web, tuple(deviations))

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from jaxlens.links.links import Links
 from jaxlens.program.fusion_change import again, fates_table
 from jaxlens.program.sentences import listed, passes, quoter
 from jaxlens.questions.fusion.facts import Fusions
+from jaxlens.render.document import Block, Tab, Tabs
+from jaxlens.render.link_data import Web
 from jaxlens.report import (
     Cell,
     Finding,
@@ -21,6 +24,10 @@ from jaxlens.report import (
     table,
     tally,
 )
+from jaxlens.views.figures import hlo as hlo_figure
+from jaxlens.views.links import weave
+from jaxlens.views.passes.hlo_diff import diff as change_diff
+from jaxlens.views.report_blocks import report_blocks
 
 _ROWS = 40
 UNSAID = "XLA does not say"
@@ -164,3 +171,25 @@ def boundaries(facts: Fusions) -> Table:
     sizes = NumberColumn("runs"), NumberColumn("bytes")
     columns = ("written by", "read by", "from lines", *sizes, "what is known of why")
     return table("Not fused", columns, rows, note, most=_ROWS, stage="optimized")
+
+
+_LARGE = 500  # operations before fusion
+
+
+def web(links: Links, fusions: Fusions) -> Web | None:
+    """Returns links of tables and diff; None for a large program, where they are slow."""
+    return weave(links, ("jaxpr", "optimized")) if fusions.before < _LARGE else None
+
+
+def blocks(fusions: Fusions, full: bool = False) -> list[Block]:
+    """Returns findings, tables and the diff.
+
+    Args:
+        fusions: The fusions.
+        full: Whether to add the graph, in which fusions open, and to leave nothing out.
+    """
+    inputs = fusions.subject().program.inputs
+    shown = change_diff(fusions.change, "Before fusion", "After", fusions.note, full, inputs)
+    tabs = [Tab("Before and after fusion", (shown,), in_text=True, key="change")]
+    tabs += [Tab("Graph", (hlo_figure.pane(fusions.subject()),), key="graph")] if full else []
+    return [*report_blocks(report(fusions)), Tabs(tuple(tabs))]

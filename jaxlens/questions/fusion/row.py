@@ -26,8 +26,7 @@ def _fusion() -> Lens[Fusions]:
     """
     from jaxlens.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT
     from jaxlens.questions.fusion.facts import facts
-    from jaxlens.questions.fusion.report import report
-    from jaxlens.questions.fusion.view import blocks, web
+    from jaxlens.questions.fusion.report import blocks, report, web
 
     def limited(capture: Capture, full: bool = False) -> Fusions:
         return facts(capture, TRACE_LIMIT if full else GLANCE_LIMIT)

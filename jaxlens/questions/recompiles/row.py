@@ -50,8 +50,7 @@ RECOMPILES: Question[Any] = Question(
         measured="seconds of each trace, lowering and compile, by JAX; a cure is tried where it "
         "can be without running your program: its key is looked up, it is traced, or the programs "
         "that were made are compared; what was not tried says so",
-        counted="each call's key, compared part by part with the nearest earlier one; the "
-        "persistent cache's key by the hashes that JAX logs",
+        counted="each call's key, compared part by part with the nearest earlier one",
     ),
     python="jaxlens.recompiles()`, `assert_compiles(n)`, `key(f, x)",
     place=240,

@@ -18,9 +18,8 @@ from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
 from jaxlens.listen.listen import CompileWatch
 from jaxlens.questions.recompiles.measure.fixes import with_cures
-from jaxlens.questions.recompiles.report import Recompiles, facts, one_line
+from jaxlens.questions.recompiles.report import Recompiles, document, facts, one_line
 from jaxlens.questions.recompiles.report import recompiles as report
-from jaxlens.questions.recompiles.view import document
 from jaxlens.stages.existing.opening import is_program
 from jaxlens.views.view import View, Watch
 
@@ -192,7 +191,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> View[CallKey]:
     """
     from jaxlens.keys.jax_keys import call_key
     from jaxlens.program.call_key import key_report
-    from jaxlens.questions.recompiles.view import key_document
+    from jaxlens.questions.recompiles.report import key_document
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(

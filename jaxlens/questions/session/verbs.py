@@ -9,8 +9,7 @@ from jaxlens.ir.compile_log import CompileLog
 from jaxlens.questions.recompiles.measure.fixes import with_cures
 from jaxlens.questions.recompiles.verbs import RecompileLog
 from jaxlens.questions.session.measure import CellWatch
-from jaxlens.questions.session.report import AfterCell
-from jaxlens.questions.session.view import cell_html, cell_text, explained
+from jaxlens.questions.session.report import AfterCell, cell_html, cell_text, explained
 from jaxlens.views.view import View
 
 

@@ -6,8 +6,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.program.sentences import quoter
 from jaxlens.program.subject import ProgramFacts
-from jaxlens.questions.silent.faults import Fault, Faults
-from jaxlens.questions.silent.index_outside import IndexOutside
+from jaxlens.questions.silent.faults import Fault, Faults, IndexOutside
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,34 @@ from jaxlens.links.live_equations import live_equations
 from jaxlens.program.lines import owners
 from jaxlens.program.sentences import Quoter, listed, located, named_line
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
-from jaxlens.questions.silent.index_outside import IndexOutside
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
 from jaxlens.taps.primitives import CALLS, LOOPS, MOVES, Path
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOutside:
+    """An equation whose index was out of bounds, at its first execution of this kind.
+
+    Attributes:
+        path: The equation.
+        effect: What JAX did: "clamped", "dropped", "filled", "zeros" (of `one_hot`), or "cut": by
+            a `size`.
+        index: The first such index, as the program computed it before negative ones were wrapped;
+            of what is cut, the number of elements.
+        window: The number of elements from there that it reads or writes.
+        size: The size of the axis.
+        count: The number of such indices in all executions.
+        iterations: Iterations of the loops around it, from 0, the outermost first.
+    """
+
+    path: Path
+    effect: str
+    index: int
+    window: int
+    size: int
+    count: int
+    iterations: tuple[int, ...]
+
 
 Kind = Literal["key", "index", "size", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
@@ -138,8 +163,6 @@ class Faults:
         if reuse.origin is None:
             return "A key"
         span = self._span(self._call(reuse.origin))
-        if self.nodes[reuse.origin[-1]].opcode in LOOPS:
-            return f"A key of the loop at {named_line(span)}"
         which = f"Key {', '.join(map(str, reuse.index))}" if reuse.index else "The key"
         return f"{which} made at {self._at(span)}"
 

@@ -2,8 +2,12 @@
 
 Each value gets a number; values with one number are equal in every run. Arrays of keys have a
 number for each element, and all words of a raw key have that of the key. A draw or a split uses its
-keys; `fold_in` does not, since it is made to be called many times. Where two keys may be equal or
-not, they count as different: a reuse may be missed, but none is invented.
+keys; `fold_in` does not, since it is made to be called many times. Of a loop, two iterations are
+walked. Where two keys may be equal or not, they count as different: a reuse may be missed, but none
+is invented.
+
+JAX's own checker (`jax_debug_key_reuse`) raises at the first reuse of a typed key; it knows no raw
+keys, no equal `fold_in`, and not the place of the other use.
 """
 
 from collections import Counter, defaultdict
@@ -29,7 +33,6 @@ _AGAIN = ("transpose(", "rematted_computation")  # a backward pass repeats draws
 
 Numbers = npt.NDArray[np.int64]
 Value = Numbers | int
-Loops = frozenset[Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +43,27 @@ class KeyUse:
         path: The equation, within its calls.
         calls: A number for each step of the path; steps with one number have equal results.
         branches: The branches around it, by the path of their `cond`.
-        loops: The loops around it in which it surely runs again.
+        loops: The iterations of the loops around it, by their paths.
         again: Whether it repeats a draw of the forward pass.
     """
 
     path: Path = ()
     calls: tuple[int, ...] = ()
     branches: tuple[tuple[Path, int], ...] = ()
-    loops: Loops = frozenset()
+    loops: tuple[tuple[Path, int], ...] = ()
     again: bool = False
+
+    def later(self, other: "KeyUse") -> Path | None:
+        """Returns the outermost loop of which another use is in another iteration."""
+        before = dict(self.loops)
+        return next((loop for loop, n in other.loops if before.get(loop, n) != n), None)
+
+    def excludes(self, other: "KeyUse") -> bool:
+        """Whether only one of two uses happens in a run, or may."""
+        branches, loop = dict(self.branches), self.later(other)
+        if self.path == other.path and loop is not None:  # a branch may be taken once in a loop
+            return any(path[: len(loop)] == loop for path in branches)
+        return any(branches.get(path, n) != n for path, n in other.branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +93,16 @@ class _Walk:
     live: frozenset[str]
     random: set[str] = field(default_factory=set)  # bodies that have to do with keys
     numbers: dict[Any, int] = field(default_factory=dict)
-    varies: list[Loops] = field(default_factory=list)
     origins: dict[int, tuple[Path | int, tuple[int, ...]]] = field(default_factory=dict)
-    # The keys that a key is: those of the first iteration, of the one before, or of the last.
-    equal: dict[int, set[tuple[int, str, Path]]] = field(default_factory=lambda: defaultdict(set))
-    log: list[tuple[int, int, KeyUse]] = field(default_factory=list)
+    log: dict[int, list[tuple[KeyUse, int]]] = field(default_factory=lambda: defaultdict(list))
 
-    def number(self, key: Any, parts: Sequence[int] = (), loops: Loops = frozenset()) -> int:
-        """Returns the number of what a key describes; `parts` are numbers that it depends on."""
-        if key not in self.numbers:
-            self.numbers[key] = len(self.varies)
-            self.varies.append(loops.union(*(self.varies[part] for part in parts)))
-        return self.numbers[key]
+    def number(self, *key: Any) -> int:
+        """Returns the number of what a key describes."""
+        return self.numbers.setdefault(key, len(self.numbers))
 
     def whole(self, value: Value) -> int:
         """Returns one number for a value."""
-        if isinstance(value, int):
-            return value
-        return self.number(("array", value.shape, value.tobytes()), np.unique(value).tolist())
+        return value if isinstance(value, int) else self.number(value.shape, value.tobytes())
 
     def elements(self, number: int, kind: Type, origin: Path | int | None = None) -> Value:
         """Returns a value of elements with numbers, if it can hold keys."""
@@ -106,7 +113,7 @@ class _Walk:
             return number
         ids = np.empty(sizes[:-1] if raw else sizes, np.int64)
         for index in np.ndindex(*ids.shape):
-            own = self.number(("element", number, index), (number,))
+            own = self.number("element", number, index)
             ids[index] = own
             if origin is not None:
                 self.origins.setdefault(own, (origin, index))
@@ -117,18 +124,18 @@ class _Walk:
         region = self.module.regions[name]
         values: dict[str, Value] = {}
         for n, parameter in enumerate(reversed(region.parameters), 1):  # its constants come first
-            constant = self.number(("constant", name, n)) if n > len(args) else 0
+            constant = self.number("constant", name, n) if n > len(args) else 0
             values[parameter.name] = constant if n > len(args) else args[-n]
 
         def value(name: str) -> Value:
-            return values[name] if name in values else self.number(("literal", name))
+            return values[name] if name in values else self.number("literal", name)
 
         for node in region.nodes:
             operands = [value(operand) for operand in node.operands]
             path, parts = (*at.path, node.id), [self.whole(x) for x in operands]
-            key: Any = (node.opcode, *node.attrs.items(), node.regions, *parts)
             state = node.opcode in _STATE or "callback" in node.opcode
-            call = self.number((key, path) if state else key, parts)
+            place = (path, at.loops) if state else ()
+            call = self.number(node.opcode, *node.attrs.items(), node.regions, *parts, *place)
             again = at.again or any(mark in node.scope for mark in _AGAIN)
             here = replace(at, path=path, calls=(*at.calls, call), again=again)
             results = self.equation(node, operands, here)
@@ -139,8 +146,8 @@ class _Walk:
         """Returns the results of an equation, and notes the keys that it uses."""
         name, keys = node.opcode, next(iter(operands), 0)
         if name in _USES and not at.again and node.id in self.live:
-            counts = Counter(np.ravel(keys).tolist())
-            self.log += [(key, copies, at) for key, copies in counts.items()]
+            for key, copies in Counter(np.ravel(keys).tolist()).items():
+                self.log[key].append((at, copies))
         tracked = any(isinstance(x, np.ndarray) for x in operands)
         if tracked or self.random.intersection(node.regions):
             if name in LOOPS:
@@ -157,18 +164,16 @@ class _Walk:
                 return self.body(node.regions[0], args, at)
         if name == "select_n" and len({self.whole(x) for x in operands[1:]}) == 1:
             return [operands[1]]
-        moved = self.moved(node, operands, keys, at) if isinstance(keys, np.ndarray) else None
+        moved = self.moved(node, operands, keys) if isinstance(keys, np.ndarray) else None
         number = at.calls[-1]
         if name in ("random_split", "random_clone"):  # the reuse of the parent is told
-            number = self.number(("made", number, at.path), (number,))
+            number = self.number("made", number, at.path)
         return moved or [
-            self.elements(self.number(("result", number, n), (number,)), own.type, at.path)
+            self.elements(self.number("result", number, n), own.type, at.path)
             for n, own in enumerate(node.results)
         ]
 
-    def moved(
-        self, node: Node, operands: Sequence[Value], keys: Numbers, at: KeyUse
-    ) -> list[Value] | None:
+    def moved(self, node: Node, operands: Sequence[Value], keys: Numbers) -> list[Value] | None:
         """Returns the results of an equation that moves elements or packs keys; else None."""
         shapes: Any = [value.type.shape for value in node.results]
         match node.opcode:
@@ -178,11 +183,6 @@ class _Walk:
                 return [keys[..., 0]]
             case "random_unwrap":
                 return [np.repeat(keys[..., None], shapes[0][-1], -1)]
-            case "random_fold_in" if keys.size == 1:
-                parts = (*keys.ravel().tolist(), self.whole(operands[1]))
-                folded = self.number(("fold", *parts), parts)
-                self.origins.setdefault(folded, (at.path, ()))
-                return [np.full(keys.shape, folded)]
         arrays = [x for x in operands if isinstance(x, np.ndarray)]
         if len(arrays) < len(operands) or any(prod(shape) > _LIMIT for shape in shapes):
             return None
@@ -191,94 +191,65 @@ class _Walk:
         return None
 
     def loop(self, node: Node, operands: list[Value], at: KeyUse) -> list[Value]:
-        """Walks through a loop until it is known what it carries unchanged."""
-        body = node.regions[0]
+        """Walks through two iterations, of rows through the first and the last."""
         skip, consts, carried = loop_parts(node)
         n, stop = skip + consts, skip + consts + carried
-        again = set() if node.attrs.get("length") == "1" else {at.path}
-        inside = replace(at, loops=at.loops | again)
-        around = frozenset(at.path[:n] for n in range(1, len(at.path) + 1))
-        fresh = [
-            self.elements(self.number(("in", at.path, k), (), around), own.type, at.path)
-            for k, own in enumerate(self.module.regions[body].parameters[n - skip :])
-        ]
-        first, rows = operands[n:stop], fresh[stop - n :]
-        for k, xs in enumerate(operands[stop:]):
-            if isinstance(xs, np.ndarray) and len(xs):
-                if (xs == xs[0]).all():
-                    rows[k] = xs[0, ...]
-                for row in (xs[n, ...] for n in range(len(xs))):
-                    self.alias(rows[k], row, "first", at.path)
-        same: set[int] = set()
-        while True:
-            carry = [first[k] if k in same else fresh[k] for k in range(stop - n)]
-            mark = len(self.log)
+        first = carry = operands[n:stop]
+        parameters = self.module.regions[node.regions[0]].parameters[consts + carried :]
+        mark, same, out = len(self.numbers), set(range(carried)), list[Value]()
+        for step in range(1 if node.attrs.get("length") == "1" else 2):
+            inside = replace(at, loops=(*at.loops, (at.path, step)))
             if node.opcode == "while":
                 self.body(node.regions[-1], [*operands[:skip], *carry], inside)
-            out = self.body(body, [*operands[skip:n], *carry, *rows], inside)
-            unchanged = {k for k, x in enumerate(carry) if self.whole(out[k]) == self.whole(x)}
-            if unchanged <= same:
-                break
-            same |= unchanged
-            del self.log[mark:]
+            rows = [
+                xs[-step, ...]
+                if isinstance(xs, np.ndarray) and len(xs)
+                else self.elements(self.number("row", self.whole(xs), step), own.type, at.path)
+                for xs, own in zip(operands[stop:], parameters, strict=True)
+            ]
+            out = self.body(node.regions[0], [*operands[skip:n], *carry, *rows], inside)
+            carry = out[:carried]
+            same = {k for k in same if self.whole(carry[k]) == self.whole(first[k])}
         results: list[Value] = []
         for k, own in enumerate(node.results):
-            loops = self.varies[self.whole(out[k])] - {at.path}
-            final = self.elements(self.number(("after", at.path, k), (), loops), own.type)
-            if k < len(carry) and k not in same:
-                self.alias(carry[k], first[k], "first", at.path)
-                self.alias(carry[k], out[k], "next", at.path)
-                self.alias(final, out[k], "last", at.path)
-            results.append(first[k] if k in same else final)
+            # The keys of the last iteration; what was there before may be elsewhere by then.
+            made = k < carried and isinstance(out[k], np.ndarray) and np.all(out[k] >= mark)
+            after = self.number("after", at.path, at.loops, k)
+            results.append(
+                first[k] if k in same else out[k] if made else self.elements(after, own.type)
+            )
         return results
 
-    def alias(self, value: Value, other: Value, when: str, loop: Path) -> None:
-        """Notes that keys are others in the first iteration, in the next one or after the last."""
-        if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
-            for one, two in zip(value.ravel().tolist(), other.ravel().tolist(), strict=False):
-                self.equal[one].add((two, when, loop))
-
     def cond(self, node: Node, operands: list[Value], at: KeyUse) -> list[Value]:
-        """Walks through branches; what only one of them does may happen once in a loop."""
+        """Walks through branches."""
         every = []
         for n, name in enumerate(node.regions):
-            branch = replace(at, branches=(*at.branches, (at.path, n)), loops=frozenset())
+            branch = replace(at, branches=(*at.branches, (at.path, n)))
             every.append(self.body(name, operands[1:], branch))
         results: list[Value] = []
         for n, own in enumerate(node.results):
             parts = [self.whole(operands[0]), *(self.whole(out[n]) for out in every)]
-            one = self.elements(self.number(("cond", *parts), parts), own.type, at.path)
+            one = self.elements(self.number("cond", *parts), own.type, at.path)
             results.append(every[0][n] if len({*parts[1:]}) == 1 else one)
         return results
 
     def reuses(self) -> Iterator[KeyReuse]:
         """Yields the keys that are used more than once."""
-        uses: dict[int, list[tuple[KeyUse, int, str]]] = defaultdict(list)
-        for key, copies, use in self.log:
-            pending, visited = [(key, "", use.loops)], {key}
-            while pending:
-                one, when, loops = pending.pop()
-                uses[one].append((replace(use, loops=loops), copies, when))
-                for other, how, loop in sorted(self.equal.get(one, ())):
-                    if other not in visited and not (when and how != "first"):
-                        visited.add(other)
-                        pending.append((other, when if how == "first" else how, loops - {loop}))
-        for key, every in uses.items():
+        for key, uses in self.log.items():
             origin = self.origins.get(key, (None, ()))
-            for use, copies, when in every:
-                again = use.loops - self.varies[key]
-                if not when and (again or copies > 1):
-                    inner = max(again, key=len) if again else None
-                    yield KeyReuse((use,), inner, copies, False, *origin)
-            for n, (first, _, start) in enumerate(every):
-                rest = [
-                    (use, when)
-                    for use, _, when in every[n + 1 :]
-                    if (not when or not start or when == start) and not _exclusive(first, use)
-                ]
+            for n, (use, copies) in enumerate(uses):
+                again = (o for o, _ in uses[n + 1 :] if o.path == use.path)
+                loops = (use.later(o) for o in again if not use.excludes(o))
+                loop = next(loops, None)
+                if loop is not None or copies > 1:
+                    yield KeyReuse((use,), loop, copies, False, *origin)
+            by_path = {use.path: use for use, _ in reversed(uses)}
+            several = [by_path[path] for path in dict.fromkeys(use.path for use, _ in uses)]
+            for n, first in enumerate(several):
+                rest = [use for use in several[n + 1 :] if not first.excludes(use)]
                 if rest:
-                    carried = "next" in {start, *(when for _, when in rest)}
-                    yield KeyReuse((first, *(use for use, _ in rest)), None, 1, carried, *origin)
+                    carried = any(first.later(use) is not None for use in rest)
+                    yield KeyReuse((first, *rest), None, 1, carried, *origin)
                     break
 
 
@@ -295,12 +266,7 @@ def reused_keys(module: Module, live: frozenset[str]) -> tuple[KeyReuse, ...]:
             if node.opcode.startswith("random_") or walk.random.intersection(node.regions):
                 walk.random.add(region.name)
     parameters = enumerate(module.body().parameters)
-    args = [walk.elements(walk.number(("input", n)), own.type, n) for n, own in parameters]
+    args = [walk.elements(walk.number("input", n), own.type, n) for n, own in parameters]
     if module.entry in walk.random:
         walk.body(module.entry, args, KeyUse())
     return tuple(walk.reuses())
-
-
-def _exclusive(one: KeyUse, other: KeyUse) -> bool:
-    branches = dict(one.branches)
-    return any(branches.get(path, n) != n for path, n in other.branches)

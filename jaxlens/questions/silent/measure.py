@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxlens.ir.jaxpr.arguments import function
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.spans import describe
-from jaxlens.questions.silent.index_outside import IndexOutside
+from jaxlens.questions.silent.faults import IndexOutside
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Probe, Site, deepest, equations, loops_around
 from jaxlens.taps.execute import execute

@@ -8,7 +8,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts
-from jaxlens.questions.values.statistics import EXPONENTS, LARGEST, ValueStatistics
+from jaxlens.questions.values.statistics import ValueStatistics
 from jaxlens.taps.primitives import Path
 
 MOSTLY = 0.9
@@ -62,20 +62,19 @@ class MeasuredValue:
             return None
         if not self.statistics.largest or math.isinf(self.statistics.smallest):
             return None
-        return math.frexp(self.statistics.smallest)[1] - 1, math.frexp(self.statistics.largest)[
-            1
-        ] - 1
+        ends = self.statistics.smallest, self.statistics.largest
+        return math.frexp(ends[0])[1] - 1, math.frexp(ends[1])[1] - 1
 
     @property
     def headroom(self) -> int | None:
-        """How often its largest magnitude can be doubled before it overflows; None if unknown."""
-        limits, own = EXPONENTS.get(self.statistics.dtype), self.exponents
-        return limits[1] - own[1] if limits and own else None
+        """How often its largest magnitude can be doubled before it overflows; None for none."""
+        own = self.exponents
+        return self.statistics.exponents[1] - own[1] if own else None
 
     @property
     def is_limit(self) -> bool:
         """Whether its largest magnitude is the largest number of its dtype, as in a mask."""
-        return self.statistics.largest == LARGEST.get(self.statistics.dtype)
+        return self.statistics.largest == self.statistics.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Values(ProgramFacts):
     Attributes:
         values: The float results of each equation, in program order; without NaN and infinities
             that are written in the program.
-        unmeasured: Ids of equations that were not executed, or are in the test of a `while`.
+        unmeasured: Ids of equations that were not executed.
         finite: Whether all results of the program are finite.
     """
 

@@ -32,7 +32,6 @@ from jaxlens.taps.pieces import open_calls
 from jaxlens.taps.primitives import MOVES, Path
 
 _TILE = 1024
-_LARGE = 64  # tiles of results that are not copied
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
 _MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".split())
 # The columns of a row. Floats are stored by their bits; LEAST and MOST in the order of integers.
@@ -85,21 +84,10 @@ class Statistics(Probe):
         ]
         return values, np.concatenate(tiny).view(self.dtype)
 
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """Each large one by itself, which is not copied; all small ones together."""
-        large = [n for n, eqn in enumerate(eqns) if self.rows(eqn) >= _LARGE]
-        small = [n for n in range(len(eqns)) if n not in set(large)]
-        return [*([n] for n in large), *([small] if small else [])]
-
     def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
-        """Returns the values, and the smallest normal number of each tile.
-
-        Small values are copied into tiles.
-        """
+        """Returns the values in tiles, and the smallest normal number of each tile."""
         values = [value for values, _ in figures for value in values]
         tiny = np.concatenate([tiny for _, tiny in figures])
-        if compiled_separately and len(figures) == 1 and len(tiny) >= _LARGE:
-            return (*values, jnp.asarray(tiny))
         more = padding(len(tiny)) if compiled_separately else 0
         tiles = [self._tiles(value) for value in values]
         tiles.append(jnp.full((more, _TILE), self._pad, self.float))
@@ -107,15 +95,12 @@ class Statistics(Probe):
 
     def _tiles(self, value: Any) -> Any:
         """Returns a value's elements in tiles; their bits are taken where they are read."""
-        if value.ndim == 2:
-            return value  # tiles already
         short = -value.size % _TILE
         return lax.pad(value.astype(self.float), self._pad, [(0, short, 0)]).reshape(-1, _TILE)
 
     def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
-        *values, tiny = stacked
-        tiles = jnp.concatenate([self._tiles(value) for value in values])
+        tiles, tiny = stacked
         bits = lax.bitcast_convert_type(tiles, self.dtype)
         columns = self._columns(bits, tiny)
         when = [*site.iterations, *[0] * (self.width - _STEPS - len(site.iterations))]
@@ -178,9 +163,12 @@ class Statistics(Probe):
         worst = tiles[tiles[:, _RANK] == high[_RANK]].tolist()
         iterations = min(row[_STEPS:] for row in worst)
         held = sums[_FINITE] + sums[_INF]
+        kind: Any = jnp.finfo(_real_type(aval.dtype))  # type: ignore[no-untyped-call]
         return ValueStatistics(
             index,
             str(aval.dtype),
+            (int(kind.minexp), int(kind.maxexp) - 1),
+            float(kind.max),
             runs,
             runs * math.prod(aval.shape),
             number(low[_LEAST], True) if held else math.nan,

@@ -7,8 +7,9 @@ from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
 from jaxlens.program.sentences import listed, located, quoter
 from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
-from jaxlens.questions.values.statistics import EXPONENTS
+from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _ROWS = 40
 _CLOSE = 3  # doublings from overflow that are worth a sentence
@@ -84,7 +85,7 @@ def _bad(value: MeasuredValue) -> str:
 
 
 def _limit(value: MeasuredValue) -> str:
-    return f"2^{EXPONENTS[value.statistics.dtype][1] + 1}"
+    return f"2^{value.statistics.exponents[1] + 1}"
 
 
 def _begins_zero(value: MeasuredValue) -> bool:
@@ -146,20 +147,16 @@ def _by_equation(facts: Values, full: bool) -> Table:
     ]
     shown = facts.values if full else _chosen(facts.values)
     more = len(facts.values) - len(shown)
-    types = {
-        value.statistics.dtype: EXPONENTS.get(value.statistics.dtype) for value in facts.values
-    }
-    has = [f"{name} has {low[0]} to {low[1]}" for name, low in types.items() if low]
+    types = {value.statistics.dtype: value.statistics.exponents for value in facts.values}
+    has = [f"{name} has {low} to {high}" for name, (low, high) in types.items()]
     note = (
         "Over all executions. Worst at: the iteration with the first NaN or infinity, else with "
         "the largest magnitude, from 0. Equations that only move elements are left out."
     )
     note += f" {count(more, 'more equation')}: --full." if more else ""
-    note += f" Exponents: to base 2, of the magnitudes; {listed(has)}." if has else ""
+    note += f" Exponents: to base 2, of the magnitudes; {listed(has)}."
     if facts.unmeasured:
-        some = ", ".join(facts.unmeasured[:4])
-        note += f" Not executed, or in the test of a while: {some}"
-        note += f" and {len(facts.unmeasured) - 4:,} more." if len(facts.unmeasured) > 4 else "."
+        note += f" Not executed: {listed(facts.unmeasured)}."
     columns.append(NumberColumn("worst at"))
     return table("Values by equation", columns, map(row, shown), note, stage="jaxpr")
 
@@ -212,3 +209,22 @@ def _joined(values: Sequence[MeasuredValue]) -> list[object]:
 
 def _least(numbers: Iterable[float]) -> float:
     return min((x for x in numbers if not math.isnan(x)), default=math.nan)
+
+
+_TABS = {  # by the title of a table
+    "Values by line": ("By line", "lines", "What the floats of each line held."),
+    "Values by module": ("By module", "modules", "What the floats of each module held."),
+    "Values by equation": ("By equation", "equations", "What the results of each equation held."),
+}
+
+
+def blocks(facts: Values, full: bool = False) -> list[Block]:
+    """Returns the sentences, the tables, and the jaxpr."""
+    answer = report(facts, full)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
+    tabs = tuple(
+        Tab(title, (TableBlock(table),), True, help, key)
+        for table in answer.tables
+        for title, key, help in [_TABS[table.title]]
+    )
+    return [Findings(answer.findings), Tabs((*tabs, listing))]

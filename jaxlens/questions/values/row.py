@@ -23,8 +23,7 @@ def _values() -> Lens[Values]:
         UnavailableError: The program cannot run here.
     """
     from jaxlens.questions.values.facts import facts
-    from jaxlens.questions.values.report import report
-    from jaxlens.questions.values.view import blocks
+    from jaxlens.questions.values.report import blocks, report
 
     return Lens(facts, report, blocks, jaxpr_web)
 

@@ -1,6 +1,5 @@
 """What the values of one run held, by equation."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,9 @@ class ValueStatistics:
     Attributes:
         result: The index of the result.
         dtype: Its element type.
+        exponents: Those of the smallest normal number and of the largest number of the type, to
+            base 2.
+        limit: The largest finite number of the type.
         executions: Number of executions; several devices of a `shard_map` each count.
         elements: Number of elements in all executions.
         least: The smallest element that is no NaN; NaN if there is none.
@@ -32,6 +34,8 @@ class ValueStatistics:
 
     result: int
     dtype: str
+    exponents: tuple[int, int]
+    limit: float
     executions: int
     elements: int
     least: float
@@ -52,8 +56,7 @@ class ValuesRun:
     Attributes:
         equations: By equation, its float results. Equations that only move elements, calls and
             loops are left out.
-        unmeasured: Equations that were not executed, or are in the test of a `while`, which
-            nothing leaves.
+        unmeasured: Equations that were not executed.
         finite: Whether the program's results are finite.
         operand_zeros: By equation, the largest share of zeros of a float that it was computed from;
             None if it is unknown. Equations on literals alone are left out.
@@ -63,24 +66,3 @@ class ValuesRun:
     unmeasured: tuple[Path, ...]
     finite: bool
     operand_zeros: Mapping[Path, float | None]
-
-
-EXPONENTS = {
-    "float16": (-14, 15),
-    "bfloat16": (-126, 127),
-    "float32": (-126, 127),
-    "complex64": (-126, 127),
-    "float64": (-1022, 1023),
-    "complex128": (-1022, 1023),
-    "float8_e4m3fn": (-6, 8),
-    "float8_e5m2": (-14, 15),
-}
-"""The exponents of the smallest normal number and of the largest number, to base 2."""
-
-LARGEST = {
-    "float16": 65504.0,
-    "bfloat16": 2.0**128 - 2.0**120,
-    "float32": 2.0**128 - 2.0**104,
-    "float64": sys.float_info.max,
-}
-"""The largest finite number, by dtype."""

@@ -15,7 +15,7 @@ import pytest
 
 import jaxlens
 from jaxlens.call import abstract_call
-from jaxlens.questions.arrays.measure import array_holders
+from jaxlens.questions.arrays.measure import array_names
 from tests.support.paths import run_python
 
 pytestmark = pytest.mark.reads_jax
@@ -194,7 +194,7 @@ def test_what_a_traceback_keeps_has_the_name_of_the_function(monkeypatch) -> Non
 
 
 def test_what_keeps_an_array_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_holders, "_ARRAYS", 10**6)  # whatever other tests left is larger
+    monkeypatch.setattr(array_names, "_ARRAYS", 10**6)  # whatever other tests left is larger
 
     def generate():
         kept = jnp.ones((9, 41))

@@ -15,11 +15,11 @@ from jaxlens.links.match import across_edits
 from jaxlens.links.match.across_edits import edited_lines
 from jaxlens.program.figures import FIGURES
 from jaxlens.program.sentences import device
-from jaxlens.questions.compare import document as comparison
 from jaxlens.questions.compare import facts as compared
+from jaxlens.questions.compare import view as comparison
 from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.receipt import Receipt
-from jaxlens.questions.compare.tables import _beyond, _difference, tables
+from jaxlens.questions.compare.report import _beyond, _difference, tables
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures

@@ -8,9 +8,8 @@ from jaxlens.captures import load
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
 from jaxlens.program.closed_over import alarm, closed_over
-from jaxlens.questions.constants.facts import Captured
+from jaxlens.questions.constants.facts import Captured, folds
 from jaxlens.questions.constants.facts import facts as facts_of
-from jaxlens.questions.constants.folds import folds
 from jaxlens.questions.constants.report import report
 from jaxlens.render.text.document_text import text
 from jaxlens.viewer.panes import OPTIONS

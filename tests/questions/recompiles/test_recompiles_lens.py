@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
-from jaxlens.questions.recompiles.report import facts, one_line, recompiles
-from jaxlens.questions.recompiles.view import document
+from jaxlens.questions.recompiles.report import document, facts, one_line, recompiles
 from jaxlens.report import traced_again
 from jaxlens.views.view import View
 

@@ -12,8 +12,7 @@ from jaxlens.ir.compile_log import (
 )
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
-from jaxlens.questions.session.report import AfterCell, report, warnings
-from jaxlens.questions.session.view import cell_html, cell_text
+from jaxlens.questions.session.report import AfterCell, cell_html, cell_text, report, warnings
 
 STEP = Span("cell 1", 3, 3, function="step")
 CALLED = Span("cell 2", 5, 5)

@@ -1,7 +1,7 @@
 """XLA's warnings of an involuntary full rematerialization, of jaxlib 0.10.2 and older ones."""
 
 from jaxlens.ir.compile_log import Replication
-from jaxlens.questions.session.replications import described, replications
+from jaxlens.questions.session.measure import described, replications
 
 NOW = (
     "W1124 14:06:00.32 9201 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. "

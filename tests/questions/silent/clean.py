@@ -47,6 +47,14 @@ def drawn_again_by_remat(key, x):
     return jax.grad(lambda x: jnp.sum(layer(x) ** 2))(x)
 
 
+def exchanged(key):
+    def body(pair, n):
+        return pair[::-1], lax.cond(n == 2, lambda: random.normal(pair[0]), lambda: 0.0 * n) + n
+
+    (a, _), drawn = lax.scan(body, tuple(random.split(key)), jnp.arange(3.0))
+    return random.normal(a) + drawn
+
+
 def vmapped(key):
     return jax.vmap(random.poisson, (0, None))(random.split(key, 3), 4.0)
 
@@ -126,7 +134,7 @@ def nnx_step():
 
 W = {"w": np.ones((3, 3), np.float32), "b": np.ones(3, np.float32)}
 BEYOND = np.array([1, 12])
-KEYS = (split_in_a_scan, split_rows, folded, vmapped)
+KEYS = (split_in_a_scan, split_rows, folded, exchanged, vmapped)
 OTHERS = (
     (one_branch, (KEY, 1.0)),
     (drawn_again_by_remat, (KEY, TEN)),

@@ -82,12 +82,37 @@ def captured_by_a_while():
 def drawn_and_carried_on():
     def f(key, x):
         def body(key, _):
-            after, _ = random.split(key)
-            return after, random.normal(after, (3,))  # here
+            after, _ = random.split(key)  # here
+            return after, random.normal(after, (3,))
 
         return x + lax.scan(body, key, None, length=3)[1]
 
     return f, (ONES,), "key", "there by the next iteration"
+
+
+def last_of_a_scan():
+    def f(key, x):
+        def body(key, now):
+            return random.split(key)[0], random.normal(now, (3,))
+
+        keys = random.split(key, 5)
+        last, drawn = lax.scan(body, keys[0], keys[1:])
+        return x + drawn + random.normal(last, (3,)) + random.normal(keys[-1], (3,))  # here
+
+    return f, (ONES,), "key", "Key 4 made at faulty.py:"
+
+
+def folded_with_an_inner_index():
+    def f(key, x):
+        def body(i, total):
+            def step(j, t):
+                return t + random.normal(random.fold_in(key, j))  # here
+
+            return total + lax.fori_loop(0, 3, step, 0.0)
+
+        return x + lax.fori_loop(0, 3, body, 0.0)
+
+    return f, (ONES,), "key", "is used in every iteration of the loop at faulty.py:"
 
 
 KEYS = (
@@ -99,6 +124,8 @@ KEYS = (
     captured_by_a_scan,
     captured_by_a_while,
     drawn_and_carried_on,
+    last_of_a_scan,
+    folded_with_an_inner_index,
 )
 
 
@@ -161,7 +188,7 @@ def late_slice():
     def f(x, i):
         return lax.dynamic_slice(x, (i,), (3,))  # here
 
-    return f, (TEN, np.int32(8)), "index", "reads 3 elements from index 8"
+    return f, (TEN, np.int32(8)), "index", "index 8 of an axis with 10 elements: JAX takes index 7."
 
 
 def stopped():

@@ -106,8 +106,9 @@ def test_one_kernel_with_its_hlo_and_code() -> None:
     assert "40 B in, 32 B out" in finding_texts(shown)
 
 
-def test_a_library_call_says_why_it_has_no_code() -> None:
-    shown = document(fixed.capture(), OPTIONS["compile"](kernel="dot.1"))
+@pytest.mark.parametrize("asm", [False, True])
+def test_a_library_call_says_why_it_has_no_code(asm) -> None:
+    shown = document(fixed.capture(), OPTIONS["compile"](kernel="dot.1", asm=asm))
     assert "the runtime calls a library for dot" in finding_texts(shown)
     assert not [block for block in shown.blocks if isinstance(block, Code)]
 

@@ -14,8 +14,13 @@ import jax
 from jaxlens import compat
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.arrays.live_arrays import GoneArray, LiveArray, LiveArrays
-from jaxlens.questions.arrays.measure.array_holders import holders, made_at, traceback_names
-from jaxlens.questions.arrays.measure.array_names import array_names, is_automatic
+from jaxlens.questions.arrays.measure.array_names import (
+    array_names,
+    holders,
+    is_automatic,
+    made_at,
+    traceback_names,
+)
 
 _last: list[tuple["weakref.ref[Any]", GoneArray]] | None = None
 """The arrays of the last look, with what is said of them when they are gone."""
