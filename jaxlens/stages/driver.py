@@ -299,7 +299,4 @@ class ExistingDriver(LiveDriver):
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
-        first = next(
-            n for n in ("jaxpr", "stablehlo", "hlo", "optimized") if n not in self._missing
-        )
-        return sources.sources(self.stage(first).module)
+        return sources.earliest_sources(self)

@@ -65,6 +65,7 @@ class CompileOutput:
         passes_asked: Whether passes were dumped; a string is the regular expression of their names.
         origins: Returns the frames of the ops that the program's stamps name; see `hlo.read`.
         profile: XLA's profile of the compile; None if the profiler was off.
+        lacking: The message for a text that XLA did not write.
     """
 
     name: str
@@ -75,6 +76,7 @@ class CompileOutput:
     passes_asked: bool | str = False
     origins: Origins | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)
+    lacking: str = "XLA gave no {noun} for {name} on {platform}"
 
     def gives(self, passes: bool | str) -> bool:
         """Whether this compile dumped the passes that `passes` selects."""
@@ -83,7 +85,8 @@ class CompileOutput:
     @cached_property
     def optimized(self) -> Stage:
         """The stage of optimised HLO, the module that runs."""
-        text = self.dump.optimized or self.executable.as_text() or self._lacks("optimised HLO")
+        made = "" if self.executable is None else self.executable.as_text()
+        text = self.dump.optimized or made or self._lacks("optimised HLO")
         return Stage(
             BY_NAME["optimized"],
             lambda: text,
@@ -133,19 +136,20 @@ class CompileOutput:
     @cached_property
     def memory(self) -> Memory:
         """Sizes of arguments, outputs and temporaries in bytes."""
-        return memory(self.executable)
+        return memory(self.executable or self._lacks("sizes of memory"))
 
     @cached_property
     def cost(self) -> Mapping[str, float]:
         """XLA's cost analysis, sorted by XLA's property names; a loop's body counts once."""
-        return cost(self.executable, self.platform)
+        return cost(self.executable or self._lacks("cost analysis"), self.platform)
 
     def _lacks(self, noun: str) -> NoReturn:
         if self.dump.lost:
             raise UnavailableError(self.dump.lost)
         is_code = noun in ("LLVM IR", "object code that can be read")
         why = "; it shows no machine code for TPUs" if is_code and self.platform == "tpu" else ""
-        raise UnavailableError(f"XLA gave no {noun} for {self.name} on {self.platform}{why}")
+        text = self.lacking.format(noun=noun, name=self.name, platform=self.platform)
+        raise UnavailableError(f"{text}{why}")
 
 
 class RunningCompile:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +12,7 @@ from jaxlens import compat
 from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError, first_line
-from jaxlens.ir.driver import Driver
-from jaxlens.ir.facts import Input, Kernel, Source, Stage, Target
+from jaxlens.ir.facts import Input, Kernel, Stage, Target
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
@@ -22,10 +22,10 @@ from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
+from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture
 from jaxlens.stages.session.existing_trace import ExistingTrace
-from jaxlens.stages.trace import sources
 
 _Leaves = tuple[Input, ...]
 CURE = "look at the call itself: jaxlens.capture(f, x)"
@@ -238,17 +238,18 @@ def _optimized(output: CompileOutput, target: str | None, name: str) -> Capture:
     return read_capture(OptimizedDriver(output), name, entry_inputs(module), Target("", ""))
 
 
-class OptimizedDriver(Driver):
-    """Reads the stages and facts of a program from optimised HLO text."""
+class OptimizedDriver(OutputDriver):
+    """Reads the stages and facts of a program from optimised HLO text.
+
+    Args:
+        output: The text, as a compile gives it.
+    """
 
     holder = "optimised HLO text"
     cure = CURE
 
     def __init__(self, output: CompileOutput) -> None:
-        self._output = output
-
-    def stage(self, name: str) -> Stage:
-        return self._output.optimized if name == "optimized" else super().stage(name)
+        super().__init__(replace(output, lacking=f"{self.holder} holds no {{noun}}; {self.cure}"))
 
     def outputs(self) -> tuple[Input, ...]:
         return entry_outputs(self.stage("optimized").module)
@@ -259,10 +260,3 @@ class OptimizedDriver(Driver):
     @cached_property
     def _kernels(self) -> tuple[Kernel, ...]:
         return without_code(self._output.kernels, f"{self.holder} does not hold its code")
-
-    def sources(self) -> Mapping[str, Source]:
-        return self._sources
-
-    @cached_property
-    def _sources(self) -> Mapping[str, Source]:
-        return sources.sources(self.stage("optimized").module)
