@@ -25,15 +25,14 @@ def persistent_cache_off() -> Iterator[None]:
     compile of the process is one of jaxlens, `jax_enable_compilation_cache` set to False would
     switch the cache off for the user too. So the remembered answer is set, and restored.
 
-    Gone: the setting is used, which is right unless the compile is the first of the process.
+    Gone: the cache stays on, and has no dumps of a program that it serves.
     """
     try:
         cache = private("compilation_cache")
     except ImportError:
         cache = None
     if not (hasattr(cache, "_cache_checked") and hasattr(cache, "_cache_used")):
-        with _switched_off():
-            yield
+        yield
         return
     with _overlap:
         _off.append((cache._cache_checked, cache._cache_used))
@@ -46,19 +45,6 @@ def persistent_cache_off() -> Iterator[None]:
             _off.pop()
             if not _off:
                 cache._cache_checked, cache._cache_used = before
-
-
-@uninterrupted
-def _switched_off() -> Iterator[None]:
-    import jax
-
-    config: Any = jax.config
-    before = config.jax_enable_compilation_cache
-    try:
-        config.update("jax_enable_compilation_cache", False)
-        yield
-    finally:
-        config.update("jax_enable_compilation_cache", before)
 
 
 def hear_key_parts(part: Callable[[str, str], None]) -> Callable[[], None]:

@@ -47,7 +47,6 @@ from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_t
 from jaxlens.stages.compile.xla_options import dump_options
 
 Flags = Mapping[str, bool | int | str]
-_NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
 
 @dataclass(frozen=True)
@@ -318,7 +317,7 @@ def _compile(
     Calls `begun` with their folder before the compile, with None after it.
     """
     session = profile.Session() if profiled else None
-    with folder(large=passes is True) as path, compat.persistent_cache_off():
+    with folder() as path, compat.persistent_cache_off():
 
         def cleanup() -> None:
             if session is not None:
@@ -326,15 +325,13 @@ def _compile(
             remove(path)
 
         abandon.cleanup, recorded = cleanup, None
-        with _announced(begun, path), _short_name(lowered), session or nullcontext():
+        with _announced(begun, path), session or nullcontext():
             start = time.perf_counter()
             options = {**dump_options(str(path), passes), **(flags or {})}
             executable = lowered.compile(compiler_options=options)
             seconds = time.perf_counter() - start
             if session is not None:
-                data, module = session.stop(), _name(lowered)
-                module = module.value if module else ""
-                recorded = profile.read(data, module, seconds, session.note)
+                recorded = profile.read(session.stop(), _name(lowered), seconds, session.note)
         start = time.perf_counter()
         lost = full(path)
         is_read = not abandon.asked and not lost
@@ -358,37 +355,12 @@ def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[Non
         begun(None)
 
 
-def is_renamed(lowered: Any) -> bool:
-    """Whether the module has a shorter name during its compile, and must not be read then."""
-    full = _name(lowered)
-    return full is not None and len(full.value.encode()) > _NAME
-
-
-@uninterrupted
-def _short_name(lowered: Any) -> Iterator[None]:
-    """Shortens the module's name temporarily, so that names of dump files fit the file system.
-
-    XLA does not write a file whose name is too long, and logs each to stderr.
-    """
-    if not is_renamed(lowered):
-        yield
-        return
-    full = _name(lowered)
-    attributes = lowered.compiler_ir("stablehlo").operation.attributes
-    short = full.value.encode()[:_NAME].decode("utf-8", "ignore")
+def _name(lowered: Any) -> str:
+    """Returns the module's name; "" if it has none."""
     try:
-        attributes["sym_name"] = type(full).get(short, context=full.context)
-        yield
-    finally:
-        attributes["sym_name"] = full
-
-
-def _name(lowered: Any) -> Any:
-    """Returns the module's name as an MLIR attribute; None if it has none."""
-    try:
-        return lowered.compiler_ir("stablehlo").operation.attributes["sym_name"]
+        return str(lowered.compiler_ir("stablehlo").operation.attributes["sym_name"].value)
     except (AttributeError, KeyError, NotImplementedError):
-        return None
+        return ""
 
 
 def _platform(executable: Any) -> str:
