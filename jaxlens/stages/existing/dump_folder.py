@@ -15,8 +15,7 @@ from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_driver import read_capture
-from jaxlens.stages.existing.module_text import OptimizedDriver
+from jaxlens.stages.existing.module_text import OptimizedDriver, read_capture
 
 _CURE = (
     "dump it too, with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*' (and from jax 0.11 "

@@ -12,7 +12,8 @@ from jaxlens import compat
 from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError, first_line
-from jaxlens.ir.facts import Input, Kernel, Stage, Target
+from jaxlens.ir.driver import Driver
+from jaxlens.ir.facts import Input, Kernel, Program, Stage, Target
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
@@ -24,7 +25,7 @@ from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_driver import captured, read_capture
+from jaxlens.stages.driver import ExistingDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
 
 CURE = "look at the call itself: jaxlens.capture(f, x)"
@@ -105,6 +106,32 @@ def _staged(
         outputs=lambda: entry_outputs(module),
     )
     return captured(staging, stages, missing)
+
+
+def captured(
+    staging: ExistingTrace,
+    stages: Mapping[str, Stage] | None = None,
+    missing: Mapping[str, str] | None = None,
+) -> Capture:
+    """Returns the capture of an existing trace or lowering; see `ExistingDriver`."""
+    driver = ExistingDriver(staging, stages or {}, missing or {})
+    return read_capture(driver, staging.call.name, staging.call.inputs, staging.place.target)
+
+
+def read_capture(
+    driver: Driver, name: str, inputs: tuple[Input, ...], target: Target, origin: str = ""
+) -> Capture:
+    """Returns the capture of a program that a driver reads.
+
+    Args:
+        driver: The driver.
+        name: The program's name.
+        inputs: The array leaves of its arguments.
+        target: The target.
+        origin: What it was read from, by default the driver's `holder`.
+    """
+    origin = f"read from {origin or driver.holder}"
+    return Capture(Program(name, inputs, (), target, origin=origin), driver)
 
 
 def _devices(

@@ -21,8 +21,7 @@ from jaxlens.ir.facts import Input, Limits, Target
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_driver import captured, read_capture
-from jaxlens.stages.existing.module_text import CURE, OptimizedDriver
+from jaxlens.stages.existing.module_text import CURE, OptimizedDriver, captured, read_capture
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
