@@ -21,16 +21,16 @@ from functools import partial
 from importlib.machinery import SourceFileLoader
 from multiprocessing.util import Finalize
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, OptionError, TargetError, nearest
+from jaxlens.tracebacks import below, user_frames
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.record import JobRecording
 
 _PAGES = 20  # programs of a record that have a page each
-_PYTHON = os.path.dirname(runpy.__file__) + os.sep
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -117,7 +117,7 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
         try:
             runpy.run_module(script, run_name="__main__", alter_sys=True)
         except ImportError as error:
-            if error.__traceback__ is None or _in_user(error.__traceback__):
+            if below(error.__traceback__) is not None:
                 raise
             raise SystemExit(f"jaxlens: {error}") from None
         return
@@ -135,31 +135,9 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
 
 def _raised(error: BaseException) -> int:
     """Shows an error of the user's code as Python would; returns the exit status."""
-    shown = error.with_traceback(_of_user(error.__traceback__))
+    shown = error.with_traceback(user_frames(below(error.__traceback__)))
     sys.excepthook(type(error), shown, shown.__traceback__)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _of_user(trace: TracebackType | None) -> TracebackType | None:
-    """Returns the traceback from the first frame below ours on; whole if there is none."""
-    first = trace
-    while first is not None and _is_above(first.tb_frame.f_code.co_filename):
-        first = first.tb_next
-    return first or trace
-
-
-def _in_user(trace: TracebackType) -> bool:
-    """Whether a frame of a traceback is of the user's code."""
-    first = _of_user(trace)
-    return first is not None and not _is_above(first.tb_frame.f_code.co_filename)
-
-
-def _is_above(file: str) -> bool:
-    """Whether a file is jaxlens's, JAX's or Python's, which call the user's code."""
-    from jaxlens.ir.spans import describe
-
-    is_pythons = file.startswith(_PYTHON) and "site-packages" not in file
-    return file.startswith("<") or is_pythons or describe(file).own
 
 
 def _show(options: argparse.Namespace) -> int:

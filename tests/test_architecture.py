@@ -20,8 +20,9 @@ TESTS = Path(__file__).parent
 
 # The rooms from bottom to top: each may import those before it, and `interrupts` all but the core.
 FLOOR = (
-    "errors interrupts report progress reading core ir options links render captures compat lines "
-    "call keys stages listen taps program views capturing question answers"
+    "errors interrupts after_import report progress reading core ir options tracebacks links "
+    "render captures compat lines call keys stages listen taps program views capturing question "
+    "answers"
 ).split()
 DOORS = ("viewer jobs children api ask pytest_plugin course notebook commands cli __main__").split()
 ORDER = [*FLOOR, "questions", *DOORS]

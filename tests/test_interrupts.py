@@ -128,7 +128,6 @@ def in_peace(tmp_path, monkeypatch):
     The arrays of other tests, a line each where they are waited for, are not of this one.
     """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(dump_files, "_memory", lambda: None)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     monkeypatch.setattr(jax, "live_arrays", list)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -165,7 +164,7 @@ CASES = {
         profile,
     ),
     "timeline": (within(TimelineRecording), TimelineRecording, profile),
-    "dump folder": (within(lambda: dump_files.folder(False)), dump_files),
+    "dump folder": (within(lambda: dump_files.folder()), dump_files),
     "temporary folder": (within(interrupts.temporary_folder), tempfile),
     "trace": (within(lambda: isolate.untouched(isolate.context())), isolate),
     "no disk cache": (within(compat.persistent_cache_off), disk_cache),

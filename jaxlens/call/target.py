@@ -174,14 +174,6 @@ def _resolve(name: str) -> ResolvedTarget:
     raise TargetError(f"no target {name!r} here; {_choices()}{_hint(platform)}")
 
 
-def is_described(name: str) -> bool:
-    """Whether a target is a device that is not here, for which this process can compile."""
-    platform, _, rest = name.strip().lower().partition(":")
-    if platform == "tpu":
-        return bool(rest) and importlib.util.find_spec("libtpu") is not None
-    return _SYNONYMS.get(platform, platform) == "gpu" and rest in GPUS and compat.has_cuda_plugin()
-
-
 def target_of(devices: Sequence[Any]) -> Target:
     """Returns the target of these devices; the first determines platform and kind."""
     # JAX can compile for the devices of a topology description, and not run on them.

@@ -36,6 +36,10 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.spans import BOUNDARY
 
+# Bytes; XLA writes no file whose name is too long, and its names of pipelines and passes take up to
+# 130 of a file system's 255.
+_LONGEST_NAME = 80
+
 
 @dataclass(frozen=True, slots=True)
 class TraceableCall:
@@ -315,7 +319,8 @@ def _anew(
     # JAX records this frame, with its file name, in every location: readers cut frames there.
     traced.__code__ = traced.__code__.replace(co_filename=BOUNDARY)
     functools.update_wrapper(traced, named, updated=())
-    traced.__name__ = function_name(named)
+    short = function_name(named).encode(errors="replace")[:_LONGEST_NAME]
+    traced.__name__ = short.decode("utf-8", "ignore")
     traced.__qualname__ = getattr(unbound(named), "__qualname__", traced.__name__)
     if signature is not None:
         traced.__signature__ = signature  # type: ignore[attr-defined]

@@ -38,7 +38,6 @@ from jaxlens.compat.plugins import (
     has_idle_tpu_plugin,
     load_pallas_runtime,
     register_cuda,
-    stop_session,
 )
 from jaxlens.compat.program_text import (
     compiled,

@@ -1,11 +1,15 @@
-"""Switches JAX's persistent compilation cache off."""
+"""JAX's persistent compilation cache: switches it off, and reads the parts of its keys."""
 
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
+
+_KEYS = "jax._src.cache_key"
+_HASHED = "get_cache_key hash of serialized %s: %s"
 
 # JAX's remembered answer before each of several overlapping compiles: an interrupted compile ends
 # in its thread while the next begins. The last to end restores the first answer.
@@ -21,15 +25,14 @@ def persistent_cache_off() -> Iterator[None]:
     compile of the process is one of jaxlens, `jax_enable_compilation_cache` set to False would
     switch the cache off for the user too. So the remembered answer is set, and restored.
 
-    Gone: the setting is used, which is right unless the compile is the first of the process.
+    Gone: the cache stays on, and has no dumps of a program that it serves.
     """
     try:
         cache = private("compilation_cache")
     except ImportError:
         cache = None
     if not (hasattr(cache, "_cache_checked") and hasattr(cache, "_cache_used")):
-        with _switched_off():
-            yield
+        yield
         return
     with _overlap:
         _off.append((cache._cache_checked, cache._cache_used))
@@ -44,14 +47,30 @@ def persistent_cache_off() -> Iterator[None]:
                 cache._cache_checked, cache._cache_used = before
 
 
-@uninterrupted
-def _switched_off() -> Iterator[None]:
-    import jax
+def hear_key_parts(part: Callable[[str, str], None]) -> Callable[[], None]:
+    """Calls a function for each hash that JAX logs while it makes a persistent cache key.
 
-    config: Any = jax.config
-    before = config.jax_enable_compilation_cache
-    try:
-        config.update("jax_enable_compilation_cache", False)
-        yield
-    finally:
-        config.update("jax_enable_compilation_cache", before)
+    JAX logs the hashes at level DEBUG, which is off by default. The logger is set to DEBUG, and a
+    filter drops the records that the user's handlers did not get before.
+
+    Gone: the function is never called, and a miss of the persistent cache has no explanation.
+    """
+    logger = logging.getLogger(_KEYS)
+    before = logger.level
+
+    def heard(record: logging.LogRecord) -> bool:
+        about = record.args if isinstance(record.args, tuple) else ()
+        if record.msg == _HASHED and len(about) == 2:
+            part(*map(str, about))
+        level = before or (logger.parent.getEffectiveLevel() if logger.parent else logging.WARNING)
+        return record.levelno >= level
+
+    logger.addFilter(heard)
+    logger.setLevel(logging.DEBUG)
+
+    def stop() -> None:
+        logger.removeFilter(heard)
+        if logger.level == logging.DEBUG:  # unless the user has changed the level meanwhile
+            logger.setLevel(before)
+
+    return stop

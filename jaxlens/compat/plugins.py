@@ -74,29 +74,6 @@ def load_pallas_runtime() -> None:
 
 
 @when_gone(None)
-def stop_session(path: str) -> bytes | None:
-    """Ends a profiler session, and returns its serialized XSpace; None if another one runs.
-
-    `jax.profiler.stop_trace` writes it to files, once more as JSON, which takes longer than the
-    rest.
-
-    Gone (0.12): it is read from the file that `stop_trace` writes.
-
-    Args:
-        path: Log directory of the session.
-    """
-    profiler = private("profiler")
-    state, clear_metadata = profiler._profile_state, profiler.clear_metadata
-    with state.lock:
-        if state.profile_session is None or str(state.log_dir) != path:
-            return None
-        data = bytes(state.profile_session.stop())
-        state.reset()
-        clear_metadata()
-        return data
-
-
-@when_gone(None)
 def forget_session(path: str) -> None:
     """Resets a session of jaxlens that could not be written, so that the next one can start.
 

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from IPython.display import display
+
 from jaxlens import progress
 from jaxlens.ir.cells import cells_from
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
-from jaxlens.notebook.magics.out_of_memory import out_of_memory
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
@@ -63,6 +64,27 @@ def _hooks(comms: OutputComms, cell: CellProgress, watch: JaxLens) -> Iterator[t
     yield "pre_run_cell", cell.cell_begins
     for hook in (out_of_memory, comms.cell_done, cell.cell_done, watch.cell_done):
         yield "post_run_cell", hook
+
+
+def out_of_memory(result: Any) -> None:
+    """Shows the answer if a cell ended in XLA's exception for want of memory.
+
+    Args:
+        result: IPython's result of the cell; for any other it does next to nothing.
+    """
+    error = getattr(result, "error_in_exec", None)
+    kind = type(error).__name__
+    is_served = kind == "ValueError" and str(error).startswith("RESOURCE_EXHAUSTED")  # C++ raises
+    if error is None or not (is_served or kind in ("JaxRuntimeError", "XlaRuntimeError")):
+        return
+    from jaxlens.questions.memory.verbs import out_of_memory  # not imported by %load_ext
+
+    try:
+        view = out_of_memory(error)
+        if view is not None:
+            display(view.compute())
+    except Exception as why:  # the user has an error to read already
+        print(f"jaxlens could not look at what ran out of memory: {type(why).__name__}")
 
 
 def unload(shell: Any) -> None:

@@ -2,7 +2,6 @@
 
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +10,6 @@ from jaxlens.pytest_plugin.files import FOLDER, UPDATE, file_of, read, test_of
 
 if TYPE_CHECKING:
     from jaxlens.questions.compare.verbs import Receipt
-
-# Files of frames above the user's.
-_BOUNDARY = "<jaxlens>"
 
 # Of a test with receipts, what its last report carries, as plain data that xdist sends on: "file",
 # "test", "records" by program, "taken" (the programs), "left_out" (`Changes.left_out`), "passed".
@@ -63,6 +59,7 @@ class Receipts:
         __tracebackhide__ = True
         from jaxlens import receipt
         from jaxlens.errors import LensError
+        from jaxlens.tracebacks import user_frames
 
         try:
             result = receipt(f, *args, **kwargs)
@@ -70,7 +67,7 @@ class Receipts:
         except LensError as error:
             raise error.with_traceback(None) from None
         except Exception as error:  # of the user's function, or of its call
-            error.__traceback__ = _user_frames(error.__traceback__)
+            error.__traceback__ = user_frames(error.__traceback__)
             raise
         if failure:
             raise AssertionError(failure)
@@ -114,16 +111,3 @@ class Receipts:
         except AssertionError as error:
             return f"{error}\n  (--jaxlens-budget)"
         return ""
-
-
-def _user_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Returns the frames of the user's functions; all of them where jaxlens itself failed."""
-    from jaxlens.errors import OWN
-
-    frames, link, file = trace, trace, ""
-    while link is not None:
-        file = link.tb_frame.f_code.co_filename
-        if file == _BOUNDARY or file.startswith(OWN):
-            frames = link.tb_next
-        link = link.tb_next
-    return trace if file.startswith(OWN) else frames

@@ -32,17 +32,20 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Span
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs
-from jaxlens.ir.hlo.frames import origins
+from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.needs import Needs, Passes
 from jaxlens.ir.spans import describe
+from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace
-from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.session.running import Running
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.trace import sources
+from jaxlens.stages.trace import lower, sources
+from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 from jaxlens.stages.trace.trace import Trace
 
 _NO_JIT = (
@@ -106,6 +109,37 @@ def _jit_of(span: Span | None) -> str:
     return "" if span is not None and describe(span.key).own else "jax.jit"
 
 
+def stablehlo_stage(staging: TracedCall) -> Stage:
+    """Returns the StableHLO stage."""
+    _ = staging.lowering  # its errors are raised here
+
+    def lowered() -> Any:
+        staging.before_reading()
+        return staging.lowering.lowered
+
+    return Stage(
+        BY_NAME["stablehlo"],
+        lambda: lower.stablehlo_text(lowered()),
+        lambda: stablehlo.read(lowered().compiler_ir("stablehlo"), staging.stamps),
+    )
+
+
+def hlo_stage(staging: TracedCall, origins: Origins) -> Stage:
+    """Returns the stage of HLO before optimisation.
+
+    Args:
+        staging: The lowered call.
+        origins: Returns the stack frames of a StableHLO op.
+    """
+    _ = staging.lowered  # its errors are raised here
+    stage = Stage(
+        BY_NAME["hlo"],
+        lambda: lower.hlo_text(staging.lowered),
+        lambda: hlo.read(stage.raw, stage="hlo", origins=origins),
+    )
+    return stage
+
+
 class LiveDriver(Running):
     """Drives JAX for one call.
 
@@ -134,7 +168,7 @@ class LiveDriver(Running):
         staging, compiling = self.staging, self.compiling
 
         return {
-            "jaxpr": lambda: jaxpr_stage(staging),
+            "jaxpr": lambda: stage_of_jaxpr(staging.program, staging.call.name),
             "stablehlo": lambda: stablehlo_stage(staging),
             "hlo": lambda: hlo_stage(staging, compiling.origins),
             "optimized": lambda: compiling.hlo().optimized,
@@ -299,7 +333,4 @@ class ExistingDriver(LiveDriver):
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
-        first = next(
-            n for n in ("jaxpr", "stablehlo", "hlo", "optimized") if n not in self._missing
-        )
-        return sources.sources(self.stage(first).module)
+        return sources.earliest_sources(self)

@@ -12,7 +12,7 @@ from jaxlens.render.html import payload
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.document_html import html
 from jaxlens.render.html.marks import pieces
-from jaxlens.views.listings import hlo_brief
+from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import machine as machine_lines
 from jaxlens.views.listings import stablehlo as stablehlo_lines
 from tests.support.paths import CAPTURES
@@ -111,8 +111,8 @@ def test_nodes_that_need_no_name(blank):
 def test_the_programs_of_records(blank, path):
     capture = jaxlens.load(path)
     listings = [
-        hlo_brief.listing(capture.optimized.module, 0),
-        hlo_brief.listing(capture.hlo.module, 0),
+        hlo_lines.listing(capture.optimized.module, 0, brief=True),
+        hlo_lines.listing(capture.hlo.module, 0, brief=True),
     ]
     listings.append(
         stablehlo_lines.listing(capture.stablehlo.module, capture.stablehlo.text, limit=0)

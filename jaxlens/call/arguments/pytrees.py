@@ -86,43 +86,25 @@ def check(name: str, value: Any) -> None:
     Raises:
         OptionError: JAX cannot flatten the value.
     """
-    # Depth first, each container once: its height is known when it is left, so the depth below a
-    # container that is met again is its height, and one that is still entered contains itself.
     frames = sum(1 for _ in traceback.walk_stack(sys._getframe()))
     limit = sys.getrecursionlimit() - frames - _SPARE
-    children_of: dict[int, list[tuple[Any, Any]]] = {}  # the children of each container
-    height: dict[int, int] = {}  # of each container that was left, in containers
-    enclosing: dict[int, Any] = {}  # containers round the part, each with the key that leads to it
-    pending: list[tuple[Any, Any, bool]] = [(None, value, True)]
+    deepest: dict[int, int] = {}  # where each container was met, in containers round it
+    kept: list[Any] = []  # alive, see `leaves`
+    pending = [("", 0, value)]
     while pending:
-        key, part, is_entered = pending.pop()
-        if not is_entered:
-            del enclosing[id(part)]
-            heights = (height.get(id(child), 0) for _, child in children_of[id(part)])
-            height[id(part)] = 1 + max(heights, default=0)
+        path, depth, part = pending.pop()
+        children = _children(part) if deepest.get(id(part), -1) < depth else None
+        if children is None:
             continue
-        if id(part) in enclosing:
-            steps = [_text(step) for step in (*enclosing.values(), key)][1:]
-            inner, outer = "".join(steps), "".join(steps[: list(enclosing).index(id(part))])
-            path = inner if len(inner) <= _LONGEST else f"{inner[:_LONGEST]}..."
+        if depth >= limit:
             raise OptionError(
-                f"expected containers of arrays, got a {type(part).__name__} that holds itself: "
-                f"{name}{path} is {name}{outer[:_LONGEST]}; jax.jit cannot flatten it either: pass "
-                "it without that link"
+                f"expected containers that nest at most {limit} deep, none of which holds itself, "
+                f"got deeper ones in {name}{path[:_LONGEST]}: jax.jit cannot flatten them either; "
+                "pass the arrays in a list"
             )
-        if len(enclosing) + height.get(id(part), 0) > limit:
-            raise OptionError(
-                f"expected containers that nest at most {limit} deep, got deeper ones in {name}: "
-                "jax.jit cannot flatten them either; pass the arrays in a list"
-            )
-        if id(part) in height:
-            continue
-        children = _children(part)
-        if children is not None:
-            children_of[id(part)] = children  # which keeps them alive, see `leaves`
-            enclosing[id(part)] = key
-            pending.append((key, part, False))
-            pending += [(k, c, True) for k, c in reversed(children)]
+        deepest[id(part)] = depth
+        kept.append(children)
+        pending += [(path + _text(key), depth + 1, child) for key, child in children]
 
 
 def _children(part: Any) -> list[tuple[Any, Any]] | None:

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxlens.after_import import when_imported
 from jaxlens.errors import OptionError
 from jaxlens.interrupts import deferred
-from jaxlens.jobs.record.when_imported import when_imported
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.recording import Recording

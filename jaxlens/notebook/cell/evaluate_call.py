@@ -13,23 +13,6 @@ from jaxlens.notebook.cell.callee import is_foreign
 from jaxlens.notebook.cell.find_calls import Candidate
 from jaxlens.notebook.cell.run_cell import ParsedCell
 
-_WORDS = {
-    ast.Assign: "an assignment",
-    ast.AnnAssign: "an assignment",
-    ast.AugAssign: "an assignment",
-    ast.Import: "an import",
-    ast.ImportFrom: "an import",
-    ast.ClassDef: "a class",
-    ast.AsyncFunctionDef: "an async def",
-    ast.If: "an if statement",
-    ast.For: "a for loop",
-    ast.While: "a while loop",
-    ast.With: "a with statement",
-    ast.Try: "a try statement",
-    ast.Delete: "a del statement",
-    ast.Assert: "an assert",
-    ast.Raise: "a raise statement",
-}
 _LONGEST = 60
 
 
@@ -103,10 +86,9 @@ def on_shapes(last: ast.stmt) -> ast.expr | None:
         last.value, ast.Name | ast.Attribute | ast.Subscript | ast.Lambda
     ):
         return last.value
-    ending = short(last.value) if isinstance(last, ast.Expr) else _word(last)
     raise OptionError(
         "--in gives the shapes, so end with the function alone (a def, or its name), "
-        f"not with {ending}"
+        f"not with {short(last)}"
     )
 
 
@@ -118,21 +100,18 @@ def no_call(last: ast.stmt | None, names: Mapping[str, Any]) -> str:
     if isinstance(last, ast.FunctionDef):
         return f"the cell ends in def {last.name}: call it in the last line, {shapes}"
     if not isinstance(last, ast.Expr):
-        return f"the cell ends in {_word(last)}: end it with a call to look at, such as f(x)"
+        return f"the cell ends in `{short(last)}`: end it with a call to look at, such as f(x)"
     value = names.get(last.value.id) if isinstance(last.value, ast.Name) else None
     if callable(value):
         return f"{short(last.value)} is a function and no call: call it, {shapes}"
     return "end the cell with a call to look at, such as f(x)"
 
 
-def _word(last: ast.stmt) -> str:
-    return _WORDS.get(type(last), "a statement")
-
-
 def short(node: ast.AST) -> str:
     """Returns the text of code, shortened if it is long or has several lines."""
     text = ast.unparse(node)
-    return text if len(text) <= _LONGEST and "\n" not in text else text[: _LONGEST - 3] + "..."
+    first = text.partition("\n")[0]
+    return text if len(text) <= _LONGEST and text == first else f"{first[: _LONGEST - 3]}..."
 
 
 class LineError(Exception):

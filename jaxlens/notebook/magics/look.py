@@ -48,7 +48,6 @@ from jaxlens.notebook.cell.find_calls import (
 )
 from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
-from jaxlens.notebook.magics.donating import donates
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
 from jaxlens.notebook.magics.tracebacks import add_notes, in_traced_code
 from jaxlens.viewer.called_programs_report import after_run, not_looked_at
@@ -574,3 +573,21 @@ class Looking:
         except LensError as error:
             self._failure = name, error
         return self._shown
+
+
+def donates(call: EvaluatedCall, error: Exception | None) -> bool:
+    """Whether a call takes away arrays of the user's.
+
+    Args:
+        call: The call.
+        error: Why it could not be captured. One of the user's function is raised by the call
+            too, before it takes anything.
+    """
+    from jaxlens import api  # not imported by %load_ext
+
+    if error is not None and not isinstance(error, LensError) and in_traced_code(error):
+        return False
+    with suppress(Exception):  # it is refused, as the call will be
+        program = api.take(call.function, call.args, call.kwargs).program
+        return any(one.donated for one in program.inputs)
+    return False

@@ -1,6 +1,5 @@
 """The magics: read the line, run the cell, call one verb, show what it returns."""
 
-import sys
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
@@ -241,11 +240,6 @@ class ProgramMagics(OutputMagics):
 
         if self.in_html:
             warm_up.start()
-        # Without JAX the cell may still set the environment that it reads.
-        if magic.show.get("without") and magic.take.target and "jax" in sys.modules:
-            from jaxlens.questions.compare.verbs import what_if_begins
-
-            what_if_begins(*magic.take.target)
         code = self.read_code(magic.magic, cell, magic.expression)
         self._progress.look_begins()
 

@@ -1,6 +1,7 @@
 """`%jaxlens on`: one line after each cell that compiled; `%explain`: the answer behind it."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ from IPython.core.magic_arguments import argument
 from IPython.display import display
 from traitlets import Bool, observe
 
+from jaxlens.after_import import when_imported
 from jaxlens.errors import CellError, OptionError, nearest
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
-from jaxlens.notebook.magics.after_import import AfterImport
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 from jaxlens.report import Finding, count
@@ -33,7 +34,7 @@ class JaxLens(WholeCellMagics):
 
     _session: "SessionWatch | None" = None
     _stderr: KernelStderr | None = None
-    _import: AfterImport | None = None
+    _cancel_wait: Callable[[], None] | None = None
     _has_failed = False
     # Cells that ended after the last error, and after the last compile; %explain does not count.
     _since_error = _since_compile = 0
@@ -160,16 +161,16 @@ class JaxLens(WholeCellMagics):
             self._session.stop()
         if self._stderr is not None:
             self._stderr.stop()
-        if self._import is not None:
-            self._import.stop()
-        self._session, self._stderr, self._import = None, None, None
+        if self._cancel_wait is not None:
+            self._cancel_wait()
+        self._session, self._stderr, self._cancel_wait = None, None, None
 
     def begin(self) -> None:
         """Starts the watch as soon as JAX is there; importing it is left to the user's cells."""
         if not self.watch or self._session is not None:
             return
         if "jax" not in sys.modules:
-            self._import = self._import or AfterImport("jax", self.begin)
+            self._cancel_wait = self._cancel_wait or when_imported("jax", self.begin)
             return
         try:
             from jaxlens.questions.session.verbs import SessionWatch

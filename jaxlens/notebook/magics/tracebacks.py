@@ -2,29 +2,22 @@
 
 The frames of IPython's magic call and of jaxlens are removed before IPython formats the
 traceback; the exception object stays the same, and `%debug` and `%tb` see the user's frames. An
-error inside jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library
-that the user calls: its errors concern the user's line, so its frames are removed as well.
+error inside jaxlens keeps every frame, so that it can be reported.
 
 Why a trace failed, and what to write instead, is a card above the traceback. Elsewhere the same is
 a note at the end of it (`questions/failure`), which the card takes the place of.
 """
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from traceback import walk_tb
-from types import TracebackType
 from typing import Any
 
 from IPython.display import display
 
-from jaxlens.errors import OWN, LensError
-
-_CORE = os.path.join(OWN, "core", "")
-_PYTHON = os.path.dirname(os.__file__) + os.sep
-# Functions of NumPy's and JAX's are called through this file while a timeline is recorded.
-_HOOKS = os.path.join(OWN, "compat", "waits.py")
+from jaxlens.errors import LensError
+from jaxlens.tracebacks import user_frames
 
 
 @contextlib.contextmanager
@@ -81,34 +74,6 @@ def _explained_above(shell: Any, error: BaseException) -> Iterator[None]:
         error.__notes__ = notes
 
 
-def user_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Returns a traceback without the frames of the magic.
-
-    Args:
-        trace: A whole traceback, outermost frame first.
-
-    Returns:
-        The frames below the magic's, from the user's first frame on; JAX's frames if none is
-        the user's; the whole traceback if the innermost frame is jaxlens's.
-    """
-    links = []
-    link = trace
-    while link is not None:
-        links.append(link)
-        link = link.tb_next
-    own = [_is_own(link) for link in links]
-    if not any(own) or own[-1]:
-        return trace
-    under = [link for link in links[own.index(True) :] if not _is_own(link)]
-    first = next((i for i, link in enumerate(under) if _is_users(link)), 0)
-    hidden = _is_of_python_or_core if any(map(_is_users, under)) else _is_pythons
-    chain = None
-    for link in reversed(under[first:]):
-        if not hidden(link):
-            chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
-    return chain
-
-
 def in_traced_code(error: Exception) -> bool:
     """Whether an error of a trace has a frame of the user's below the traced function's wrapper.
 
@@ -133,33 +98,3 @@ def add_notes(failure: BaseException | None, error: Exception) -> None:
             error.add_note(note)
     if "jax" in sys.modules:
         add_note(error, earlier)
-
-
-def _is_own(link: TracebackType) -> bool:
-    from jaxlens.ir.spans import BOUNDARY  # not imported by %load_ext
-
-    file = _file(link)
-    library = _is_core(link) or file == _HOOKS
-    return file == BOUNDARY or (file.startswith(OWN) and not library)
-
-
-def _is_core(link: TracebackType) -> bool:
-    return _file(link).startswith(_CORE)
-
-
-def _is_users(link: TracebackType) -> bool:
-    return not _is_of_python_or_core(link) and "site-packages" not in _file(link)
-
-
-def _is_of_python_or_core(link: TracebackType) -> bool:
-    return _is_pythons(link) or _is_core(link)
-
-
-def _is_pythons(link: TracebackType) -> bool:
-    """Whether a frame is of the standard library, or between the user's and NumPy's or JAX's."""
-    name = _file(link)
-    return name == _HOOKS or (name.startswith(_PYTHON) and "site-packages" not in name)
-
-
-def _file(link: TracebackType) -> str:
-    return link.tb_frame.f_code.co_filename

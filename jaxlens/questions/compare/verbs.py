@@ -98,10 +98,3 @@ def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
         OptionError: A Capture was given with further arguments.
     """
     return Receipt(captured("receipt", f, args, kwargs))
-
-
-def what_if_begins(target: str) -> None:
-    """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
-    from jaxlens.stages.child.child import start_early
-
-    start_early(target)

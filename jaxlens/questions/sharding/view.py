@@ -11,7 +11,7 @@ from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, TableBlock, Tabs
 from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
-from jaxlens.views.listings import hlo_brief
+from jaxlens.views.listings.hlo import instructions
 from jaxlens.views.listings.panes import pane, stage_pane
 
 _WIDTH, _CELL, _ROOM = 900, 180, 110  # width of the chart and of an array, height of its tiles
@@ -37,7 +37,7 @@ def _program(subject: Capture, overlays: Sequence[Overlay], full: bool) -> Tabs:
     lines = pane(
         "source",
         lambda: source_pane.blocks(
-            module, subject.sources, hlo_brief.instructions(module), tint, "B" if tint else ""
+            module, subject.sources, instructions(module, brief=True), tint, "B" if tint else ""
         ),
         title="Your code",
         help="Your lines, tinted by what their collectives send.",

@@ -23,7 +23,6 @@ import jax
 import numpy as np
 
 from jaxlens import compat
-from jaxlens.call.target import is_described
 from jaxlens.captures import Capture
 from jaxlens.errors import OWN, LensError, UnavailableError
 from jaxlens.interrupts import temporary_folder, undoing
@@ -236,12 +235,6 @@ def start(target: Target | None) -> Child:
         if _child is None:
             _child = Child(COMMAND, environment)
         return _child
-
-
-def start_early(name: str) -> None:
-    """Starts a child process for a target by name, if it is a device that is not here."""
-    if is_described(name):
-        start(Target("", "", absent=True))
 
 
 def _forget() -> None:

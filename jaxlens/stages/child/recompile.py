@@ -13,8 +13,9 @@ from typing import Any
 from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.driver import RecordedDriver
 from jaxlens.ir.fact import FactRow, T
-from jaxlens.ir.facts import Memory, Stage
+from jaxlens.ir.facts import Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.hlo.passes import START
@@ -132,24 +133,22 @@ def _fusing(capture: Capture) -> list[str]:
     return [*names, *_FUSING_ON_GPU] if names and is_gpu else names
 
 
-class _Recompiled(OutputDriver):
+class _Recompiled(OutputDriver, RecordedDriver):
     """Serves compiled stages from the child's answer, and earlier ones from the first capture."""
 
     def __init__(self, first: Capture, answer: Mapping[str, Any]) -> None:
         self._first = first.driver
-        self._memory: Memory = answer["memory"]
-        self._cost: Mapping[str, float] = answer["cost"]
-        super().__init__(
-            CompileOutput(
-                first.program.name,
-                first.program.target.platform,
-                None,
-                answer["dump"],
-                answer["times"],
-                True,
-                origins(lambda: first.stablehlo.module),
-            )
+        output = CompileOutput(
+            first.program.name,
+            first.program.target.platform,
+            None,
+            answer["dump"],
+            answer["times"],
+            True,
+            origins(lambda: first.stablehlo.module),
         )
+        vars(output).update({n: answer[n] for n in ("memory", "cost") if answer[n]})
+        super().__init__(output)
 
     def stage(self, name: str) -> Stage:
         if name == "hlo" and self._output.dump.before:
@@ -163,14 +162,6 @@ class _Recompiled(OutputDriver):
         return Stage(
             BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo", origins=origins)
         )
-
-    def memory(self) -> Memory:
-        return self._memory
-
-    def cost(self) -> Mapping[str, float]:
-        if not self._cost:
-            raise UnavailableError("XLA has no cost analysis of it")
-        return self._cost
 
     def fact(self, row: FactRow[T]) -> T:
         """Returns a fact; those of the trace do not depend on the compile."""

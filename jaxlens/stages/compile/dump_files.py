@@ -14,7 +14,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,8 +28,6 @@ _STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizati
 _PASS = re.compile(r"\d{4,}\..*\.txt")
 _CPU_AFTER = ".cpu_after_optimizations"
 _CODE = (".ll", ".o")
-_MEMORY = Path("/dev/shm")
-_ROOM = 1 << 30
 _LARGEST = 1 << 30  # bytes of a file that is read
 _PROBE = 1 << 16  # bytes; a file that did not fit leaves less than a block
 # Contains the host name, as hosts with separate process ids can share a temporary folder.
@@ -79,18 +76,13 @@ class Dump:
 
 
 @uninterrupted
-def folder(large: bool) -> Iterator[Path]:
+def folder() -> Iterator[Path]:
     """Creates a temporary folder and removes it on exit, also after an error.
-
-    Args:
-        large: Whether every pass is dumped. Without pass dumps the files are a few megabytes and
-            go to a file system in memory if it has room: writing hundreds of files to a disk
-            takes 5 % of the compile time of a large program.
 
     Raises:
         UnavailableError: The folder cannot be created.
     """
-    parent = Path((None if large else _memory()) or tempfile.gettempdir())
+    parent = Path(tempfile.gettempdir())
     sweep(parent)
     try:
         path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
@@ -150,17 +142,6 @@ def _lives(process: int) -> bool:
 def remove(path: Path) -> None:
     """Removes a folder and its contents; does nothing if it does not exist."""
     shutil.rmtree(path, ignore_errors=True)
-
-
-def _memory() -> str | None:
-    """Returns /dev/shm if it has a gigabyte free, else None for the usual temporary folder."""
-    if "TMPDIR" in os.environ:
-        return None
-    with suppress(OSError, AttributeError):
-        state = os.statvfs(_MEMORY)
-        if state.f_bavail * state.f_frsize > _ROOM and os.access(_MEMORY, os.W_OK | os.X_OK):
-            return str(_MEMORY)
-    return None
 
 
 def read(path: Path, clock: bool = False, stem: str = "", hlo: Dump | None = None) -> Dump:

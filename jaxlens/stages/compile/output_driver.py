@@ -1,13 +1,15 @@
-"""The facts of a compile that was made for comparison, as a driver."""
+"""The facts of a compile as a driver: one made for comparison, or made elsewhere."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
-from jaxlens.ir.driver import Extra, RecordedDriver
-from jaxlens.ir.facts import Kernel, Memory, PassStage, Stage, Timing
+from jaxlens.ir.driver import Driver, Extra
+from jaxlens.ir.facts import Kernel, Memory, PassStage, Source, Stage, Timing
 from jaxlens.stages.compile.xla import CompileOutput
+from jaxlens.stages.trace.sources import earliest_sources
 
 
-class OutputDriver(RecordedDriver):
+class OutputDriver(Driver):
     """Serves what a compile gave; nothing is traced or run.
 
     Args:
@@ -32,7 +34,7 @@ class OutputDriver(RecordedDriver):
         return self._output.passes
 
     def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(self._output.kernels)
+        return self._output.kernels
 
     def buffers(self) -> str:
         return self._output.buffers
@@ -45,6 +47,13 @@ class OutputDriver(RecordedDriver):
 
     def cost(self) -> Mapping[str, float]:
         return self._output.cost
+
+    def sources(self) -> Mapping[str, Source]:
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        return earliest_sources(self)
 
     def times(self) -> tuple[Timing, ...]:
         return self._output.times

@@ -102,9 +102,6 @@ class Session:
             return b""
         profiler: Any = jax.profiler
         try:
-            data = compat.stop_session(str(path))
-            if data is not None:
-                return data
             profiler.stop_trace()
             return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
         except BaseException as error:

@@ -47,7 +47,6 @@ from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_t
 from jaxlens.stages.compile.xla_options import dump_options
 
 Flags = Mapping[str, bool | int | str]
-_NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,7 @@ class CompileOutput:
         passes_asked: Whether passes were dumped; a string is the regular expression of their names.
         origins: Returns the frames of the ops that the program's stamps name; see `hlo.read`.
         profile: XLA's profile of the compile; None if the profiler was off.
+        lacking: The message for a text that XLA did not write.
     """
 
     name: str
@@ -75,6 +75,7 @@ class CompileOutput:
     passes_asked: bool | str = False
     origins: Origins | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)
+    lacking: str = "XLA gave no {noun} for {name} on {platform}"
 
     def gives(self, passes: bool | str) -> bool:
         """Whether this compile dumped the passes that `passes` selects."""
@@ -83,7 +84,8 @@ class CompileOutput:
     @cached_property
     def optimized(self) -> Stage:
         """The stage of optimised HLO, the module that runs."""
-        text = self.dump.optimized or self.executable.as_text() or self._lacks("optimised HLO")
+        made = "" if self.executable is None else self.executable.as_text()
+        text = self.dump.optimized or made or self._lacks("optimised HLO")
         return Stage(
             BY_NAME["optimized"],
             lambda: text,
@@ -133,19 +135,20 @@ class CompileOutput:
     @cached_property
     def memory(self) -> Memory:
         """Sizes of arguments, outputs and temporaries in bytes."""
-        return memory(self.executable)
+        return memory(self.executable or self._lacks("sizes of memory"))
 
     @cached_property
     def cost(self) -> Mapping[str, float]:
         """XLA's cost analysis, sorted by XLA's property names; a loop's body counts once."""
-        return cost(self.executable, self.platform)
+        return cost(self.executable or self._lacks("cost analysis"), self.platform)
 
     def _lacks(self, noun: str) -> NoReturn:
         if self.dump.lost:
             raise UnavailableError(self.dump.lost)
         is_code = noun in ("LLVM IR", "object code that can be read")
         why = "; it shows no machine code for TPUs" if is_code and self.platform == "tpu" else ""
-        raise UnavailableError(f"XLA gave no {noun} for {self.name} on {self.platform}{why}")
+        text = self.lacking.format(noun=noun, name=self.name, platform=self.platform)
+        raise UnavailableError(f"{text}{why}")
 
 
 class RunningCompile:
@@ -314,7 +317,7 @@ def _compile(
     Calls `begun` with their folder before the compile, with None after it.
     """
     session = profile.Session() if profiled else None
-    with folder(large=passes is True) as path, compat.persistent_cache_off():
+    with folder() as path, compat.persistent_cache_off():
 
         def cleanup() -> None:
             if session is not None:
@@ -322,15 +325,13 @@ def _compile(
             remove(path)
 
         abandon.cleanup, recorded = cleanup, None
-        with _announced(begun, path), _short_name(lowered), session or nullcontext():
+        with _announced(begun, path), session or nullcontext():
             start = time.perf_counter()
             options = {**dump_options(str(path), passes), **(flags or {})}
             executable = lowered.compile(compiler_options=options)
             seconds = time.perf_counter() - start
             if session is not None:
-                data, module = session.stop(), _name(lowered)
-                module = module.value if module else ""
-                recorded = profile.read(data, module, seconds, session.note)
+                recorded = profile.read(session.stop(), _name(lowered), seconds, session.note)
         start = time.perf_counter()
         lost = full(path)
         is_read = not abandon.asked and not lost
@@ -354,37 +355,12 @@ def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[Non
         begun(None)
 
 
-def is_renamed(lowered: Any) -> bool:
-    """Whether the module has a shorter name during its compile, and must not be read then."""
-    full = _name(lowered)
-    return full is not None and len(full.value.encode()) > _NAME
-
-
-@uninterrupted
-def _short_name(lowered: Any) -> Iterator[None]:
-    """Shortens the module's name temporarily, so that names of dump files fit the file system.
-
-    XLA does not write a file whose name is too long, and logs each to stderr.
-    """
-    if not is_renamed(lowered):
-        yield
-        return
-    full = _name(lowered)
-    attributes = lowered.compiler_ir("stablehlo").operation.attributes
-    short = full.value.encode()[:_NAME].decode("utf-8", "ignore")
+def _name(lowered: Any) -> str:
+    """Returns the module's name; "" if it has none."""
     try:
-        attributes["sym_name"] = type(full).get(short, context=full.context)
-        yield
-    finally:
-        attributes["sym_name"] = full
-
-
-def _name(lowered: Any) -> Any:
-    """Returns the module's name as an MLIR attribute; None if it has none."""
-    try:
-        return lowered.compiler_ir("stablehlo").operation.attributes["sym_name"]
+        return str(lowered.compiler_ir("stablehlo").operation.attributes["sym_name"].value)
     except (AttributeError, KeyError, NotImplementedError):
-        return None
+        return ""
 
 
 def _platform(executable: Any) -> str:

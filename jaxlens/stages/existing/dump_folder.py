@@ -2,25 +2,20 @@
 
 import os
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.driver import Driver, Extra
-from jaxlens.ir.fact import BUFFERS, FUSION_LOG
-from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Source, Stage, Target
+from jaxlens.errors import OptionError, nearest
+from jaxlens.ir.facts import Input, Kernel, Memory, Stage, Target
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_driver import read_capture
-from jaxlens.stages.existing.module_text import OptimizedDriver
-from jaxlens.stages.trace import sources
+from jaxlens.stages.existing.module_text import OptimizedDriver, read_capture
 
 _CURE = (
     "dump it too, with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*' (and from jax 0.11 "
@@ -110,43 +105,20 @@ class FolderDriver(OptimizedDriver):
     cure = _CURE
 
     def __init__(self, files: dump_files.Dump, platform: str) -> None:
-        self._files = files
         self.platform = platform
-        passes = len(files.pass_names) > 1
-        super().__init__(CompileOutput("the program", platform, None, files, passes_asked=passes))
+        super().__init__(CompileOutput("the program", platform, None, files))
 
     @cached_property
     def first(self) -> Stage:
         """HLO before optimisation, which every dump has."""
-        text = self._files.before
+        text = self._output.dump.before
         return Stage(BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo"))
 
     def stage(self, name: str) -> Stage:
-        files = self._files
-        if name == "hlo":
-            return self.first
-        if name == "llvm" and (files.llvm_after or files.llvm_before):
-            return self._output.llvm
-        if name == "asm" and (files.objects or files.ptx):
-            return self._output.asm
-        if name == "optimized" and not files.optimized:
-            return Driver.stage(self, name)
-        return super().stage(name)
-
-    def recorded(self) -> frozenset[Extra]:
-        if self._files.fusion_log:
-            return frozenset({"passes", "fusion_log"})
-        return super().recorded()
-
-    def passes(self) -> tuple[PassStage, ...]:
-        return self._output.passes if self._output.passes_asked else super().passes()
+        return self.first if name == "hlo" else super().stage(name)
 
     def kernels(self) -> tuple[Kernel, ...]:
-        self.stage("optimized")  # raises if there is none
         return self._output.kernels
-
-    def buffers(self) -> str:
-        return self._output.buffers if self._files.buffers else self.lacks(BUFFERS.noun)
 
     def outputs(self) -> tuple[Input, ...]:
         return entry_outputs(self.first.module)
@@ -162,16 +134,6 @@ class FolderDriver(OptimizedDriver):
             aliases=sum(a.size for a in parameters if a.live_out),
             note="summed over the buffer assignment in the folder",
         )
-
-    def fusion_log(self) -> str:
-        return self._files.fusion_log or self.lacks(FUSION_LOG.noun)
-
-    @cached_property
-    def _sources(self) -> Mapping[str, Source]:
-        try:
-            return sources.sources(self.stage("optimized").module)
-        except UnavailableError:
-            return sources.sources(self.first.module)
 
 
 def is_path(value: Any) -> bool:

@@ -1,7 +1,8 @@
 """Reads HLO and StableHLO text, and compiles it when a later stage is needed."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError, first_line
 from jaxlens.ir.driver import Driver
-from jaxlens.ir.facts import Input, Kernel, Source, Stage, Target
+from jaxlens.ir.facts import Input, Kernel, Program, Stage, Target
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
@@ -22,12 +23,11 @@ from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
+from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_driver import captured, read_capture
+from jaxlens.stages.driver import ExistingDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
-from jaxlens.stages.trace import sources
 
-_Leaves = tuple[Input, ...]
 CURE = "look at the call itself: jaxlens.capture(f, x)"
 _HLO = re.compile(r"\s*HloModule\b")
 _MLIR = re.compile(
@@ -66,16 +66,7 @@ def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
     return _staged(stage.module, lowered, name, "HLO text", {"hlo": stage}, missing)
 
 
-def stablehlo_capture(
-    module: Any,
-    platform: str,
-    name: str,
-    holder: str,
-    *,
-    unsized: str = "",
-    inputs: Callable[[_Leaves], _Leaves] = tuple,
-    outputs: Callable[[_Leaves], _Leaves] = tuple,
-) -> Capture:
+def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Capture:
     """Returns the capture of an MLIR StableHLO module, compiled when a later stage is needed.
 
     Args:
@@ -83,21 +74,18 @@ def stablehlo_capture(
         platform: The platform of this process to compile for; "" for the default one.
         name: The program's name; "" for the module's.
         holder: What it was read from, as a noun.
-        unsized: Why it is not compiled: which sizes are no numbers, and what gives them.
-        inputs: Completes the inputs that the module shows.
-        outputs: Completes the outputs.
     """
     read = stablehlo.read(module)
     sizes = [read.attrs.get(f"mhlo.num_{n}", "1") for n in ("partitions", "replicas")]
     dynamic = [f"{leaf.name} {leaf.type}" for leaf in entry_inputs(read) if "?" in leaf.type.shape]
-    if dynamic and not unsized:
-        unsized = (
-            f"sizes of {', '.join(dynamic)} are not in the text, and XLA compiles numbers: look at "
-            "jaxlens.capture(exported.call, x) of the jax.export.Exported that it is from"
-        )
-    lowered = _ModuleOnly(module, None, *_devices(platform or None, *sizes), unsized)
-    missing = {"jaxpr": "jaxpr"}
-    return _staged(read, lowered, name, holder, {}, missing, inputs, outputs)
+    unsized = (
+        f"sizes of {', '.join(dynamic)} are symbolic, and XLA compiles numbers: look at "
+        "jaxlens.capture(exported.call, x) of the jax.export.Exported, with arrays; its StableHLO "
+        "is there: jaxlens.hlo(cap, stage='stablehlo')"
+    )
+    devices = _devices(platform or None, *sizes)
+    lowered = _ModuleOnly(module, None, *devices, unsized if dynamic else "")
+    return _staged(read, lowered, name, holder, {}, {"jaxpr": "jaxpr"})
 
 
 def _staged(
@@ -107,19 +95,43 @@ def _staged(
     holder: str,
     stages: Mapping[str, Stage],
     missing: Mapping[str, str],
-    inputs: Callable[[_Leaves], _Leaves] = tuple,
-    outputs: Callable[[_Leaves], _Leaves] = tuple,
 ) -> Capture:
     staging = ExistingTrace(
         name or module.name.removeprefix("jit_"),
-        inputs(entry_inputs(module)),
+        entry_inputs(module),
         target_of(lowered.devices),
         holder,
         CURE,
         make=lambda: lowered,
-        outputs=lambda: outputs(entry_outputs(module)),
+        outputs=lambda: entry_outputs(module),
     )
     return captured(staging, stages, missing)
+
+
+def captured(
+    staging: ExistingTrace,
+    stages: Mapping[str, Stage] | None = None,
+    missing: Mapping[str, str] | None = None,
+) -> Capture:
+    """Returns the capture of an existing trace or lowering; see `ExistingDriver`."""
+    driver = ExistingDriver(staging, stages or {}, missing or {})
+    return read_capture(driver, staging.call.name, staging.call.inputs, staging.place.target)
+
+
+def read_capture(
+    driver: Driver, name: str, inputs: tuple[Input, ...], target: Target, origin: str = ""
+) -> Capture:
+    """Returns the capture of a program that a driver reads.
+
+    Args:
+        driver: The driver.
+        name: The program's name.
+        inputs: The array leaves of its arguments.
+        target: The target.
+        origin: What it was read from, by default the driver's `holder`.
+    """
+    origin = f"read from {origin or driver.holder}"
+    return Capture(Program(name, inputs, (), target, origin=origin), driver)
 
 
 def _devices(
@@ -238,17 +250,18 @@ def _optimized(output: CompileOutput, target: str | None, name: str) -> Capture:
     return read_capture(OptimizedDriver(output), name, entry_inputs(module), Target("", ""))
 
 
-class OptimizedDriver(Driver):
-    """Reads the stages and facts of a program from optimised HLO text."""
+class OptimizedDriver(OutputDriver):
+    """Reads the stages and facts of a program from optimised HLO text.
+
+    Args:
+        output: The text, as a compile gives it.
+    """
 
     holder = "optimised HLO text"
     cure = CURE
 
     def __init__(self, output: CompileOutput) -> None:
-        self._output = output
-
-    def stage(self, name: str) -> Stage:
-        return self._output.optimized if name == "optimized" else super().stage(name)
+        super().__init__(replace(output, lacking=f"{self.holder} holds no {{noun}}; {self.cure}"))
 
     def outputs(self) -> tuple[Input, ...]:
         return entry_outputs(self.stage("optimized").module)
@@ -259,10 +272,3 @@ class OptimizedDriver(Driver):
     @cached_property
     def _kernels(self) -> tuple[Kernel, ...]:
         return without_code(self._output.kernels, f"{self.holder} does not hold its code")
-
-    def sources(self) -> Mapping[str, Source]:
-        return self._sources
-
-    @cached_property
-    def _sources(self) -> Mapping[str, Source]:
-        return sources.sources(self.stage("optimized").module)

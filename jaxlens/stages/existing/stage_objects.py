@@ -17,12 +17,11 @@ from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
-from jaxlens.ir.facts import Input, Limits, Memory, Target
+from jaxlens.ir.facts import Input, Limits, Target
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_driver import captured, read_capture
-from jaxlens.stages.existing.module_text import CURE, OptimizedDriver
+from jaxlens.stages.existing.module_text import CURE, OptimizedDriver, captured, read_capture
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
@@ -155,12 +154,6 @@ class CompiledDriver(OptimizedDriver):
         super().__init__(CompileOutput("the program", target.platform, compiled, Dump()))
         self._target = target
         self._arguments = arguments
-
-    def memory(self) -> Memory:
-        return self._output.memory
-
-    def cost(self) -> Mapping[str, float]:
-        return self._output.cost
 
     def outputs(self) -> tuple[Input, ...]:
         return _outputs(self._output.executable)

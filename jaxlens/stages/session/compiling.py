@@ -16,7 +16,7 @@ from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.stablehlo.identity import identity
-from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
+from jaxlens.stages.compile.xla import CompileOutput, RunningCompile
 from jaxlens.stages.measure.instruction_times import NO_GRAPHS
 from jaxlens.stages.session.tracing import TracedCall
 
@@ -78,7 +78,7 @@ class Compiling:
             options = {"passes": dumps and passes, "profiled": profile}
             # Work beside a compile would lengthen what the profile measures.
             alone = profile or self._staging.place.target.platform != "cpu"
-            if alone or is_renamed(self._staging.lowered):
+            if alone:
                 self._keep(self._started(**options).result(), dumps, profile)
             else:
                 self._running = self._started(**options)

@@ -8,8 +8,10 @@ from importlib.util import decode_source
 from itertools import chain
 
 from jaxlens.ir.columns import mentioned
+from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.stage import BY_NAME
 from jaxlens.reading import read_file
 
 _LARGEST = 64 << 20  # bytes of a file
@@ -33,6 +35,13 @@ def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mappi
             text = source_text(span.key) if libraries or not span.library else ""
             by_key[span.key] = Source(span.file, text, span.library)
     return by_key
+
+
+def earliest_sources(driver: Driver) -> Mapping[str, Source]:
+    """Returns those of the earliest stage that a driver has or can make."""
+    names = (name for name in BY_NAME if name not in ("source", "passes"))
+    first = next(name for name in names if driver.waits_for(name) is not None)
+    return sources(driver.stage(first).module)
 
 
 def source_text(key: str) -> str:

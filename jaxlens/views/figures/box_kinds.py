@@ -56,32 +56,11 @@ _ORDER_WORDS = (
 )
 # Primitives for which the position of a literal among the operands matters.
 _ORDERED = frozenset(_ORDER_WORDS.split())
-# The most important parameter of a primitive, shown in the second line.
-_TELLING = {
-    "transpose": "permutation",
-    "integer_pow": "y",
-    "convert_element_type": "new_dtype",
-    "concatenate": "dimension",
-    "scan": "length",
-    "iota": "dimension",
-    "sort": "dimension",
-    "split": "axis",
-    "squeeze": "dimensions",
-    "rev": "dimensions",
-    "psum": "axes",
-    "argmax": "axes",
-    "argmin": "axes",
-    "all_gather": "axis_name",
-    "ppermute": "axis_name",
-    "reduce_precision": "mantissa_bits",
-    "top_k": "k",
-    "slice": "start_indices",
-    "axis_index": "axis_name",
-    "reduce_scatter": "axis_name",
-    "all_to_all": "axis_name",
-    "fft": "fft_type",
-    "pallas_call": "grid",
-}
+# Parameters that say what a primitive does, of which a box shows the first.
+_TELLING = frozenset(
+    "permutation y new_dtype dimension dimensions length axis axes axis_name mantissa_bits k "
+    "start_indices fft_type grid".split()
+)
 _NAMED = frozenset({"transpose", "convert_element_type"})  # shown without the parameter's name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
 _INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")
@@ -145,9 +124,9 @@ def literal(operand: str) -> str:
 def _telling(node: Node) -> str:
     if node.opcode == "dot_general":
         return _contraction(node.attrs.get("dimension_numbers", ""))
-    key = _TELLING.get(node.opcode) or ("axes" if node.opcode.startswith("reduce_") else "")
-    value = node.attrs.get(key, "") if key else ""
-    if not value or value == "None":
+    key = next((key for key in node.attrs if key in _TELLING), "")
+    value = node.attrs.get(key, "None")
+    if value == "None":
         return ""
     if node.opcode in _NAMED:
         return _SHORT_DTYPE.sub(lambda m: {"uint": "u"}.get(m[1], m[1][0]) + m[2], value)

@@ -14,25 +14,11 @@ _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"(\d+)"')
 # A fusion has the first of these families that one of its instructions has.
 _HEROES: tuple[BoxKind, ...] = ("matmul", "collective", "reduce", "random", "elementwise", "move")
 _QUIET = frozenset({"broadcast", "iota", "copy", "bitcast", "copy-start", "copy-done"})
-# The most important attribute of an opcode, shown in the second line.
-_TELLING: Mapping[str, str] = {
-    "transpose": "dimensions",
-    "concatenate": "dimensions",
-    "compare": "direction",
-    "slice": "slice",
-    "pad": "padding",
-    "iota": "iota_dimension",
-    "reverse": "dimensions",
-    "sort": "dimensions",
-    "all-gather": "dimensions",
-    "all-to-all": "dimensions",
-    "dynamic-slice": "dynamic_slice_sizes",
-    "fft": "fft_type",
-    "convolution": "dim_labels",
-    "get-tuple-element": "index",
-    "rng-bit-generator": "algorithm",
-    "gather": "slice_sizes",
-}
+# Attributes that say what an instruction does, of which a box shows the first.
+_TELLING = frozenset(
+    "dimensions direction slice padding iota_dimension dynamic_slice_sizes fft_type dim_labels "
+    "index algorithm slice_sizes".split()
+)
 _REDUCING = frozenset(
     "reduce reduce-window all-reduce all-reduce-start reduce-scatter scatter select-and-scatter "
     "map".split()
@@ -160,7 +146,9 @@ def _telling(node: Node, inner: Node | None) -> str:
         over = node.attrs.get("dimensions", "")
         applied = inner.opcode if inner else ""
         return " ".join(filter(None, (applied, f"over {over}" if over else "")))
-    return node.attrs.get(_TELLING.get(node.opcode, ""), "")
+    if node.opcode == "broadcast":
+        return ""
+    return next((value for key, value in node.attrs.items() if key in _TELLING), "")
 
 
 def _contraction(attrs: Mapping[str, str]) -> str:

@@ -18,20 +18,29 @@ from jaxlens.views.listings.lines_by_id import LinesById
 
 LIMIT = 2000
 _CALLERS = 3  # callers named in a computation's title
+_IN_GROUP = ("calls=", "kind=")  # a diff lists the fused instructions under the fusion
 _ROOT = Piece("ROOT ", "keyword")
 NO_NAMES: Mapping[str, str] = {}
 
 
-def listing(module: Module, *, limit: int = LIMIT, inputs: Sequence[Input] = ()) -> Listing:
+def listing(
+    module: Module, limit: int = LIMIT, inputs: Sequence[Input] = (), *, brief: bool = False
+) -> Listing:
     """Returns the listing of a whole module.
 
     Args:
         module: An HLO module at any stage.
         limit: Maximum number of lines before `more`.
         inputs: The inputs of its program.
+        brief: Whether to leave out what is folded; see `Plan` too.
     """
-    plan = Plan(module, inputs=inputs)
-    return listed(module.stage, plan.total, min(limit, plan.in_sight), plan.lines)
+    plan = Plan(module, brief, inputs)
+    head = min(limit, plan.in_sight)
+    if not brief:
+        return listed(module.stage, plan.total, head, plan.lines)
+    option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
+    note = f"Metadata and layouts are left out: {option} has them."
+    return listed(module.stage, plan.total, head, lambda: map(lean, plan.lines()), note)
 
 
 def names_of(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, str]:
@@ -119,9 +128,18 @@ def lean(line: Line) -> Line:
     return Line(pieces, line.id, line.indent, line.line, line.folds)
 
 
-def instructions(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, Line]:
-    """Returns the line of every instruction, by id."""
-    return LinesById(module, partial(instruction, names=names_of(module, inputs)))
+def instructions(
+    module: Module, inputs: Sequence[Input] = (), *, brief: bool = False
+) -> Mapping[str, Line]:
+    """Returns the line of every instruction, by id; arguments as of `listing`."""
+    line = _brief if brief else instruction
+    return LinesById(module, partial(line, names=names_of(module, inputs)))
+
+
+def _brief(node: Node, owner: str, names: Mapping[str, str]) -> Line:
+    line = lean(instruction(node, owner, names=names))
+    pieces = (p for p in line.pieces if not p.text.lstrip(", ").startswith(_IN_GROUP))
+    return Line(tuple(pieces), line.id, line.indent, line.line)
 
 
 def titles(module: Module) -> Mapping[str, Line]:

@@ -13,7 +13,6 @@ from jaxlens.render.document import Block, Code, Findings, Fold, Line, Listing, 
 from jaxlens.report import Finding, Overlay
 from jaxlens.views import source_pane
 from jaxlens.views.listings import hlo as hlo_lines
-from jaxlens.views.listings import hlo_brief
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import stablehlo as stablehlo_lines
 
@@ -48,15 +47,13 @@ def listing(
     limit = _EVERYTHING if full else _ALONE if alone else head
     if stage.info.name == "stablehlo":
         return stablehlo_lines.listing(module, stage.text, limit=limit, inputs=inputs)
-    if alone or full:
-        return hlo_lines.listing(module, limit=limit, inputs=inputs)
-    return hlo_brief.listing(module, limit, inputs)
+    return hlo_lines.listing(module, limit, inputs, brief=not (alone or full))
 
 
 def became(subject: Capture) -> list[Block]:
     """Returns the user's lines with the instructions of the optimised program under them."""
     module = subject.optimized.module
-    under = hlo_brief.instructions(module, inputs=subject.program.inputs)
+    under = hlo_lines.instructions(module, subject.program.inputs, brief=True)
     panes = source_pane.blocks(module, subject.sources, under)
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 

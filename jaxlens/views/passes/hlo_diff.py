@@ -14,7 +14,7 @@ from jaxlens.program.fusion_change import recomputed
 from jaxlens.program.sentences import fusion_kind, lines_of, listed
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
-from jaxlens.views.listings.hlo_brief import instructions
+from jaxlens.views.listings.hlo import instructions
 from jaxlens.views.passes.rows import origins, successor
 
 _MOST = 600  # maximum number of rows; the others are only counted
@@ -83,8 +83,8 @@ class _Columns:
         self.full = full
         self.old = {node.id: node for node in change.before.nodes()}
         self.new = {node.id: node for node in change.after.nodes()}
-        self.left = instructions(change.before, full, inputs)
-        self.right = instructions(change.after, full, inputs)
+        self.left = instructions(change.before, inputs, brief=not full)
+        self.right = instructions(change.after, inputs, brief=not full)
         self.again = recomputed(change)
         self.origins = origins(change)
         self.shown_in: dict[str, str] = {}  # first fusion that shows a recomputed value, by id

@@ -219,6 +219,10 @@ def test_arguments_that_the_call_gives_away_are_looked_at_before(run: Any, shell
 CHANGES = [
     ("history = []\ndef h(x):\n    history.append(1)\n    return x * 2", "len(history)"),
     ("table = {}\ndef h(x):\n    table[len(table)] = x\n    return x * 2", "len(table)"),
+    ("k = [1.0]\ndef h(x):\n    k[0] += 1\n    return x * k[0]", "k"),
+    ("k = [1.0, 2.0]\ndef h(x):\n    k.reverse()\n    return x * k[0]", "k"),
+    ("k = {'a': 1.0}\ndef h(x):\n    k['a'] += 1\n    return x * k['a']", "k"),
+    ("k = {1}\ndef h(x):\n    k.add(k.pop() + 1)\n    return x * max(k)", "k"),
     ("n = 0\ndef h(x):\n    global n\n    n += 1\n    return x * n", "n"),
     ("rng = np.random.default_rng(0)\ndef h(x):\n    return x * rng.normal()", "rng.normal()"),
     ("def h(x):\n    return x * np.random.rand()\nnp.random.seed(0)", "np.random.rand()"),
@@ -259,10 +263,10 @@ NO_CALLS = (
     "jax.config.update('jax_log_compiles', False)",
 )
 SAYS = [
-    ("y: float = 2.0", f"the cell ends in an assignment: end it {END}"),
-    ("if True:\n    y = 1", f"the cell ends in an if statement: end it {END}"),
-    ("import math as y", f"the cell ends in an import: end it {END}"),
-    ("class y: pass", f"the cell ends in a class: end it {END}"),
+    ("y: float = 2.0", f"the cell ends in `y: float = 2.0`: end it {END}"),
+    ("if True:\n    y = 1", f"the cell ends in `if True:...`: end it {END}"),
+    ("import math as y", f"the cell ends in `import math as y`: end it {END}"),
+    ("class y: pass", f"the cell ends in `class y:...`: end it {END}"),
     ("def y(x): return x", f"the cell ends in def y: call it in the last line, {SHAPES}"),
     ("y = 1\nf", f"f is a function and no call: call it, {SHAPES}"),
     *((f"y = 1\n{last}", f"end the cell {END}") for last in NO_CALLS),

@@ -4,9 +4,6 @@ import importlib.util
 
 import pytest
 
-from jaxlens import compat
-from jaxlens.stages.child import child as other_process
-
 SETUP = """
 import jax, jax.numpy as jnp
 from jax.experimental import pallas as pl
@@ -67,20 +64,3 @@ def test_a_kernel_that_does_not_compile_for_the_target_is_one_line(run):
     assert ran.out.strip() == f"UnavailableError: {why}"
     beside = run("%%compile --target cpu --target gpu:z9 -o view\nkernel(x)").well()
     assert f"cpu: {why}." in beside.shown.replace("\n  ", " ")
-
-
-def test_the_process_of_without_starts_before_the_cell_for_a_target_that_is_not_here(
-    run, monkeypatch
-):
-    started = []
-    monkeypatch.setattr(other_process, "start", lambda target: started.append(target.absent))
-    monkeypatch.setattr(compat, "has_cuda_plugin", lambda: True)
-    for line in (
-        "--target gpu:h100 --without fusion",
-        "--target gpu:h100",
-        "--target gpu:z9 --without fusion",
-        "--target cpu --without fusion",
-        "--without fusion",
-    ):
-        assert not run(f"%%compile {line}\n1 / 0").ok
-    assert started == [True]

@@ -87,18 +87,6 @@ def test_gathering_waits_at_its_end():
     assert [timing.step for timing in capture.times][-2:] == ["compile", "read dumps"]
 
 
-def test_a_module_is_not_read_while_it_has_another_name():
-    name = "step_" + "x" * 120
-
-    def step(x):
-        return jnp.tanh(x) @ x
-
-    step.__name__ = name
-    capture = jaxlens.capture(jax.jit(step), jnp.ones((4, 4)))
-    with capture.gathering(Needs(compiled=True)):
-        assert f"@jit_{name} " in capture.stablehlo.text
-
-
 def test_an_error_of_the_compile_is_raised_where_it_is_waited_for(monkeypatch):
     capture = jaxlens.capture(lambda x: jnp.cos(x) * 2, jnp.ones(8))
 

@@ -9,7 +9,6 @@ from jaxlens.render.html.marks import Ink
 from jaxlens.render.html.payload import Budget
 from jaxlens.render.text.lines import listing_lines
 from jaxlens.views.listings import hlo as hlo_lines
-from jaxlens.views.listings import hlo_brief
 
 MANY, FEW = 12, 3
 
@@ -41,7 +40,7 @@ def module(n: int):
 
 
 def brief(program) -> Listing:
-    return hlo_brief.listing(program, 400)
+    return hlo_lines.listing(program, 400, brief=True)
 
 
 def text(listing: Listing, full: bool = False) -> str:
@@ -73,10 +72,12 @@ def test_few_of_them_are_shown(listed) -> None:
 
 @pytest.mark.parametrize("limit", [0, 2, 3, 20, 400])
 def test_rows_are_those_of_the_lines_wherever_the_page_ends(limit: int) -> None:
-    listing = hlo_brief.listing(module(MANY), limit)
+    listing = hlo_lines.listing(module(MANY), limit, brief=True)
     assert len(listing.lines) == min(limit, 18)
     assert len(list(listing.more)) == len(listing.more)
-    assert text(listing, full=True) == text(hlo_brief.listing(module(MANY), 400), full=True)
+    assert text(listing, full=True) == text(
+        hlo_lines.listing(module(MANY), 400, brief=True), full=True
+    )
     every = (*listing.lines, *listing.more)
     assert {node.id for node in module(MANY).nodes()} <= {line.id for line in every}
     assert len(every) == 18 + 12 + 13 + 12

@@ -4,8 +4,7 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.hlo import reader as hlo
-from jaxlens.views.listings import hlo_brief
-from jaxlens.views.listings.hlo import names_of
+from jaxlens.views.listings.hlo import listing, names_of
 from jaxlens.views.listings.hlo_pieces import IN_BRACKETS, instruction_pieces
 from tests.support.paths import CAPTURES
 
@@ -43,7 +42,7 @@ def checked(module, limit=0):
         assert text.startswith(f"{node.id} ")
         assert f" {node.opcode}(" in text
         assert all(f", {key}=" in text for key in node.attrs if key not in IN_BRACKETS.values())
-    listed = hlo_brief.listing(module, limit)
+    listed = listing(module, limit, brief=True)
     assert len(list(listed.more)) == len(listed.more)
 
 

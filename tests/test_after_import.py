@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from jaxlens.notebook.magics.after_import import AfterImport
+from jaxlens.after_import import AfterImport
 from tests.support.paths import run_python
 
 

@@ -1,4 +1,8 @@
-"""Calls a function once a module has been imported, in the middle of the cell that imports it."""
+"""Calls a function once a module has been imported, in the middle of the code that imports it.
+
+What watches JAX must not import it itself: JAX reads settings such as `JAX_PLATFORMS` when it is
+imported, which the user's code may set first.
+"""
 
 import importlib.util
 import sys
@@ -6,6 +10,17 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+
+def when_imported(name: str, then: Callable[[], None]) -> Callable[[], None]:
+    """Calls `then` now if a module is imported, else after its import; returns what cancels that.
+
+    What `then` raises goes to the importing statement.
+    """
+    if name in sys.modules:
+        then()
+        return lambda: None
+    return AfterImport(name, then).stop
 
 
 class AfterImport(MetaPathFinder, Loader):
