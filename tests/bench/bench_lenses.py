@@ -25,7 +25,7 @@ from tests.support import programs
 MOST = 0.10  # of the compile: what the project allows a lens
 
 
-def ladder(f, args) -> str:
+def ladder(f, args):
     """Of the step for two batches of tokens at once: two rungs."""
     *rest, tokens = args
     mapped = jax.vmap(fresh(f), (*(None for _ in rest), 0))
@@ -46,20 +46,20 @@ LENSES: dict[str, Callable] = {
 TRACES = {"tape": 1, "ladder": 2}
 
 
-def cut(tokens, devices: int):
+def cut(tokens, devices):
     """The batch cut over devices; the rest of the arguments lies whole on each."""
     spec = jax.sharding.PartitionSpec("data")
     mesh = jax.make_mesh((devices,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     return jax.device_put(tokens, jax.sharding.NamedSharding(mesh, spec))
 
 
-def read(cap) -> None:
+def read(cap):
     """What lenses share, and every output of `%%compile` needs."""
     for stage in (cap.jaxpr, cap.stablehlo, cap.hlo, cap.optimized):
         sum(1 for _ in stage.module.nodes())
 
 
-def once(f, args, times: dict[str, list[float]], turn: int, only: str) -> None:
+def once(f, args, times, turn, only):
     bare = jax.jit(fresh(f))
     cap = jaxlens.capture(fresh(f), *args)
     steps = {
@@ -77,7 +77,7 @@ def once(f, args, times: dict[str, list[float]], turn: int, only: str) -> None:
         times[name].append(seconds(task).cpu - (traces and traces * times["trace"][-1]))
 
 
-def main() -> None:
+def main():
     given = options(__doc__, layers=12, rounds=3, lens="", devices=1)
     jax.config.update("jax_num_cpu_devices", given.devices)
     once(*programs.mlp_step(), defaultdict(list), 0, given.lens)  # imports and first calls

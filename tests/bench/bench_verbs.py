@@ -34,7 +34,7 @@ def bare_compile(f, args):
     jax.jit(fresh(f)).trace(*args).lower().compile(compiler_options=unseen)
 
 
-def shown(view) -> None:
+def shown(view):
     view._repr_mimebundle_()
 
 
@@ -53,7 +53,7 @@ PAIRS: dict[str, tuple[Callable, Callable]] = {
 }
 
 
-def main() -> None:
+def main():
     given = options(__doc__, layers=12, rounds=5, verb="")
     made = {
         "MLP step": programs.mlp_step(),

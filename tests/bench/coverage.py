@@ -8,7 +8,7 @@ Eight CPU devices are set up first, for the sharded program; the others use one 
 import argparse
 import collections
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from tests.support import programs
 Row = dict[str, Any]
 
 
-def sharded_matmul() -> programs.Program:
+def sharded_matmul():
     """A matrix product over eight devices, and the sum of its squares: an all-reduce."""
     auto = jax.sharding.AxisType.Auto  # XLA decides, and puts the communication in
     mesh = jax.make_mesh((8,), ("devices",), axis_types=(auto,))
@@ -44,7 +44,7 @@ PROGRAMS: dict[str, Callable[[], programs.Program]] = {
 }
 
 
-def measure(name: str) -> Row:
+def measure(name):
     """Compiles one program, with dumps of its passes where it is small."""
     f, args = PROGRAMS[name]()
     capture = jaxlens.capture(f, *args)
@@ -63,7 +63,7 @@ def measure(name: str) -> Row:
     }
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows):
     """The rows as text, and the reasons under them."""
     lines = [f"{'program':18} {'instructions':>20} {'equations':>16}  inferred  fates"]
     for row in rows:
@@ -77,7 +77,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main():
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*PROGRAMS, []], metavar="NAME")

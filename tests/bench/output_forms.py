@@ -7,8 +7,6 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import unquote
 
 _WIDTH = 110
@@ -53,7 +51,7 @@ _BREAKS = (
 )
 
 
-def masked(text: str, paths: Mapping[str, str], timed: bool = False, prose: bool = False) -> str:
+def masked(text, paths, timed=False, prose=False):
     """Text without what differs from run to run.
 
     Args:
@@ -70,7 +68,7 @@ def masked(text: str, paths: Mapping[str, str], timed: bool = False, prose: bool
     return text
 
 
-def timeless(value: Any) -> Any:
+def timeless(value):
     """JSON-able data without floats and durations."""
     if isinstance(value, float):
         return "FLOAT"
@@ -81,11 +79,11 @@ def timeless(value: Any) -> Any:
     return {k: timeless(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def html_forms(html: str) -> tuple[str, str]:
+def html_forms(html):
     """HTML with placeholders for its data and its assets, tag by tag; and the data as text."""
     data: list[str] = []
 
-    def payload(match: re.Match[str]) -> str:
+    def payload(match):
         text = match[3]
         try:
             text = unpacked(text)
@@ -94,7 +92,7 @@ def html_forms(html: str) -> tuple[str, str]:
         data.append(f"=== {len(data)}: {match[1]}\n{data_text(text)}")
         return f"{match[1]}DATA {len(data) - 1}</script>"
 
-    def image(match: re.Match[str]) -> str:
+    def image(match):
         drawn = unquote(match[1])
         data.append(f"=== {len(data)}: image\n{markup(drawn)}")
         return f"data:image/svg+xml;DATA {len(data) - 1}"
@@ -104,18 +102,18 @@ def html_forms(html: str) -> tuple[str, str]:
     return markup(html), "\n".join(data)
 
 
-def markup(text: str) -> str:
+def markup(text):
     """A tag on each line; line breaks that were there before end with a sign."""
     return text.replace("\n", "¶\n").replace("><", ">\n<")
 
 
-def unpacked(pack: str) -> str:
+def unpacked(pack):
     """What `packed` of the package wrote."""
     data = base64.b85decode(pack.encode().translate(_READ))
     return zlib.decompress(data, -15).decode(errors="surrogatepass")
 
 
-def data_text(text: str) -> str:
+def data_text(text):
     """A payload: JSON, or a line of JSON with rows of text below."""
     head, _, rows = text.partition("\n")
     try:
@@ -127,12 +125,12 @@ def data_text(text: str) -> str:
     return f"{shown}\nROWS\n{signs(rows)}"
 
 
-def signs(text: str) -> str:
+def signs(text):
     """Control characters made visible."""
     return "".join(c if c >= " " or c == "\n" else f"‹{ord(c)}›" for c in text)
 
 
-def pretty(value: Any, indent: int = 0) -> str:
+def pretty(value, indent=0):
     """JSON whose short containers stand on one line, and whose long texts are lines."""
     if isinstance(value, str) and "\n" in value:
         lines = [json.dumps(line, ensure_ascii=False) for line in value.split("\n")]
@@ -153,7 +151,7 @@ def pretty(value: Any, indent: int = 0) -> str:
     return f"{first}{inner}\n{' ' * indent}{last}"
 
 
-def _numbers(values: list[Any], indent: int) -> str:
+def _numbers(values, indent):
     """Numbers, twenty on a line."""
     rows = [values[n : n + 20] for n in range(0, len(values), 20)]
     return (

@@ -18,23 +18,23 @@ Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 PROGRAMS: dict[str, Callable[[], Call]] = {}
 
 
-def program(f: Callable[[], Call]) -> Callable[[], Call]:
+def program(f):
     PROGRAMS[f.__name__] = f
     return f
 
 
-def call(f: Any, *args: Any, **kwargs: Any) -> Call:
+def call(f, *args, **kwargs):
     return f, args, kwargs
 
 
-def normals(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
+def normals(*shape, seed=0, dtype=np.float32):
     return jnp.asarray(np.random.default_rng(seed).normal(size=shape).astype(np.float32), dtype)
 
 
-def real(name: str, make: Callable[..., programs.Program], *given: Any, **options: Any) -> None:
+def real(name, make, *given, **options):
     """Adds one of the shared programs."""
 
-    def made() -> Call:
+    def made():
         f, args = make(*given, **options)
         return call(f, *args)
 
@@ -57,7 +57,7 @@ real("exchanges", lambda: programs.exchanges(jax.devices()))
 
 
 @program
-def matmul() -> Call:
+def matmul():
     def matmul(x, w):
         return jnp.tanh(x @ w) * 2
 
@@ -65,7 +65,7 @@ def matmul() -> Call:
 
 
 @program
-def vmap_grad() -> Call:
+def vmap_grad():
     def loss(w, x):
         return jnp.sum(jnp.tanh(x @ w) ** 2)
 
@@ -78,7 +78,7 @@ class Point(NamedTuple):
 
 
 @program
-def pytrees() -> Call:
+def pytrees():
     def moved(points, shift, *, scale=1.0):
         first, (second, third) = points["all"]
         return {
@@ -93,7 +93,7 @@ def pytrees() -> Call:
 
 
 @program
-def static_args() -> Call:
+def static_args():
     @functools.partial(jax.jit, static_argnames=("power", "kind"))
     def raised(x, power, kind="sum"):
         for _ in range(power - 1):
@@ -104,7 +104,7 @@ def static_args() -> Call:
 
 
 @program
-def donation() -> Call:
+def donation():
     @functools.partial(jax.jit, donate_argnums=(0, 2))
     def update(state, x, unused):
         return {"a": state["a"] + x, "b": state["b"] * 2}, x.sum()
@@ -113,7 +113,7 @@ def donation() -> Call:
 
 
 @program
-def checkpointed() -> Call:
+def checkpointed():
     @jax.checkpoint
     def block(w, x):
         return jnp.sin(jnp.tanh(x @ w) @ w.T)
@@ -127,7 +127,7 @@ def checkpointed() -> Call:
 
 
 @program
-def custom_vjp() -> Call:
+def custom_vjp():
     @jax.custom_vjp
     def clipped(x):
         return x * 1.0
@@ -149,7 +149,7 @@ def custom_vjp() -> Call:
 
 
 @program
-def closed_over() -> Call:
+def closed_over():
     table, small = np.arange(4096, dtype=np.float32).reshape(64, 64), jnp.ones(64) * 3
 
     def looked_up(i, x):
@@ -159,7 +159,7 @@ def closed_over() -> Call:
 
 
 @program
-def low_precision() -> Call:
+def low_precision():
     def mixed(x, w, scale):
         y = (x.astype(jnp.bfloat16) @ w).astype(jnp.float32)
         return (y * scale).astype(jnp.float16), jnp.argmax(y, axis=-1), y > 0
@@ -169,7 +169,7 @@ def low_precision() -> Call:
 
 
 @program
-def random_dropout() -> Call:
+def random_dropout():
     def dropped(key, x):
         first, second = jax.random.split(key)
         kept = jax.random.bernoulli(first, 0.5, x.shape)
@@ -179,7 +179,7 @@ def random_dropout() -> Call:
 
 
 @program
-def branches_and_prints() -> Call:
+def branches_and_prints():
     def branchy(x, n):
         total = x
         for k in range(4):
@@ -197,7 +197,7 @@ def branches_and_prints() -> Call:
 
 
 @program
-def equinox_filter_jit() -> Call:
+def equinox_filter_jit():
     import equinox as eqx
 
     model = eqx.nn.MLP(4, 2, 8, 1, key=jax.random.key(0))
@@ -205,7 +205,7 @@ def equinox_filter_jit() -> Call:
 
 
 @program
-def pallas_interpreted() -> Call:
+def pallas_interpreted():
     from jax.experimental import pallas as pl
 
     def kernel(x_ref, y_ref, out_ref):
@@ -219,19 +219,19 @@ def pallas_interpreted() -> Call:
 
 
 @program
-def lowered() -> Call:
+def lowered():
     f, args, _ = matmul()
     return call(jax.jit(f).lower(*args))
 
 
 @program
-def compiled() -> Call:
+def compiled():
     f, args, _ = matmul()
     return call(jax.jit(f).lower(*args).compile(), *args)
 
 
 @program
-def exported() -> Call:
+def exported():
     from jax import export
 
     f, args, _ = matmul()
@@ -239,13 +239,13 @@ def exported() -> Call:
 
 
 @program
-def hlo_text() -> Call:
+def hlo_text():
     f, args = programs.mlp_step()
     return call(jax.jit(f).lower(*args).compile().as_text())
 
 
 @program
-def core_grad() -> Call:
+def core_grad():
     import jaxlens.core.numpy as cnp
     from jaxlens import core
 

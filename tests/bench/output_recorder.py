@@ -78,16 +78,16 @@ class Out:
         paths: Folders with the names that stand for them.
     """
 
-    def __init__(self, folder: Path, paths: dict[str, str]) -> None:
+    def __init__(self, folder, paths):
         self.folder, self.paths = folder, paths
         folder.mkdir(parents=True, exist_ok=True)
 
-    def timed(self, name: str) -> bool:
+    def timed(self, name):
         """Whether figures of the clock are masked: not those of saved captures."""
         plain = name.startswith(("jaxpr", "hlo")) and "without" not in name
         return not plain and "record" not in self.folder.name
 
-    def write(self, name: str, face: str, text: str, timed: bool = False) -> None:
+    def write(self, name, face, text, timed=False):
         """One file."""
         file = re.sub(r"[^\w.@+-]+", "_", name)[:120]
         clock = self.timed(name) and any(word in name for word in CLOCK)
@@ -96,7 +96,7 @@ class Out:
         text = masked(text, self.paths, timed, prose=face.endswith("txt"))
         (self.folder / f"{file}.{face}").write_text(text + "\n", errors="surrogatepass")
 
-    def said(self, name: str, face: str, ask: Callable[[], str], timed: bool = False) -> None:
+    def said(self, name, face, ask, timed=False):
         """One face, or the error in its place."""
         try:
             text = ask()
@@ -104,14 +104,14 @@ class Out:
             text = error_text(error)
         self.write(name, face, text, timed)
 
-    def html(self, name: str, html: str, timed: bool = False) -> None:
+    def html(self, name, html, timed=False):
         """HTML and its data as two files."""
         shown, data = html_forms(html)
         self.write(name, "html", shown, timed)
         if data:
             self.write(name, "html-data", data, timed)
 
-    def view(self, name: str, ask: Callable[[], Any], faces: str = "tfhjs") -> None:
+    def view(self, name, ask, faces="tfhjs"):
         """All faces of a view: t(ext), f(ull text), h(tml), j(son) and s(vg)."""
         timed = self.timed(name)
         try:
@@ -131,13 +131,13 @@ class Out:
             self.said(name, "svg", lambda: markup(view.svg()), timed)
 
 
-def error_text(error: BaseException) -> str:
+def error_text(error):
     """An error as a user reads it."""
     notes = "\n".join(getattr(error, "__notes__", ()))
     return f"! {type(error).__name__}: {error}\n{notes}".rstrip()
 
 
-def program(out: Out, name: str) -> None:
+def program(out, name):
     """One program under every verb and question."""
     from output_programs import PROGRAMS
 
@@ -164,7 +164,7 @@ def program(out: Out, name: str) -> None:
         watched(out, f, args, kwargs)
 
 
-def views(out: Out, cap: Any, large: bool = False) -> None:
+def views(out, cap, large=False):
     """All verbs with their options, all questions, links."""
     import jaxlens
 
@@ -181,7 +181,7 @@ def views(out: Out, cap: Any, large: bool = False) -> None:
     out.said("links-fates", "txt", lambda: "\n".join(map(str, cap.links.fates().items())))
 
 
-def watched(out: Out, f: Any, args: Any, kwargs: Any) -> None:
+def watched(out, f, args, kwargs):
     """A log of compiles, of one call twice and of another."""
     import jax
 
@@ -196,14 +196,14 @@ def watched(out: Out, f: Any, args: Any, kwargs: Any) -> None:
     out.view("key-after", lambda: jaxlens.key(jitted, *half, **kwargs))
 
 
-def record(out: Out, name: str) -> None:
+def record(out, name):
     """One of the saved captures in `tests/records`."""
     import jaxlens
 
     views(out, jaxlens.load(Path(os.environ["OUTPUTS_RECORDS"]) / f"{name}.jaxlens"))
 
 
-def main() -> None:
+def main():
     import output_shell
 
     folder, kind, name = sys.argv[1:]

@@ -1,7 +1,5 @@
 """What magics say: groups of `output_recorder.py`."""
 
-from typing import Any
-
 MAGICS = ("jaxpr", "hlo", "compile", "explore", "recompiles")
 SETUP = """
 import functools
@@ -81,7 +79,7 @@ WATCHES = [
 class Shell:
     """A real IPython shell with jaxlens loaded, that records what cells show."""
 
-    def __init__(self, out: Any) -> None:
+    def __init__(self, out):
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
@@ -92,7 +90,7 @@ class Shell:
         self.shell.run_line_magic("load_ext", "jaxlens")
         self.cell(SETUP)
 
-    def cell(self, code: str) -> None:
+    def cell(self, code):
         from IPython.utils.capture import capture_output
 
         with capture_output() as captured:
@@ -110,21 +108,21 @@ class Shell:
         self.out.write(name, "txt", told, timed)
 
 
-def cells(out: Any, name: str) -> None:
+def cells(out, name):
     """The cells of one magic."""
     shell = Shell(out)
     for code in [look.format(m=name) for look in LOOKS]:
         shell.cell(code)
 
 
-def watches(out: Any, name: str) -> None:
+def watches(out, name):
     """Cells that watch what compiles."""
     shell = Shell(out)
     for code in WATCHES:
         shell.cell(code)
 
 
-def help_of_all(out: Any, name: str) -> None:
+def help_of_all(out, name):
     """`-h` and `?` of each magic, docstrings of the package, unloading."""
     import inspect
 
@@ -145,7 +143,7 @@ def help_of_all(out: Any, name: str) -> None:
     shell.cell("%%jaxpr\n1")
 
 
-def _signature(value: Any) -> str:
+def _signature(value):
     import inspect
 
     try:

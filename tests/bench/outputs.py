@@ -31,7 +31,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -51,7 +50,7 @@ QUICK = (
 )
 
 
-def groups() -> dict[str, list[str]]:
+def groups():
     """Every group by name, with the words that its process is called with."""
     made = (HERE / "output_programs.py").read_text()
     programs = re.findall(r"^(?:@program\ndef |real\(\")(\w+)", made, re.MULTILINE)
@@ -63,7 +62,7 @@ def groups() -> dict[str, list[str]]:
     return found | {f"{kind}.{name}": [kind, name] for kind, name in others}
 
 
-def write(folder: Path, names: list[str], jobs: int) -> int:
+def write(folder, names, jobs):
     """Records groups, each in a process of its own; says how many failed."""
     words = groups()
     # Files are shown by their path, so they lie in the same place whatever is recorded.
@@ -81,7 +80,7 @@ def write(folder: Path, names: list[str], jobs: int) -> int:
         sys.base_prefix: "PYTHON",
     }
 
-    def one(name: str) -> int:
+    def one(name):
         target = folder / name
         shutil.rmtree(target, ignore_errors=True)
         environment = os.environ | {
@@ -115,14 +114,14 @@ def write(folder: Path, names: list[str], jobs: int) -> int:
         return sum(pool.map(one, names))
 
 
-def _package() -> Path:
+def _package():
     """The checkout of jaxlens that Python finds."""
     import jaxlens
 
     return Path(jaxlens.__file__).resolve().parents[1]
 
 
-def renamed(text: str, renames: list[str]) -> str:
+def renamed(text, renames):
     """Text after renames, `OLD => NEW` each, where OLD is a regular expression."""
     for rename in renames:
         old, _, new = rename.partition(" => ")
@@ -130,9 +129,7 @@ def renamed(text: str, renames: list[str]) -> str:
     return text
 
 
-def differences(
-    before: Path, after: Path, renames: list[str], left: list[str], lines: int
-) -> Iterator[str]:
+def differences(before, after, renames, left, lines):
     """A diff of each file that differs."""
     recorded = {p.name for p in after.iterdir() if p.is_dir()}  # `--only` records some groups
     was = {str(p.relative_to(before)) for p in before.rglob("*") if p.is_file()}
@@ -153,7 +150,7 @@ def differences(
             yield f"=== {name}\n{_diff(old, new, lines)}"
 
 
-def _places(name: str, text: str) -> str:
+def _places(name, text):
     """Text without the places of jaxlens' own code, which a rebuild moves."""
     if name.startswith("help"):
         text = re.sub(r"\bjaxlens(?:\.[a-z_]\w*)+\.(?=[A-Z])", "", text)
@@ -169,7 +166,7 @@ def _places(name: str, text: str) -> str:
     return re.sub(places, r"\1 \2 PLACE", text)
 
 
-def _diff(old: str, new: str, lines: int) -> str:
+def _diff(old, new, lines):
     with tempfile.NamedTemporaryFile("w", errors="surrogatepass") as file:
         file.write(new)
         file.flush()
@@ -184,7 +181,7 @@ def _diff(old: str, new: str, lines: int) -> str:
     return "\n".join([row[:300] for row in found[:lines]] + more)
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

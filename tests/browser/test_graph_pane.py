@@ -34,7 +34,7 @@ TELL = """([type, detail]) => document.querySelector(".jaxlens").dispatchEvent(
 def show(new_page):
     """`show(figure) -> page`: a page with one live drawing."""
 
-    def show_(drawn: Figure, web: Web = WEB, width: int = 1100):
+    def show_(drawn, web=WEB, width=1100):
         page = new_page(width)
         pane = GraphPane(drawn, "A drawing.")
         tabs = Tabs((Tab("Graph", (pane,), key="graph"),))

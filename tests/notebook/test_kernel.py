@@ -4,9 +4,6 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,17 +42,17 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 class Kernel:
     """A kernel with what a front end needs to drive it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         env = os.environ | {"TMPDIR": str(folder)}
         started = manager.start_new_kernel(cwd=str(folder), env=env, stderr=subprocess.DEVNULL)
         self._manager, self._client = started
 
-    def run(self, code: str, interrupt_at: str = "") -> tuple[str, str, str]:
+    def run(self, code, interrupt_at=""):
         """Output, displayed text and error of a cell, interrupted once its output says so."""
         printed = shown = error = ""
         waiting = bool(interrupt_at)
 
-        def hear(message: Any) -> None:
+        def hear(message):
             nonlocal printed, shown, error, waiting
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
@@ -71,25 +68,25 @@ class Kernel:
         self._client.execute_interactive(code, output_hook=hear, timeout=120)
         return printed, shown, error
 
-    def stop(self) -> None:
+    def stop(self):
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: Any) -> Any:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("kernel")
 
 
 @pytest.fixture(scope="module")
-def kernel(folder: Path) -> Iterator[Kernel]:
+def kernel(folder):
     kernel = Kernel(folder)
     kernel.run(SETUP)
     yield kernel
     kernel.stop()
 
 
-def test_a_look_and_its_files(kernel: Kernel, folder: Path) -> None:
+def test_a_look_and_its_files(kernel, folder):
     for verb in ("jaxpr", "hlo", "compile", "explore"):
         _, shown, error = kernel.run(f"%%{verb}\nheavy.__name__\njnp.tanh(x @ x)")
         assert not error
@@ -97,7 +94,7 @@ def test_a_look_and_its_files(kernel: Kernel, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_an_interrupt_while_tracing(kernel: Kernel, folder: Path) -> None:
+def test_an_interrupt_while_tracing(kernel, folder):
     began = time.monotonic()
     printed, shown, error = kernel.run("%%jaxpr\ny = 1\nslow(x)", interrupt_at="tracing")
     assert time.monotonic() - began < 30  # of 60 s
@@ -108,7 +105,7 @@ def test_an_interrupt_while_tracing(kernel: Kernel, folder: Path) -> None:
     assert kernel.run("y, float(x.sum())")[1] == "(1, 64.0)"
 
 
-def test_an_interrupt_while_compiling(kernel: Kernel, folder: Path) -> None:
+def test_an_interrupt_while_compiling(kernel, folder):
     start = "y = 2\nthreading.Thread(target=compiling).start()"
     began = time.monotonic()
     _, shown, error = kernel.run(f"%%hlo --passes\n{start}\nheavy(x)", interrupt_at="compiling")
@@ -125,7 +122,7 @@ def test_an_interrupt_while_compiling(kernel: Kernel, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_await_under_the_kernels_own_loop_is_refused_before_anything_runs(kernel: Kernel) -> None:
+def test_await_under_the_kernels_own_loop_is_refused_before_anything_runs(kernel):
     _, _, error = kernel.run("%%jaxpr\nran = 1\nimport asyncio\nawait asyncio.sleep(0, 3)")
     assert "await in a cell of its own, and look at its result in the next" in error
     assert kernel.run("'ran' in globals()")[1] == "False"

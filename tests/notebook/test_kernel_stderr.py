@@ -1,8 +1,5 @@
 """XLA's warning on the stderr of a real kernel, on the user's line; nothing of stderr is lost."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from tests.notebook.test_kernel import Kernel, pytestmark  # noqa: F401
@@ -26,7 +23,7 @@ os.write(2, b"the last words\\n"); __import__("time").sleep(2)  # ipykernel read
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: Any) -> Iterator[Kernel]:
+def kernel(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.delenv("PYTEST_CURRENT_TEST")  # ipykernel then leaves descriptor 2 alone
     patch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
@@ -37,7 +34,7 @@ def kernel(tmp_path_factory: Any) -> Iterator[Kernel]:
     kernel.stop()
 
 
-def test_a_reshard_by_replication(kernel: Kernel) -> None:
+def test_a_reshard_by_replication(kernel):
     assert kernel.run("%jaxlens on")[0].startswith("jaxlens is on")
     printed, shown, error = kernel.run(RESHARD)
     assert not error
@@ -51,7 +48,7 @@ def test_a_reshard_by_replication(kernel: Kernel) -> None:
     ]
 
 
-def test_by_way_of_another_sharding_nothing_is_replicated(kernel: Kernel) -> None:
+def test_by_way_of_another_sharding_nothing_is_replicated(kernel):
     cured = RESHARD.replace("def f(", "def g(").replace("f(x)\nos", "g(x)\nos")
     cured = cured.replace("x, P((", 'keep(x, P("x", "y")), P((')
     assert 'keep(keep(x, P("x", "y")), P(("y", "x"), None))' in cured
@@ -61,7 +58,7 @@ def test_by_way_of_another_sharding_nothing_is_replicated(kernel: Kernel) -> Non
     assert shown.splitlines()[-1] == "Compiled `g`."
 
 
-def test_stderr_is_as_ever_when_off(kernel: Kernel) -> None:
+def test_stderr_is_as_ever_when_off(kernel):
     kernel.run("%jaxlens off")
     printed, shown, _ = kernel.run(RESHARD.replace("64", "32"))
     assert printed.count("Involuntary full rematerialization") == 1

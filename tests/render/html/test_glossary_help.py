@@ -35,7 +35,7 @@ def row(op, *attributes, id="e1", kind="attr"):
     return Line((Piece("a = "), Piece(op, "op"), *(Piece(t, kind) for t in attributes)), id)
 
 
-def test_a_word_has_its_sentence_and_its_page() -> None:
+def test_a_word_has_its_sentence_and_its_page():
     data = help_of(Listing("jaxpr", (row("tanh"),)))
     sentence, page, lesson, *texts = data["primitive"]["tanh"]
     known = entry("primitive", "tanh")
@@ -129,7 +129,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("case", WORDS)
-def test_words_that_travel(case) -> None:
+def test_words_that_travel(case):
     block, words = WORDS[case]
     data = help_of(block)
     found = {kind: set(entries) for kind, entries in data.items() if kind not in TOLD}
@@ -138,7 +138,7 @@ def test_words_that_travel(case) -> None:
     assert unknown[0].startswith("Unknown")
 
 
-def test_one_word_means_another_thing_in_another_stage() -> None:
+def test_one_word_means_another_thing_in_another_stage():
     blocks = [Listing(stage, (row("add"),)) for stage in ("jaxpr", "optimized", "llvm", "asm")]
     data = help_of(Tabs(tuple(Tab(block.stage, (block,)) for block in blocks)))
     said = [data[kind]["add"][0] for kind in ("primitive", "instruction", "llvm")]
@@ -146,7 +146,7 @@ def test_one_word_means_another_thing_in_another_stage() -> None:
     assert data["asm"]["add"][0] == "Adds integers."
 
 
-def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
+def test_a_long_program_takes_every_word_of_its_kind_along():
     lines = tuple(row("add") for _ in range(1001))
     data = help_of(Listing("jaxpr", lines[:1], more=lines))
     assert {"add", "tanh", "scan", "psum"} < set(data["primitive"])
@@ -156,19 +156,19 @@ def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
     assert len(data["texts"]) < 20
 
 
-def test_an_output_without_known_words_carries_nothing() -> None:
+def test_an_output_without_known_words_carries_nothing():
     assert help_of(Listing("jaxpr", (row("my_own"),))) == {}
     assert "data-jl=help" not in body(Document("jaxpr", "f", (Listing("jaxpr", ()),)))
     assert "data-jl=help" in body(Document("jaxpr", "f", (Listing("jaxpr", (row("add"),)),)))
 
 
-def test_a_text_for_several_words_travels_once() -> None:
+def test_a_text_for_several_words_travels_once():
     data = help_of(Listing("optimized", (row("add"), row("subtract"))))
     assert data["instruction"]["add"][3:] == data["instruction"]["subtract"][3:]
     assert len(data["texts"]) == 2
 
 
-def test_lessons_are_links_where_their_notebooks_lie(tmp_path, monkeypatch) -> None:
+def test_lessons_are_links_where_their_notebooks_lie(tmp_path, monkeypatch):
     document = Document("hlo", "f", (Listing("optimized", (row("add"),)),))
     monkeypatch.chdir(tmp_path)
     assert "lesson 20, What is fused (`jaxlens lab`)" in help_data(document)["lessons"].values()
@@ -180,7 +180,7 @@ def test_lessons_are_links_where_their_notebooks_lie(tmp_path, monkeypatch) -> N
     assert lesson_links(data) in body(document)
 
 
-def test_a_course_on_the_web_is_linked_where_the_metadata_names_it(monkeypatch, tmp_path) -> None:
+def test_a_course_on_the_web_is_linked_where_the_metadata_names_it(monkeypatch, tmp_path):
     monkeypatch.setattr(lessons, "_course_address", lambda: "https://example.org/course")
     assert lessons.reference(20, tmp_path) == (
         "lesson 20, What is fused",

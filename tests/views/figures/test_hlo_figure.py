@@ -5,7 +5,7 @@ import pytest
 import jaxlens
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo.reader import read
-from jaxlens.render.graph.figure import Figure, open_paths
+from jaxlens.render.graph.figure import open_paths
 from jaxlens.render.graph.layout import layout
 from jaxlens.views.figures.hlo import figure, pane
 from tests.support.drawn_modules import HOSTILE
@@ -70,7 +70,7 @@ def labels(panel):
     return [box.label for box in panel.boxes]
 
 
-def ids(drawn: Figure) -> set[str]:
+def ids(drawn):
     """Every instruction that some box stands for."""
     return {id for panel in drawn.panels for box in panel.boxes for id in (box.id, *box.nodes)}
 

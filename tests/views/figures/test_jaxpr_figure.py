@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxlens
-from jaxlens.ir.graph import Module
 from jaxlens.render.graph.figure import open_paths
 from jaxlens.views.figures.jaxpr import figure, fitting_depth
 from tests.support.drawn_modules import branching, layers, nested, predict, program, region, tangle
@@ -144,7 +143,7 @@ def test_short_programs_are_not_folded():
     assert drawn.note == ""
 
 
-def leaves(drawn, module: Module):
+def leaves(drawn, module):
     ids = {node.id for node in module.nodes()}
     return Counter(b.id for panel in drawn.panels for b in panel.boxes if b.id in ids)
 

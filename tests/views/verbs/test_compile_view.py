@@ -6,7 +6,6 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
 from jaxlens.render.document import (
     Code,
-    Document,
     Findings,
     Fold,
     Picture,
@@ -29,7 +28,7 @@ TIMES = [
 MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
 
 
-def finding_texts(viewed: Document) -> str:
+def finding_texts(viewed):
     """Returns the sentences above the panes, those that are folded too."""
     blocks = [b for block in viewed.blocks for b in (getattr(block, "blocks", ()) or (block,))]
     return " ".join(
@@ -40,16 +39,16 @@ def finding_texts(viewed: Document) -> str:
     )
 
 
-def tabs(viewed: Document) -> dict:
+def tabs(viewed):
     (block,) = (block for block in viewed.blocks if isinstance(block, Tabs))
     return {tab.title: tab.blocks for tab in block.tabs}
 
 
-def titles(blocks) -> list[str]:
+def titles(blocks):
     return [block.table.title for block in blocks if isinstance(block, TableBlock)]
 
 
-def test_the_verdict_comes_first_and_times_are_volatile() -> None:
+def test_the_verdict_comes_first_and_times_are_volatile():
     shown = document(fixed.capture())
     assert finding_texts(shown).startswith(
         "Cache: this call would miss: it is traced, lowered and compiled"
@@ -63,7 +62,7 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
     assert "250 ms" in text(shown, times=True)
 
 
-def test_tabs_by_default() -> None:
+def test_tabs_by_default():
     tab_blocks = tabs(document(fixed.capture()))
     assert list(tab_blocks) == [
         "Your code",
@@ -86,7 +85,7 @@ def test_tabs_by_default() -> None:
     ]
 
 
-def test_the_users_lines_are_tinted_by_flops() -> None:
+def test_the_users_lines_are_tinted_by_flops():
     (pane,) = tabs(document(fixed.capture()))["Your code"]
     assert isinstance(pane, SourcePane)
     shares = {line.number: line.share for line in pane.lines}
@@ -95,7 +94,7 @@ def test_the_users_lines_are_tinted_by_flops() -> None:
     assert shares[3] == pytest.approx(16 / 152)
 
 
-def test_one_kernel_with_its_hlo_and_code() -> None:
+def test_one_kernel_with_its_hlo_and_code():
     shown = document(fixed.capture(), OPTIONS["compile"](kernel="max_fusion"))
     (panes,) = [block for block in shown.blocks if isinstance(block, Tabs)]
     titles = ["HLO", "LLVM IR", "LLVM IR, optimised", "Assembly"]
@@ -106,13 +105,13 @@ def test_one_kernel_with_its_hlo_and_code() -> None:
     assert "40 B in, 32 B out" in finding_texts(shown)
 
 
-def test_a_library_call_says_why_it_has_no_code() -> None:
+def test_a_library_call_says_why_it_has_no_code():
     shown = document(fixed.capture(), OPTIONS["compile"](kernel="dot.1"))
     assert "the runtime calls a library for dot" in finding_texts(shown)
     assert not [block for block in shown.blocks if isinstance(block, Code)]
 
 
-def test_assembly_of_one_kernel_and_of_all() -> None:
+def test_assembly_of_one_kernel_and_of_all():
     one = document(fixed.capture(), OPTIONS["compile"](kernel="gt_fusion", asm=True))
     assert [type(block) for block in one.blocks] == [Code]
     every = document(fixed.capture(), OPTIONS["compile"](asm=True))
@@ -120,7 +119,7 @@ def test_assembly_of_one_kernel_and_of_all() -> None:
     assert "Without asm: dot.1" in finding_texts(every)
 
 
-def test_an_unknown_kernel_gets_the_nearest() -> None:
+def test_an_unknown_kernel_gets_the_nearest():
     with pytest.raises(OptionError, match=r"^no kernel 'max_fuson'; did you mean 'max_fusion'\?$"):
         document(fixed.capture(), OPTIONS["compile"](kernel="max_fuson"))
 
@@ -132,13 +131,13 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
         ("why", []),
     ],
 )
-def test_an_option_shows_its_own_alone(option, expected) -> None:
+def test_an_option_shows_its_own_alone(option, expected):
     shown = document(fixed.capture(), OPTIONS["compile"](**{option: True}))
     assert titles(shown.blocks) == expected
     assert not [block for block in shown.blocks if isinstance(block, Tabs)]
 
 
-def test_memory_at_the_peak_stands_under_its_chart() -> None:
+def test_memory_at_the_peak_stands_under_its_chart():
     whole = document(fixed.capture(), OPTIONS["compile"](memory=True))
     assert any(isinstance(block, Picture) for block in whole.blocks)
     tab_blocks = tabs(whole)
@@ -149,7 +148,7 @@ def test_memory_at_the_peak_stands_under_its_chart() -> None:
     assert shares == {2: pytest.approx(32 / 40), 3: pytest.approx(8 / 40)}
 
 
-def test_costs_stand_in_tabs_your_lines_first() -> None:
+def test_costs_stand_in_tabs_your_lines_first():
     tab_blocks = tabs(document(fixed.capture(), OPTIONS["compile"](cost=True)))
     assert list(tab_blocks) == ["Your code", "Kernels", "Cost"]
     assert titles(tab_blocks["Kernels"]) == ["Flops and bytes by kernel"]
@@ -162,7 +161,7 @@ def test_costs_stand_in_tabs_your_lines_first() -> None:
     assert isinstance(pane, SourcePane)
 
 
-def test_a_run_is_shown_with_how_it_was_measured() -> None:
+def test_a_run_is_shown_with_how_it_was_measured():
     run = Run((0.002, 0.001, 0.004), 1, "wall clock, block_until_ready", None)
     table = document(fixed.capture(), OPTIONS["compile"](cost=True), run).blocks[0].table
     assert [cell.text for cell in table.rows[0]] == ["3", "2 ms", "1 ms", "4 ms"]
@@ -170,14 +169,14 @@ def test_a_run_is_shown_with_how_it_was_measured() -> None:
     assert table.volatile
 
 
-def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
+def test_what_a_backend_does_not_give_is_a_sentence_in_its_place():
     shown = document(fixed.capture("kernels", "memory", "cost"))
     assert "this backend gives no kernels." in finding_texts(shown)
     assert "this backend gives no memory." in finding_texts(shown)
     assert list(tabs(shown)) == ["Your code", "Optimised HLO", "Cost"]
 
 
-def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
+def test_the_sentences_stand_above_the_tabs_and_are_said_once():
     shown = document(fixed.capture())
     assert "152 flop counted over the equations." in finding_texts(shown)
     assert "XLA's own figure for the optimised program: 160 flop." not in finding_texts(shown)
@@ -187,7 +186,7 @@ def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
         assert written.count(sentence) == 1
 
 
-def test_three_sentences_stand_above_the_tabs_and_the_others_are_a_click_away() -> None:
+def test_three_sentences_stand_above_the_tabs_and_the_others_are_a_click_away():
     shown = document(fixed.capture())
     first, more = shown.blocks[:2]
     assert isinstance(first, Findings)
@@ -201,7 +200,7 @@ def test_three_sentences_stand_above_the_tabs_and_the_others_are_a_click_away() 
     assert document(fixed.capture(), OPTIONS["compile"](full=True)).blocks[1].open
 
 
-def test_the_text_has_the_tables_and_names_the_other_tabs() -> None:
+def test_the_text_has_the_tables_and_names_the_other_tabs():
     written = text(document(fixed.capture()))
     for table in ("Kernels\n", "Cost\n", "Memory\n"):
         assert f"  {table}" in written
