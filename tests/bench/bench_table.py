@@ -33,9 +33,7 @@ from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.values.measure import Statistics
 from jaxlens.taps.execute import CompiledPieces, execute
 from tests.backend.test_output_size import sizes
-from tests.bench.bench_lenses import once
-from tests.bench.bench_verbs import bare_compile, bare_jaxpr, shown
-from tests.bench.turns import fresh, options, seconds, turns
+from tests.bench.turns import fresh, options, rotated, seconds, turns
 from tests.support import programs
 from tests.support.paths import environment
 
@@ -84,6 +82,20 @@ def against(what, goal, ours, bare, rounds, unit="x", **peers):
     return Row(what, row.now, unit, goal, f"{milliseconds}; CPU {cpu:.2f}x{beside}")
 
 
+_UNSEEN = count(1_000)
+
+
+def bare_jaxpr(f, args):
+    str(jax.jit(fresh(f)).trace(*args).jaxpr)
+
+
+def bare_compile(f, args):
+    # An option that differs each time keeps XLA's in-process cache out, as a fresh dump
+    # folder does on our side; it dumps nothing.
+    unseen = {"xla_dump_max_hlo_modules": next(_UNSEEN)}
+    jax.jit(fresh(f)).trace(*args).lower().compile(compiler_options=unseen)
+
+
 def extension(rounds, layers):
     """Processes of their own, with compiled files, as an installed package has them."""
     code = (
@@ -113,7 +125,7 @@ def jaxpr(rounds, layers):
 
 
 def ours_of(verb, f, args):
-    shown(verb(fresh(f), *args))
+    verb(fresh(f), *args)._repr_mimebundle_()
 
 
 def own_html(f, args):
@@ -139,18 +151,48 @@ def compiles(rounds, layers):
         yield against(what, goal, ours, bare, times)
 
 
+LENSES = {
+    "tape": lambda cap, f, args: str(jaxlens.tape(fresh(f), *args)),
+    "key": lambda cap, f, args: str(jaxlens.key(fresh(f), *args)),
+    "compare": lambda cap, f, args: str(jaxlens.compare(cap, cap)),
+    "receipt": lambda cap, f, args: jaxlens.receipt(cap).stable,
+    **{
+        name: lambda cap, f, args, name=name: str(getattr(jaxlens, name)(cap))
+        for name in ("fusion", "memory", "cost", "sharding", "captured", "times")
+    },
+}
+FATES = "all fates"
+
+
 def lenses(rounds, layers):
-    """Fates, `compare` and the tape: of the figures of `bench_lenses`, those that have a goal."""
+    """What each lens costs beside the compile that it asks about.
+
+    A round makes a capture that JAX has not seen, compiles it under the profiler with the dumps of
+    all passes, reads its stages and links, which all lenses share, and then asks one lens after
+    another. Of the tape, which traces by itself, a bare trace is taken off.
+    """
     f, args = programs.gpt_step(layers=layers)
-    times: dict[str, list[float]] = defaultdict(list)
+    times = defaultdict(list)
     for turn in range(rounds):
-        for lens in ("compare", "tape"):
-            once(f, args, times, turn, lens)
+        bare, cap = jax.jit(fresh(f)), jaxlens.capture(fresh(f), *args)
+        steps = {
+            "trace": lambda: jax.jit(fresh(f)).trace(*args),
+            "compile": lambda bare=bare: bare.trace(*args).lower().compile(),
+            "": lambda cap=cap: cap.gather(Needs(compiled=True, passes="all", profile=True)),
+            FATES: lambda cap=cap: cap.links.fates(),
+            " ": lambda cap=cap: cap.links.coverage(),
+        }
+        for name in rotated(list(LENSES), turn * 3):
+            steps[name] = partial(LENSES[name], cap, f, args)
+        for name, task in steps.items():
+            traced = times["trace"][-1] if name == "tape" else 0
+            times[name].append(seconds(task).cpu - traced)
     median = {name: statistics.median(every) for name, every in times.items()}
-    yield Row(f"all fates of the {layers}-layer step", median["fates"], "s", 0.5, "CPU")
-    for name in ("compare", "tape"):
-        share = 100 * median[name] / median["bare compile"]
-        yield Row(f"`{name}` of the {layers}-layer step / a compile", share, "%", 5, "CPU")
+    yield Row(f"{FATES} of the {layers}-layer step", median[FATES], "s", 0.5, "CPU")
+    for name in LENSES:
+        share = 100 * median[name] / median["compile"]
+        goal = 5 if name in ("compare", "tape") else 10
+        yield Row(f"`{name}` of the {layers}-layer step / a compile", share, "%", goal, "CPU")
 
 
 def large(rounds, layers):
