@@ -279,6 +279,14 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
         "not open in this output" in page.locator(".jaxlens-drawing .drawing-note").text_content()
     )
     assert page.locator(".graph-box[aria-expanded]").count() == 0
+    locked, boxes = page.locator(".graph-box.called.locked"), page.locator(".graph-box").count()
+    locked.locator(":scope > .door").click()
+    point(page, "cell 1:3")  # of which it holds all
+    assert locked.locator(":scope > .node-count").text_content() == "2"
+    remark = page.locator(".jaxlens-drawing .box-remark")
+    assert "opens once the cell is run" in remark.text_content()
+    page.keyboard.press("Enter")
+    assert page.locator(".graph-box").count() == boxes
     page.evaluate(
         """(answers) => {
           const root = document.querySelector(".jaxlens");

@@ -1,4 +1,4 @@
-"""The magics in a real kernel: interrupts, the running event loop, and a killed kernel."""
+"""The magics in a real kernel: interrupts, the running event loop, and XLA's words on stderr."""
 
 import os
 import re
@@ -20,7 +20,9 @@ pytestmark = [
 
 SETUP = """
 %load_ext jaxlens
-import jax, jax.numpy as jnp, threading, time
+import os, jax, jax.numpy as jnp, numpy as np, threading, time
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("x", "y", "z"))
 x = jnp.ones((8, 8))
 def slow(x):
     print("before the interrupt")  # of this thread: buffered
@@ -35,6 +37,16 @@ def compiling():
         time.sleep(0.01)
     time.sleep(0.3)
     print("compiling", flush=True)
+"""
+# XLA warns of it on stderr.
+RESHARD = """def keep(x, spec):
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+@jax.jit
+def f(x):
+    x = jnp.sin(keep(x, P(None, "x")))
+    return jnp.cos(keep(x, P(("y", "x"), None)))
+f(jnp.ones((64, 64)))
+os.write(2, b"the last words\\n"); __import__("time").sleep(2)  # ipykernel reads them in a thread
 """
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -80,7 +92,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kernel(folder):
-    kernel = Kernel(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_CURRENT_TEST")  # ipykernel then leaves descriptor 2 alone
+        patch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+        kernel = Kernel(folder)
     kernel.run(SETUP)
     yield kernel
     kernel.stop()
@@ -126,3 +141,27 @@ def test_await_under_the_kernels_own_loop_is_refused_before_anything_runs(kernel
     _, _, error = kernel.run("%%jaxpr\nran = 1\nimport asyncio\nawait asyncio.sleep(0, 3)")
     assert "await in a cell of its own, and look at its result in the next" in error
     assert kernel.run("'ran' in globals()")[1] == "False"
+
+
+def test_a_reshard_by_replication_is_said_at_its_line_and_nothing_of_stderr_is_lost(kernel):
+    assert kernel.run("%jaxlens on")[0].startswith("jaxlens is on")
+    printed, shown, error = kernel.run(RESHARD)
+    assert not error
+    assert printed.count("Involuntary full rematerialization") == 1  # XLA's own text, still there
+    assert printed.endswith("the last words\n")
+    assert re.sub(r"cell \d+", "cell N", shown).splitlines()[-2:] == [
+        "Compiled `f`.",
+        "Warning: XLA replicates f32[64,64], made at cell N:2 (called at cell N:5), on every "
+        "device, to reshard it from P(None, 'x') to P(('y', 'x'), None) (involuntary full "
+        "rematerialization).",
+    ]
+    cured = RESHARD.replace("def f(", "def g(").replace("f(jnp", "g(jnp")
+    cured = cured.replace("x, P((", 'keep(x, P("x", "y")), P((')  # by way of another sharding
+    printed, shown, error = kernel.run(cured)
+    assert not error
+    assert "Involuntary" not in printed
+    assert shown.splitlines()[-1] == "Compiled `g`."
+    kernel.run("%jaxlens off")
+    printed, shown, _ = kernel.run(RESHARD.replace("64", "32"))
+    assert printed.count("Involuntary full rematerialization") == 1
+    assert "Compiled" not in shown

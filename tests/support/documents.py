@@ -1,5 +1,6 @@
-"""The documents that the verbs show of a capture."""
+"""The documents that the verbs show of a capture, and texts as they were approved."""
 
+import os
 from typing import Any
 
 from jaxlens import answers
@@ -9,6 +10,7 @@ from jaxlens.questions import of_verb
 from jaxlens.render.document import Document
 from jaxlens.viewer import show
 from jaxlens.viewer.panes import OPTIONS
+from tests.support.paths import TEXTS
 
 
 def jaxpr(capture: Capture, options: Any = None) -> Document:
@@ -34,3 +36,11 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
 
 def explore(capture: Capture) -> Document:
     return show.verb("explore", capture, OPTIONS["explore"]()).document
+
+
+def approved(name: str, text: str) -> None:
+    """Compares with the text of that name in `texts`; with JAXLENS_UPDATE=1 writes it there."""
+    path = TEXTS / f"{name}.txt"
+    if os.environ.get("JAXLENS_UPDATE"):
+        path.write_text(f"{text}\n")
+    assert f"{text}\n" == path.read_text(), "JAXLENS_UPDATE=1 writes the text as it is now"
