@@ -19,6 +19,7 @@ from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
+from tests.support.documents import approved
 from tests.support.html_checks import unrolled
 from tests.support.paths import CAPTURES
 
@@ -126,73 +127,16 @@ def differing(before, after):
     return [cells(row) for row in listed if row.mark != "same"]
 
 
-def test_what_is_gone_stands_where_it_was_and_says_why():
-    assert differing(SIMPLER, LIVE) == [("removed", "dead", True, "dead: nothing read it")]
-    found = [row.line.id for row in rows(between(fixed.module(SIMPLER), fixed.module(LIVE)))]
-    assert found == [
-        "",
-        "x",
-        "m1",
-        "m2",
-        "dead",
-        "two",
-        "three",
-        "six",
-        "sixes",
-        "e",
-        "s",
-        "r",
-    ]
-
-
-def test_a_value_computed_twice_is_merged():
-    assert differing(LIVE, SHARED) == [
-        ("merged", "m2", True, "with m1"),
-        ("adjusted", "s", False, "reads m1, was m2"),
-    ]
-
-
-def test_algebra_leaves_what_it_read_in_place():
-    assert differing(START, SIMPLER) == [
-        ("removed", "zero", True, "gone with what read it"),
-        ("removed", "zeros", True, "gone with what read it"),
-        ("removed", "a", True, "nothing reads it any more"),
-        ("adjusted", "m1", False, "reads x, was a"),
-        ("adjusted", "m2", False, "reads x, was a"),
-    ]
-
-
-def test_an_instruction_that_is_another_now_stands_below_what_it_was():
+def test_rows_of_each_step_are_as_approved():
+    """What is gone stands where it was, and says why; what is another now, below what it was."""
     other = changed(START, ("e = ", "e = f32[8] exponential(dead)"))
-    assert [row for row in differing(START, other) if row[1] == "e"] == [
-        ("rewritten", "e", True, ""),
-        ("rewritten", "e", False, "reads dead, was m1"),
-    ]
-
-
-def test_constants_are_folded():
-    differences = differing(SHARED, FOLDED)
-    assert ("folded", "six", True, "into constant.1") in differences
-    assert ("added", "constant.1", False, "") in differences
-
-
-def test_a_fusion_takes_rows_from_the_entry_into_a_computation_of_its_own():
-    differences = differing(FOLDED, FUSED)
-    gone = [row for row in differences if row[2]]
-    assert gone == [
-        ("fused", name, True, "into add_fusion")
-        for name in ("m1", "constant.1", "sixes", "e", "s", "r")
-    ]
-    assert [(mark, id, note) for mark, id, was, note in differences if not was] == [
-        ("added", "add_fusion", ""),
-        ("added", "", ""),
-        ("fused", "m1.1", "was m1"),
-        ("fused", "e.1", "was e"),
-        ("fused", "s.1", "was s"),
-        ("fused", "constant.2", "was constant.1"),
-        ("fused", "sixes.1", "was sixes"),
-        ("fused", "r.1", "was r"),
-    ]
+    lines = []
+    for (name, after), before in zip(SERIES.items(), [START, *SERIES.values()], strict=False):
+        lines += ["", name]
+        for row in rows(between(fixed.module(before), fixed.module(after))):
+            lines.append(" ".join(map(str, cells(row))))
+    lines += ["", "another operand", *(" ".join(map(str, row)) for row in differing(START, other))]
+    approved("views/rows_of_passes", "\n".join(lines[1:]))
 
 
 def test_another_layout_or_attribute_or_place_is_told():
