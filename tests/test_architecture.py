@@ -4,7 +4,6 @@ import ast
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -52,22 +51,22 @@ OUTSIDE = {
 OF_JAX = set("core compat lines call keys stages listen taps jobs course cli".split())
 
 
-def files() -> list[Path]:
+def files():
     return sorted(ROOT.rglob("*.py"))
 
 
-def module_name(path: Path) -> str:
+def module_name(path):
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parsed(path):
     return ast.parse(path.read_text())
 
 
 @cache
-def imports(path: Path) -> frozenset[str]:
+def imports(path):
     """Absolute names of every module that a file imports, wherever the statement stands."""
     found = set()
     for node in ast.walk(parsed(path)):
@@ -82,7 +81,7 @@ def imports(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def resolve(name: str, modules: set[str]) -> str | None:
+def resolve(name, modules):
     """The module of ours that an imported name belongs to."""
     while name and name not in modules:
         name = name.rpartition(".")[0]
@@ -93,7 +92,7 @@ MODULES = {module_name(path) for path in files()}
 
 
 @cache
-def package(name: str) -> str:
+def package(name):
     """The package of a module, by its name below jaxlens; a question is one package."""
     if name.startswith("jaxlens.questions."):
         return room(name)
@@ -101,20 +100,20 @@ def package(name: str) -> str:
     return (name if folder == "jaxlens" else folder).removeprefix("jaxlens.")
 
 
-def room(name: str) -> str:
+def room(name):
     """The room of a module; of one in a question's folder "questions/NAME"."""
     parts = name.split(".")[1:]
     return "/".join(parts[:2]) if parts[0] == "questions" and len(parts) > 1 else parts[0]
 
 
 @cache
-def imported(path: Path) -> set[str]:
+def imported(path):
     """The modules of ours that a file imports."""
     ours = {resolve(name, MODULES) for name in imports(path) if name.startswith("jaxlens")}
     return {name for name in ours if name and name not in ("jaxlens", module_name(path))}
 
 
-def edges(modules: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+def edges(modules):
     """Yields the rooms of modules that import modules of other rooms.
 
     For a door the row and the verbs of a question are in the room "questions".
@@ -128,13 +127,13 @@ def edges(modules: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
                 yield own, other
 
 
-def uses(question: str) -> set[str]:
+def uses(question):
     """The other questions that a question's row says it uses."""
     module = import_module(f"jaxlens.questions.{question}.row")
     return {f"questions/{name}" for name in getattr(module, "USES", ())}
 
 
-def broken(modules: dict[str, set[str]]) -> set[tuple[str, str]]:
+def broken(modules):
     """The imports, by room, that the first two rules do not allow."""
     found = set()
     for here, there in edges(modules):
@@ -153,7 +152,7 @@ def broken(modules: dict[str, set[str]]) -> set[tuple[str, str]]:
     return found
 
 
-def of_one_question(modules: dict[str, set[str]]) -> set[str]:
+def of_one_question(modules):
     """The modules of the floor that nothing but one question imports: they belong to it."""
     users: dict[str, set[str]] = {}
     for name, targets in modules.items():
@@ -166,13 +165,13 @@ def of_one_question(modules: dict[str, set[str]]) -> set[str]:
     }
 
 
-def test_a_room_imports_rooms_below_it_and_a_question_what_it_uses() -> None:
+def test_a_room_imports_rooms_below_it_and_a_question_what_it_uses():
     """Rules 1 and 2."""
     assert broken(graph()) == set()
     assert of_one_question(graph()) == set()
 
 
-def test_what_a_question_uses() -> None:
+def test_what_a_question_uses():
     used = {room(name).removeprefix("questions/") for name in graph() if "questions." in name}
     by: Counter[str] = Counter()
     for question in used - {"questions"}:
@@ -182,7 +181,7 @@ def test_what_a_question_uses() -> None:
     assert {name: n for name, n in by.items() if n > 3} == {}
 
 
-def test_jax_is_imported_where_programs_are_made_and_measured() -> None:
+def test_jax_is_imported_where_programs_are_made_and_measured():
     """Rule 3."""
     taken = {
         module_name(path)
@@ -195,7 +194,7 @@ def test_jax_is_imported_where_programs_are_made_and_measured() -> None:
     assert taken == set()
 
 
-def test_what_measures_is_imported_when_something_is_measured() -> None:
+def test_what_measures_is_imported_when_something_is_measured():
     """Rule 3: a question's other files are imported where there is no JAX."""
     early = {
         module_name(path)
@@ -218,19 +217,19 @@ def test_what_measures_is_imported_when_something_is_measured() -> None:
         ("jaxlens.commands", "jaxlens.questions.nan.facts"),  # a door, past the row
     ],
 )
-def test_a_planted_import_is_noticed(here: str, there: str) -> None:
+def test_a_planted_import_is_noticed(here, there):
     planted = (room(here), room(there).removeprefix("questions/"))
     assert broken({**graph(), here: graph()[here] | {there}}) == {planted}
 
 
-def test_a_module_of_one_question_on_the_floor_is_noticed() -> None:
+def test_a_module_of_one_question_on_the_floor_is_noticed():
     modules = {**graph(), "jaxlens.program.planted": set()}
     facts = "jaxlens.questions.nan.facts"
     modules[facts] = modules[facts] | {"jaxlens.program.planted"}
     assert of_one_question(modules) == {"jaxlens.program.planted"}
 
 
-def test_imports_from_outside() -> None:
+def test_imports_from_outside():
     found = set()
     for path in files():
         outside = {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names)
@@ -240,16 +239,16 @@ def test_imports_from_outside() -> None:
 
 
 @cache
-def graph() -> dict[str, set[str]]:
+def graph():
     """The imports of every module."""
     return {name: imported(p) for p in files() if (name := module_name(p)) != "jaxlens"}
 
 
-def test_no_cycles_between_files() -> None:
+def test_no_cycles_between_files():
     assert cycle(graph()) == set()
 
 
-def test_no_cycles_between_packages() -> None:
+def test_no_cycles_between_packages():
     packages: dict[str, set[str]] = {}
     for name, targets in graph().items():
         here = package(name)
@@ -257,7 +256,7 @@ def test_no_cycles_between_packages() -> None:
     assert cycle(packages) == set()
 
 
-def cycle(graph: dict[str, set[str]]) -> set[str]:
+def cycle(graph):
     """What is left once all that imports nothing else has been taken away, again and again."""
     left = dict(graph)
     while free := [name for name, targets in left.items() if not targets & left.keys()]:
@@ -266,11 +265,11 @@ def cycle(graph: dict[str, set[str]]) -> set[str]:
     return set(left)
 
 
-def test_a_cycle_is_noticed() -> None:
+def test_a_cycle_is_noticed():
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"a", "b", "c"}
 
 
-def test_folders_hold_at_most_twenty_files() -> None:
+def test_folders_hold_at_most_twenty_files():
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in files())
     assert {f: n for f, n in counts.items() if n > 20} == {}
 
@@ -281,7 +280,7 @@ HOMONYMS = {
 }
 
 
-def test_no_public_class_name_stands_twice() -> None:
+def test_no_public_class_name_stands_twice():
     names = Counter(
         node.name
         for path in files()
@@ -292,7 +291,7 @@ def test_no_public_class_name_stands_twice() -> None:
     assert {name for name, n in names.items() if n > 1} == set(HOMONYMS)
 
 
-def test_sizes() -> None:
+def test_sizes():
     lengths = {path: len(path.read_text().splitlines()) for path in files()}
     assert {p.name: n for p, n in lengths.items() if n > 600} == {}
     long = [
@@ -305,17 +304,17 @@ def test_sizes() -> None:
     assert long == []
 
 
-def test_folders_of_tests_hold_at_most_twenty_files() -> None:
+def test_folders_of_tests_hold_at_most_twenty_files():
     counts = Counter(path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
     assert {folder: n for folder, n in counts.items() if n > 20} == {}
 
 
-def test_tests_change_no_path_of_imports() -> None:
+def test_tests_change_no_path_of_imports():
     changes = re.compile(r"sys\.path(\.insert|\.append|\[.*\] *=| *[+]?=)")
     assert [path.name for path in TESTS.rglob("*.py") if changes.search(path.read_text())] == []
 
 
-def borrows(path: Path) -> bool:
+def borrows(path):
     """Whether a file takes a private module of JAX's: by import, by name as text, by `._src`."""
     private = ("jax._src", "jaxlib._")
     return any(name.startswith(private) for name in imports(path)) or any(
@@ -325,7 +324,7 @@ def borrows(path: Path) -> bool:
     )
 
 
-def test_only_compat_borrows_privately() -> None:
+def test_only_compat_borrows_privately():
     private = {path.relative_to(ROOT).as_posix() for path in files() if borrows(path)}
     compat = {path for path in private if path.startswith("compat/")}
     assert private - compat <= {"core/aot/device.py"}
@@ -338,7 +337,7 @@ def test_only_compat_borrows_privately() -> None:
     assert callers == set()
 
 
-def test_what_is_borrowed_says_what_is_lost() -> None:
+def test_what_is_borrowed_says_what_is_lost():
     silent = [
         f"{path.name}: {node.name}"
         for path in (ROOT / "compat").glob("*.py")
@@ -349,7 +348,7 @@ def test_what_is_borrowed_says_what_is_lost() -> None:
     assert silent == []
 
 
-def test_core_takes_jax_to_run_programs_only() -> None:
+def test_core_takes_jax_to_run_programs_only():
     taken = {
         path.relative_to(ROOT / "core").as_posix()
         for path in files()
@@ -367,7 +366,7 @@ def test_core_takes_jax_to_run_programs_only() -> None:
     }
 
 
-def test_public_names() -> None:
+def test_public_names():
     assert sorted(jaxlens.__all__) == list(jaxlens.__all__)
     for name in jaxlens.__all__:
         assert getattr(jaxlens, name) is not None
@@ -377,13 +376,13 @@ def test_public_names() -> None:
     assert public <= words, "help(jaxlens) names all of it"
 
 
-def test_import_is_light() -> None:
+def test_import_is_light():
     heavy = ["jax", "jaxlib", "ipywidgets", "graphviz", "IPython", "numpy", "wasmtime", "capstone"]
     code = f"import sys, jaxlens; print([m for m in {heavy} if m in sys.modules])"
     assert run_python(code).strip() == "[]"
 
 
-def test_a_row_imports_nothing_heavy() -> None:
+def test_a_row_imports_nothing_heavy():
     """`-h` and Tab read all rows, and no program."""
     code = "import sys; from jaxlens.questions import rows; rows(); print(*sys.modules)"
     ours = {name for name in run_python(code).split() if name.startswith("jaxlens.")}
@@ -392,7 +391,7 @@ def test_a_row_imports_nothing_heavy() -> None:
     assert ours - rows == {f"jaxlens.{name}" for name in least.split()}
 
 
-def test_the_map_names_files_that_are_there() -> None:
+def test_the_map_names_files_that_are_there():
     text = (ROOT / "README.md").read_text()
     paths = set(re.findall(r"`([\w/]+(?:/|\.(?:py|js|md|tsv)))`", text)) | {"core/README.md"}
     rows = {path for path in paths if "NAME" not in path}

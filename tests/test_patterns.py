@@ -8,7 +8,6 @@ import collections
 import re
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -29,10 +28,10 @@ class _TooLongError(Exception):
 
 
 @pytest.fixture(autouse=True)
-def _stopped() -> Iterator[None]:
+def _stopped():
     """A pattern that would run for minutes is stopped; `re` looks for signals now and then."""
 
-    def stop(*_: object) -> None:
+    def stop(*_):
         raise _TooLongError
 
     before = signal.signal(signal.SIGVTALRM, stop)
@@ -40,7 +39,7 @@ def _stopped() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, before)
 
 
-def _seconds(pattern: re.Pattern[str], method: str, text: str) -> float:
+def _seconds(pattern, method, text):
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_VIRTUAL, 1)
     try:
@@ -57,10 +56,10 @@ def _seconds(pattern: re.Pattern[str], method: str, text: str) -> float:
     return time.process_time() - begin
 
 
-def _grows(use: Use, method: str, text: tuple[str, str, str], length: int) -> bool:
+def _grows(use, method, text, length):
     """Whether twice the text takes more than three times as long, where it takes long at all."""
 
-    def seconds(size: int) -> float:
+    def seconds(size):
         before, part, end = text
         return _seconds(use.pattern, method, before + part * (size // len(part)) + end)
 
@@ -71,7 +70,7 @@ def _grows(use: Use, method: str, text: tuple[str, str, str], length: int) -> bo
     return min(whole, seconds(length), seconds(length)) > 3 * half
 
 
-def test_no_pattern_grows_faster_than_its_text() -> None:
+def test_no_pattern_grows_faster_than_its_text():
     patterns = list(uses())
     assert len(patterns) > 150
     slow = [
@@ -85,7 +84,7 @@ def test_no_pattern_grows_faster_than_its_text() -> None:
     assert slow == []
 
 
-def test_the_test_knows_a_slow_one() -> None:
+def test_the_test_knows_a_slow_one():
     for pattern in (r"[\w.-]+(?=(?:\[\d+\])? ?=)", r"\s+$", r"(\w+)=(\d+)", r"(a|aa)+b"):
         slow = re.compile(pattern)
         use = Use("slow", slow, ("search",))
@@ -113,7 +112,7 @@ _READERS = {
 }
 
 
-def _nodes(text: str) -> None:
+def _nodes(text):
     try:
         module = hlo.read(text)
     except hlo.ReadError:
@@ -123,10 +122,10 @@ def _nodes(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", _READERS)
-def test_readers_take_no_square_of_the_text(name) -> None:
+def test_readers_take_no_square_of_the_text(name):
     read = _READERS[name]
 
-    def seconds(size: int) -> float:
+    def seconds(size):
         begin = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, 5)
         try:

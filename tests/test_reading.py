@@ -3,7 +3,6 @@
 import json
 import os
 import tracemalloc
-from pathlib import Path
 
 import pytest
 
@@ -22,28 +21,28 @@ from tests.jobs.record.job_records import compiled, process
 MB = 1_000_000
 
 
-def pipe(path: Path) -> None:
+def pipe(path):
     os.mkfifo(path)
 
 
-def endless(path: Path) -> None:
+def endless(path):
     path.symlink_to("/dev/zero")
 
 
-def link_to_a_pipe(path: Path) -> None:
+def link_to_a_pipe(path):
     os.mkfifo(path.with_name("pipe"))
     path.symlink_to("pipe")
 
 
-def folder(path: Path) -> None:
+def folder(path):
     path.mkdir()
 
 
-def link_to_itself(path: Path) -> None:
+def link_to_itself(path):
     path.symlink_to(path.name)
 
 
-def sparse(path: Path) -> None:
+def sparse(path):
     with path.open("wb") as file:
         file.truncate(1 << 40)
 
@@ -52,7 +51,7 @@ ODD = [pipe, endless, link_to_a_pipe, folder, link_to_itself, sparse]
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_what_is_no_file_is_an_error_at_once(make, tmp_path) -> None:
+def test_what_is_no_file_is_an_error_at_once(make, tmp_path):
     make(tmp_path / "a")
     descriptors = len(os.listdir("/dev/fd"))
     with pytest.raises(OSError, match=r"pipe or a device|larger than|symbolic links"):
@@ -60,7 +59,7 @@ def test_what_is_no_file_is_an_error_at_once(make, tmp_path) -> None:
     assert len(os.listdir("/dev/fd")) == descriptors
 
 
-def test_a_file_is_read_up_to_the_limit(tmp_path) -> None:
+def test_a_file_is_read_up_to_the_limit(tmp_path):
     path = tmp_path / "a b é"
     path.write_bytes(b"x" * 100)
     assert read_file(path, 100) == b"x" * 100
@@ -84,7 +83,7 @@ def test_a_file_is_read_up_to_the_limit(tmp_path) -> None:
     ],
     ids=["lists", "objects", "strings", "nested", "numbers", "wide letters", "cut", "no text"],
 )
-def test_json_that_is_damaged_or_stands_for_much_is_refused_first(data, tmp_path) -> None:
+def test_json_that_is_damaged_or_stands_for_much_is_refused_first(data, tmp_path):
     (tmp_path / "a").write_bytes(data.encode() if isinstance(data, str) else data)
     tracemalloc.start()
     with pytest.raises((OSError, ValueError)):
@@ -106,7 +105,7 @@ DOORS = {
 
 @pytest.mark.parametrize("make", [pipe, endless])
 @pytest.mark.parametrize("name", DOORS)
-def test_every_door_answers_in_one_line(name, make, tmp_path) -> None:
+def test_every_door_answers_in_one_line(name, make, tmp_path):
     read, file = DOORS[name]
     make(tmp_path / file)
     with pytest.raises(LensError) as caught:
@@ -115,7 +114,7 @@ def test_every_door_answers_in_one_line(name, make, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_doors_that_go_on_without_a_file(make, tmp_path) -> None:
+def test_doors_that_go_on_without_a_file(make, tmp_path):
     make(tmp_path / "a")
     assert source_text(str(tmp_path / "a")) == ""  # a program's text can name any file
     assert progress_file.is_damaged(tmp_path / "a")
@@ -125,7 +124,7 @@ def test_doors_that_go_on_without_a_file(make, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("make", [pipe, endless])
-def test_a_folder_of_dumps(make, tmp_path) -> None:
+def test_a_folder_of_dumps(make, tmp_path):
     make(tmp_path / "module_0001.jit_f.before_optimizations.txt")
     with pytest.raises(LensError, match=r"cannot read module_0001.*dump it again"):
         jaxlens.capture(str(tmp_path))
@@ -167,7 +166,7 @@ FILES = ("id_rsa", "passwd.txt", ".env", "a.ipynb", "key.pem", "a.py.bak", "link
 
 
 @pytest.mark.parametrize("program", NAMED)
-def test_a_program_that_others_wrote_shows_python_files_alone(program, tmp_path) -> None:
+def test_a_program_that_others_wrote_shows_python_files_alone(program, tmp_path):
     shown = []
     for name in FILES:
         file = tmp_path / name
@@ -183,17 +182,17 @@ def test_a_program_that_others_wrote_shows_python_files_alone(program, tmp_path)
 # ---- records ------------------------------------------------------------------------------------
 
 
-def much(path: Path) -> None:
+def much(path):
     path.write_bytes(b"[" + b"[]," * (2 * MB) + b"[]]")
 
 
-def nested(path: Path) -> None:
+def nested(path):
     path.write_bytes(b"[" * MB)
 
 
 @pytest.mark.parametrize("make", [*ODD, much, nested])
 @pytest.mark.parametrize("name", ["000002.json", "process.json"])
-def test_a_record_with_an_odd_file_has_the_rest(make, name, tmp_path) -> None:
+def test_a_record_with_an_odd_file_has_the_rest(make, name, tmp_path):
     written = ProcessFolder(tmp_path, 0, "host", 1)
     written.write_compile(compiled(1))
     make(written.path / name)
@@ -203,7 +202,7 @@ def test_a_record_with_an_odd_file_has_the_rest(make, name, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("make", [pipe, endless, link_to_itself, lambda p: p.write_text("text")])
-def test_a_record_with_a_file_in_the_place_of_a_folder(make, tmp_path) -> None:
+def test_a_record_with_a_file_in_the_place_of_a_folder(make, tmp_path):
     written = ProcessFolder(tmp_path, 0, "host", 1)
     written.write_process(process(0).process)
     make(tmp_path / "process-1-host-2")

@@ -10,9 +10,7 @@ from tests.support.paths import ROOT
 TEST = "from pathlib import Path\ndef test():\n    with Path('ran').open('a') as ran:\n"
 
 
-def test_each_file_runs_once_and_a_failure_of_any_process_is_the_runs(
-    tmp_path: Path, monkeypatch, capfd
-) -> None:
+def test_each_file_runs_once_and_a_failure_of_any_process_is_the_runs(tmp_path, monkeypatch, capfd):
     spec = spec_from_file_location("share", ROOT / ".dev" / "share.py")
     share = module_from_spec(spec)
     spec.loader.exec_module(share)

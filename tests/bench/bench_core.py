@@ -8,9 +8,7 @@ on arrays that are on the device already. A cached call does next to nothing on 
 what is left is finding and starting the program.
 """
 
-from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import jax
 import numpy as np
@@ -21,17 +19,17 @@ from tests.support.core import models
 from tests.support.core.models import CORE, JAX
 
 
-def placed(lib: Any, tree: Any) -> Any:
+def placed(lib, tree):
     return jax.device_put(tree) if lib is JAX else core.device_put(tree)
 
 
 # ---- programs -----------------------------------------------------------------------------------
 
 
-def straight(lib: Any, length: int) -> Any:
+def straight(lib, length):
     """A function of `length` equations, one after another."""
 
-    def line(x: Any) -> Any:
+    def line(x):
         for _ in range(length // 2):
             x = lib.np.sin(x * 0.5)
         return x
@@ -39,12 +37,12 @@ def straight(lib: Any, length: int) -> Any:
     return lib.jit(line)
 
 
-def perceptron(*widths: int) -> Any:
+def perceptron(*widths):
     weights = models.normals(*pairwise(widths))
     return [{"w": w, "b": np.zeros(w.shape[1], np.float32)} for w in weights]
 
 
-def steps(big: bool) -> Iterator[tuple[str, Callable[[Any], Any], tuple[Any, ...]]]:
+def steps(big):
     """Names, makers of a jitted step for a library, and arguments."""
     draw = np.random.default_rng(0)
     n, wide = (512, 512) if big else (32, 64)
@@ -65,7 +63,7 @@ def steps(big: bool) -> Iterator[tuple[str, Callable[[Any], Any], tuple[Any, ...
     yield "neural ODE step", models.ode_step, (models.ode_params(), np.ones(2, np.float32), path)
 
 
-def trace(rounds: int) -> None:
+def trace(rounds):
     for name, make, args in steps(big=False):
         ratio(
             f"trace: {name}",
@@ -82,13 +80,13 @@ def trace(rounds: int) -> None:
     )
 
 
-def run(rounds: int) -> None:
+def run(rounds):
     for name, make, args in steps(big=True):
         sides = []
         for lib in (CORE, JAX):
             step, placed_args = make(lib), placed(lib, args)
 
-            def task(step: Any = step, placed_args: Any = placed_args) -> None:
+            def task(step=step, placed_args=placed_args):
                 step(*placed_args)[1].block_until_ready()
 
             task()
@@ -96,7 +94,7 @@ def run(rounds: int) -> None:
         ratio(f"run: {name}", *sides, rounds=3 * rounds, calls=10)
 
 
-def dispatch(rounds: int) -> None:
+def dispatch(rounds):
     for leaves in (1, 8, 50):
         sides = []
         for lib in (CORE, JAX):
@@ -109,7 +107,7 @@ def dispatch(rounds: int) -> None:
     ratio("cached operation: x * 2", lambda: x * 2, lambda: y * 2, rounds, 300)
 
 
-def cache(rounds: int) -> None:
+def cache(rounds):
     """The cost of a cached call when its function has many programs beside it."""
     x = placed(CORE, np.ones(4, np.float32))
     alone = core.jit(lambda x, n: x, static_argnums=1)
@@ -129,7 +127,7 @@ def cache(rounds: int) -> None:
         )
 
 
-def main() -> None:
+def main():
     given = options(__doc__, rounds=9, only="")
     print("core, JAX, core / JAX")
     for part in (trace, run, dispatch, cache):

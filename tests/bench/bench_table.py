@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +33,7 @@ from jaxlens.questions.timeline.measure.record import TimelineRecording
 from jaxlens.questions.values.measure import Statistics
 from jaxlens.taps.execute import CompiledPieces, execute
 from tests.backend.test_output_size import sizes
-from tests.bench.bench_lenses import once
-from tests.bench.bench_verbs import bare_compile, bare_jaxpr, shown
-from tests.bench.turns import Task, fresh, options, seconds, turns
+from tests.bench.turns import fresh, options, rotated, seconds, turns
 from tests.support import programs
 from tests.support.paths import environment
 
@@ -61,7 +58,7 @@ class Row:
     goal: float
     more: str = ""
 
-    def number(self, value: float) -> str:
+    def number(self, value):
         digits = 2 if self.unit in ("s", "x") else 1 if value < 10 else 0
         return f"{value:,.{digits}f}{' ' if self.unit != 'x' else ''}{self.unit}"
 
@@ -69,13 +66,11 @@ class Row:
 Rows = Iterator[Row]
 
 
-def against(
-    what: str, goal: float, ours: Task, bare: Task, rounds: int, unit: str = "x", **peers: Task
-) -> Row:
+def against(what, goal, ours, bare, rounds, unit="x", **peers):
     """A row of two sides that take turns: their ratio, what ours adds in percent, or in ms."""
     found = turns({"ours": ours, "bare": bare, **peers}, rounds)
 
-    def figure(side: str) -> float:
+    def figure(side):
         taken, least = found[side].wall, found["bare"].wall
         by_unit = {"x": taken / least, "%": 100 * (taken / least - 1), "ms": 1e3 * (taken - least)}
         return by_unit[unit]
@@ -87,7 +82,21 @@ def against(
     return Row(what, row.now, unit, goal, f"{milliseconds}; CPU {cpu:.2f}x{beside}")
 
 
-def extension(rounds: int, layers: int) -> Rows:
+_UNSEEN = count(1_000)
+
+
+def bare_jaxpr(f, args):
+    str(jax.jit(fresh(f)).trace(*args).jaxpr)
+
+
+def bare_compile(f, args):
+    # An option that differs each time keeps XLA's in-process cache out, as a fresh dump
+    # folder does on our side; it dumps nothing.
+    unseen = {"xla_dump_max_hlo_modules": next(_UNSEEN)}
+    jax.jit(fresh(f)).trace(*args).lower().compile(compiler_options=unseen)
+
+
+def extension(rounds, layers):
     """Processes of their own, with compiled files, as an installed package has them."""
     code = (
         "import jax, time; from IPython.core.interactiveshell import InteractiveShell as S;"
@@ -103,7 +112,7 @@ def extension(rounds: int, layers: int) -> Rows:
     yield Row("`%load_ext jaxlens` after `import jax`", median, "ms", 10)
 
 
-def jaxpr(rounds: int, layers: int) -> Rows:
+def jaxpr(rounds, layers):
     """The page beside trace and print."""
     small = programs.mlp_step()
     scanned = programs.gpt_step(layers=48, scanned=True, biases=True)
@@ -115,11 +124,11 @@ def jaxpr(rounds: int, layers: int) -> Rows:
         yield against(f"`%%jaxpr` of {what}", goal, ours, bare, times, unit, **own_html(f, args))
 
 
-def ours_of(verb: Callable[..., Any], f: Any, args: Any) -> None:
-    shown(verb(fresh(f), *args))
+def ours_of(verb, f, args):
+    verb(fresh(f), *args)._repr_mimebundle_()
 
 
-def own_html(f: Any, args: Any) -> dict[str, Task]:
+def own_html(f, args):
     """JAX's own HTML of a jaxpr, where this version has it: trace and page."""
     try:
         from jax._src.jaxpr_util import jaxpr_to_html
@@ -129,7 +138,7 @@ def own_html(f: Any, args: Any) -> dict[str, Task]:
     return {"JAX's `jaxpr_to_html`": page}
 
 
-def compiles(rounds: int, layers: int) -> Rows:
+def compiles(rounds, layers):
     """The verbs beside the bare compile."""
     large, small = programs.gpt_step(layers=layers), programs.mlp_step()
     for verb, name, (f, args), goal, times in (
@@ -142,24 +151,54 @@ def compiles(rounds: int, layers: int) -> Rows:
         yield against(what, goal, ours, bare, times)
 
 
-def lenses(rounds: int, layers: int) -> Rows:
-    """Fates, `compare` and the tape: of the figures of `bench_lenses`, those that have a goal."""
+LENSES = {
+    "tape": lambda cap, f, args: str(jaxlens.tape(fresh(f), *args)),
+    "key": lambda cap, f, args: str(jaxlens.key(fresh(f), *args)),
+    "compare": lambda cap, f, args: str(jaxlens.compare(cap, cap)),
+    "receipt": lambda cap, f, args: jaxlens.receipt(cap).stable,
+    **{
+        name: lambda cap, f, args, name=name: str(getattr(jaxlens, name)(cap))
+        for name in ("fusion", "memory", "cost", "sharding", "captured", "times")
+    },
+}
+FATES = "all fates"
+
+
+def lenses(rounds, layers):
+    """What each lens costs beside the compile that it asks about.
+
+    A round makes a capture that JAX has not seen, compiles it under the profiler with the dumps of
+    all passes, reads its stages and links, which all lenses share, and then asks one lens after
+    another. Of the tape, which traces by itself, a bare trace is taken off.
+    """
     f, args = programs.gpt_step(layers=layers)
-    times: dict[str, list[float]] = defaultdict(list)
+    times = defaultdict(list)
     for turn in range(rounds):
-        for lens in ("compare", "tape"):
-            once(f, args, times, turn, lens)
+        bare, cap = jax.jit(fresh(f)), jaxlens.capture(fresh(f), *args)
+        steps = {
+            "trace": lambda: jax.jit(fresh(f)).trace(*args),
+            "compile": lambda bare=bare: bare.trace(*args).lower().compile(),
+            "": lambda cap=cap: cap.gather(Needs(compiled=True, passes="all", profile=True)),
+            FATES: lambda cap=cap: cap.links.fates(),
+            " ": lambda cap=cap: cap.links.coverage(),
+        }
+        for name in rotated(list(LENSES), turn * 3):
+            steps[name] = partial(LENSES[name], cap, f, args)
+        for name, task in steps.items():
+            traced = times["trace"][-1] if name == "tape" else 0
+            times[name].append(seconds(task).cpu - traced)
     median = {name: statistics.median(every) for name, every in times.items()}
-    yield Row(f"all fates of the {layers}-layer step", median["fates"], "s", 0.5, "CPU")
-    for name in ("compare", "tape"):
-        share = 100 * median[name] / median["bare compile"]
-        yield Row(f"`{name}` of the {layers}-layer step / a compile", share, "%", 5, "CPU")
+    yield Row(f"{FATES} of the {layers}-layer step", median[FATES], "s", 0.5, "CPU")
+    for name in LENSES:
+        share = 100 * median[name] / median["compile"]
+        goal = 5 if name in ("compare", "tape") else 10
+        yield Row(f"`{name}` of the {layers}-layer step / a compile", share, "%", goal, "CPU")
 
 
-def large(rounds: int, layers: int) -> Rows:
+def large(rounds, layers):
     """A long straight line, whose trace is no part of the figure."""
 
-    def first() -> float:
+    def first():
         f, args = programs.straight_line(LINES)
         capture = jaxlens.capture(f, *args)
         _ = capture.jaxpr
@@ -169,24 +208,24 @@ def large(rounds: int, layers: int) -> Rows:
     yield Row(f"{LINES:,} equations, traced to first picture", now, "s", 0.43, "CPU")
 
 
-def reading(rounds: int, layers: int) -> Rows:
+def reading(rounds, layers):
     """HLO text in full, with types, scopes and frames, beside jaxlib's parser without them."""
     f, args = programs.gpt_step(layers)
     text = jax.jit(f).lower(*args).compile().as_text()
 
-    def theirs() -> None:
+    def theirs():
         for computation in _hlo.hlo_module_from_text(text).computations():
             for instruction in computation.instructions():
                 _ = instruction.name, instruction.opcode, instruction.operands()
 
-    def ours() -> None:
+    def ours():
         for node in hlo.read(text).nodes():
             _ = node.id, node.opcode, node.operands, node.type, node.scope, node.spans
 
     yield against("optimised HLO read in full / by jaxlib's parser", 1, ours, theirs, rounds * 2)
 
 
-def saved(rounds: int, layers: int) -> Rows:
+def saved(rounds, layers):
     """Bytes of outputs."""
     f, args = programs.mlp_step()
     cap = jaxlens.capture(f, *args)
@@ -196,7 +235,7 @@ def saved(rounds: int, layers: int) -> Rows:
         yield Row(what, own / 1e3, "kB", 60, f"{whole / 1e3:,.0f} kB with assets")
 
 
-def without(rounds: int, layers: int) -> Rows:
+def without(rounds, layers):
     """A compile more."""
     f, args = programs.mlp_step()
     cap = jaxlens.capture(fresh(f), *args)
@@ -205,7 +244,7 @@ def without(rounds: int, layers: int) -> Rows:
     yield Row("`--without` of a small program", tried, "s", 3)
 
 
-def values(rounds: int, layers: int) -> Rows:
+def values(rounds, layers):
     """A run with measurements once all is compiled, of a small step and of one that computes."""
     for name, sizes_of, times in (
         (f"the {layers}-layer step", {}, rounds * 5),
@@ -222,13 +261,13 @@ def values(rounds: int, layers: int) -> Rows:
         yield against(what, 2, measured, bare, times)
 
 
-def timeline(rounds: int, layers: int) -> Rows:
+def timeline(rounds, layers):
     """A training loop that waits for its loss, while it is recorded; reading comes after it."""
     f, args = programs.gpt_step(layers=layers)
     step = jax.jit(fresh(f))
     *state, tokens = args
 
-    def train(recording: Callable[[], Any]) -> None:
+    def train(recording):
         given = state
         with recording():
             for _ in range(20):
@@ -240,22 +279,22 @@ def timeline(rounds: int, layers: int) -> Rows:
     yield against(what, 5, ours, bare, rounds * 5, "%")
 
 
-def watched(rounds: int, layers: int) -> Rows:
+def watched(rounds, layers):
     """A cell's small compile under `%jaxlens on`, and a job of small compiles, recorded."""
     numbers = count(2)
 
-    def small(times: int = 1) -> None:
+    def small(times=1):
         for _ in range(times):
             number = next(numbers)
             jax.jit(lambda x: jnp.tanh(x @ x.T * number).sum())(np.ones((9, 4), np.float32))  # noqa: B023
 
     watch = SessionWatch()
 
-    def cell() -> None:
+    def cell():
         small()
         watch.cell_done()
 
-    def recorded() -> None:
+    def recorded():
         with tempfile.TemporaryDirectory() as folder, jaxlens.record(folder):
             small(25)
 
@@ -281,7 +320,7 @@ PARTS: tuple[Callable[[int, int], Rows], ...] = (
 )
 
 
-def page(rows: list[Row], rounds: int) -> str:
+def page(rows, rounds):
     """The table as the site shows it."""
     lines = [
         f"Measured with jax {jax.__version__} on {jax.default_backend()}, Python "
@@ -299,7 +338,7 @@ def page(rows: list[Row], rounds: int) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
+def main():
     given = options(__doc__, rounds=3, layers=12, only="", write="")
     rows: list[Row] = []
     for part in PARTS:

@@ -20,13 +20,13 @@ TABLE = Path(__file__).with_name("faults.tsv")
 COPIED = ("jaxlens", "tests", "pyproject.toml", "README.md")
 
 
-def rows(words: list[str]) -> list[list[str]]:
+def rows(words):
     """Returns the rows with one of the words; all without words."""
     lines = TABLE.read_text("utf-8").splitlines()[1:]
     return [line.split("\t") for line in lines if not words or any(w in line for w in words)]
 
 
-def copy(tree: Path) -> None:
+def copy(tree):
     """Copies what the tests read."""
     for name in COPIED:
         source = ROOT / name
@@ -36,14 +36,14 @@ def copy(tree: Path) -> None:
             shutil.copy(source, tree / name)
 
 
-def write(path: Path, text: str, at: list[int]) -> None:
+def write(path, text, at):
     """Writes a file with a time of its own, else Python may take the bytecode of before."""
     path.write_text(text, "utf-8")
     at[0] += 1
     os.utime(path, (at[0], at[0]))
 
 
-def fails(tree: Path, test: str) -> bool:
+def fails(tree, test):
     """Whether a test fails; what cannot be collected or chosen is an error of the table."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]
     env = os.environ | {"PYTHONPATH": str(tree)}
@@ -53,7 +53,7 @@ def fails(tree: Path, test: str) -> bool:
     return done.returncode == 1
 
 
-def main(words: list[str]) -> int:
+def main(words):
     missed, at = 0, [int(TABLE.stat().st_mtime)]
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)

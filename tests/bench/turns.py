@@ -9,8 +9,8 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 
@@ -28,11 +28,11 @@ class Seconds(NamedTuple):
     wall: float
 
 
-def _now() -> Seconds:
+def _now():
     return Seconds(time.process_time(), time.thread_time(), time.perf_counter())
 
 
-def seconds(task: Task, calls: int = 1) -> Seconds:
+def seconds(task, calls=1):
     """Seconds of a call, without garbage collection, of what was not compiled or drawn before."""
     compiling.forget()
     layout.cache_clear()
@@ -49,13 +49,13 @@ def seconds(task: Task, calls: int = 1) -> Seconds:
     return Seconds(*((b - a) / calls for a, b in zip(begun, ended, strict=True)))
 
 
-def rotated(names: list[str], turn: int) -> list[str]:
+def rotated(names, turn):
     """The same names, beginning with another one each turn."""
     first = turn % len(names)
     return names[first:] + names[:first]
 
 
-def turns(sides: Mapping[str, Task], rounds: int, calls: int = 1) -> dict[str, Seconds]:
+def turns(sides, rounds, calls=1):
     """Medians of each side; the first round warms caches that are not the program's."""
     times: dict[str, list[Seconds]] = {side: [] for side in sides}
     for turn in range(rounds + 1):
@@ -66,7 +66,7 @@ def turns(sides: Mapping[str, Task], rounds: int, calls: int = 1) -> dict[str, S
     return medians(times)
 
 
-def medians(times: Mapping[str, list[Seconds]]) -> dict[str, Seconds]:
+def medians(times):
     """The median of each clock, by side."""
     return {
         side: Seconds(*map(statistics.median, zip(*every, strict=True)))
@@ -74,7 +74,7 @@ def medians(times: Mapping[str, list[Seconds]]) -> dict[str, Seconds]:
     }
 
 
-def ratio(name: str, ours: Task, bare: Task, rounds: int, calls: int = 1, note: str = "") -> None:
+def ratio(name, ours, bare, rounds, calls=1, note=""):
     """Prints a row: both sides in milliseconds of CPU, their ratio and their difference."""
     found = turns({"ours": ours, "bare": bare}, rounds, calls)
     a, b = found["ours"].cpu * 1e3, found["bare"].cpu * 1e3
@@ -82,7 +82,7 @@ def ratio(name: str, ours: Task, bare: Task, rounds: int, calls: int = 1, note: 
     print(row, flush=True)
 
 
-def options(about: str | None, **defaults: Any) -> argparse.Namespace:
+def options(about, **defaults):
     """The options of a bench by their defaults; prints what figures are of."""
     parser = argparse.ArgumentParser(description=about)
     for name, default in defaults.items():
@@ -92,6 +92,6 @@ def options(about: str | None, **defaults: Any) -> argparse.Namespace:
     return given
 
 
-def fresh(f: Any) -> Any:
+def fresh(f):
     """The same function as a new object, so that no cache of JAX's knows it."""
     return lambda *args: f(*args)

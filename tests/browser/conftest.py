@@ -7,7 +7,6 @@ import socket
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support.browsing import PAGE, PageLog, running, wait_for
+from tests.support.browsing import PAGE, running, wait_for
 from tests.support.paths import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -61,11 +60,11 @@ class Lab:
     url: str
     root: Path
 
-    def get(self, path: str):
+    def get(self, path):
         with urllib.request.urlopen(f"{self.url}{path}") as answer:
             return json.load(answer)
 
-    def theme(self, name: str) -> None:
+    def theme(self, name):
         """Chooses "Light" or "Dark" for the pages opened from now on."""
         setting = json.dumps({"raw": json.dumps({"theme": f"JupyterLab {name}"})}).encode()
         address = f"{self.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
@@ -74,24 +73,24 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def free_port() -> int:
+def free_port():
     return unused_port()
 
 
-def unused_port() -> int:
+def unused_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def private(folder: Path) -> dict[str, str]:
+def private(folder):
     """Folders of its own for everything that Jupyter and IPython would read from a home."""
     names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
     dirs = {f"JUPYTER_{name}": str(folder / name.lower()) for name in names}
     return environment(**dirs, IPYTHONDIR=str(folder / "ipython"), JAX_PLATFORMS="cpu")
 
 
-def quiet_settings(folder: Path) -> None:
+def quiet_settings(folder):
     """No news pop-up, and every cell on the page, also those out of sight."""
     settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True, exist_ok=True)
@@ -103,7 +102,7 @@ def quiet_settings(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory):
     pytest.importorskip("jupyterlab")
     folder = tmp_path_factory.mktemp("lab")
     root = folder / "work"
@@ -122,14 +121,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def open_notebook(chromium, lab: Lab):
+def open_notebook(chromium, lab):
     """`open_notebook(name, cells) -> page`: a notebook of these cells, open with a live kernel.
 
     Without cells, the notebook of that name as it lies there, and no kernel is waited for.
     """
     pages = []
 
-    def open_(name: str, cells: Sequence[str] = (), dark: bool = False, log: PageLog | None = None):
+    def open_(name, cells=(), dark=False, log=None):
         if not cells:
             return show(name, dark, log)
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
@@ -143,7 +142,7 @@ def open_notebook(chromium, lab: Lab):
         wait_for(lambda: finished(page, len(cells)), "the cells to run", 120)
         return page
 
-    def show(name: str, dark: bool, log: PageLog | None):
+    def show(name, dark, log):
         lab.theme("Dark" if dark else "Light")
         page = chromium.new_page(viewport={"width": 1280, "height": 1400})
         pages.append(page)
@@ -155,14 +154,14 @@ def open_notebook(chromium, lab: Lab):
         page.wait_for_selector(shown, state="attached")
         return page
 
-    def connected(name: str) -> bool:
+    def connected(name):
         sessions = [s for s in lab.get("/api/sessions") if s["path"] == name]
         return len(sessions) == 1 and (
             sessions[0]["kernel"]["execution_state"] == "idle"
             and sessions[0]["kernel"]["connections"] > 0
         )
 
-    def finished(page, cells: int) -> bool:
+    def finished(page, cells):
         prompts = page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts()
         return len(prompts) == cells and all(p.strip("[]: ").isdigit() for p in prompts)
 
@@ -176,7 +175,7 @@ def new_page(chromium):
     """`new_page(width, height) -> page`: it may ask for nothing, and no script of it may fail."""
     pages, asked, wrong = [], [], []
 
-    def new_page_(width: int = 1200, height: int = 900, **options):
+    def new_page_(width=1200, height=900, **options):
         page = chromium.new_page(viewport={"width": width, "height": height}, **options)
         pages.append(page)
         page.on("request", lambda request: asked.append(request.url))

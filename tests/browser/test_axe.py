@@ -42,7 +42,7 @@ def in_all_panes(page):
     return broken
 
 
-def outputs(name: str) -> list[str]:
+def outputs(name):
     """The HTML of a lesson's outputs."""
     (path,) = LESSONS.glob(f"{name}.ipynb")
     cells = nbformat.read(path, as_version=4).cells
@@ -87,7 +87,7 @@ def test_an_answer_that_is_wrong(saved):
 def show(saved):
     """`show(fragments, light, width) -> page`: a saved page of these outputs."""
 
-    def show_(*fragments: str, light: bool = True, width: int = 1200):
+    def show_(*fragments, light=True, width=1200):
         ground = f"<style>body{{background:{'#fff' if light else '#111'}}}</style>"
         return saved(ground, *fragments, light=light, width=width, ready=".jaxlens")
 

@@ -27,7 +27,7 @@ DRAWN = Document("jaxpr", "f(x)", (GraphPane(FIGURE, "f: 1 equation."),))
 def show(new_page):
     """`show(fragments) -> page`: one page of these outputs."""
 
-    def show_(*fragments: str, light: bool = True, width: int = 1100):
+    def show_(*fragments, light=True, width=1100):
         page = new_page(width)
         outputs = "".join(f"<div class=out>{fragment}</div>" for fragment in fragments)
         page.set_content(PAGE.format("true" if light else "false", outputs))

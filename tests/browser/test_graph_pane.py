@@ -34,7 +34,7 @@ TELL = """([type, detail]) => document.querySelector(".jaxlens").dispatchEvent(
 def show(new_page):
     """`show(figure) -> page`: a page with one live drawing."""
 
-    def show_(drawn: Figure, web: Web = WEB, width: int = 1100):
+    def show_(drawn, web=WEB, width=1100):
         page = new_page(width)
         pane = GraphPane(drawn, "A drawing.")
         tabs = Tabs((Tab("Graph", (pane,), key="graph"),))
@@ -279,6 +279,14 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
         "not open in this output" in page.locator(".jaxlens-drawing .drawing-note").text_content()
     )
     assert page.locator(".graph-box[aria-expanded]").count() == 0
+    locked, boxes = page.locator(".graph-box.called.locked"), page.locator(".graph-box").count()
+    locked.locator(":scope > .door").click()
+    point(page, "cell 1:3")  # of which it holds all
+    assert locked.locator(":scope > .node-count").text_content() == "2"
+    remark = page.locator(".jaxlens-drawing .box-remark")
+    assert "opens once the cell is run" in remark.text_content()
+    page.keyboard.press("Enter")
+    assert page.locator(".graph-box").count() == boxes
     page.evaluate(
         """(answers) => {
           const root = document.querySelector(".jaxlens");

@@ -22,12 +22,12 @@ def capture():
 
 
 @pytest.fixture(scope="module")
-def explored(capture) -> Document:
+def explored(capture):
     return document(capture)
 
 
 @pytest.fixture(scope="module")
-def steps(explored) -> PassSteps:
+def steps(explored):
     (found,) = [s.part for s in walk(explored.blocks) if isinstance(s.part, PassSteps)]
     return found
 
@@ -36,7 +36,7 @@ def steps(explored) -> PassSteps:
 def show(new_page):
     """`show(document) -> page`, with the passes in sight."""
 
-    def show_(shown: Document, light: bool = True, before: str = ""):
+    def show_(shown, light=True, before=""):
         page = new_page(1300, 1000)
         if before == "clock":
             page.clock.install()
@@ -56,21 +56,21 @@ def slider(page):
     return page.get_by_role("slider", name="Pass")
 
 
-def told(page) -> str:
+def told(page):
     return slider(page).get_attribute("aria-valuetext")
 
 
-def place_of(steps: PassSteps, index: int) -> int:
+def place_of(steps, index):
     return next(n for n, step in enumerate(steps.steps) if step.index >= index)
 
 
-def label(steps: PassSteps, place: int) -> str:
+def label(steps, place):
     step = steps.steps[place]
     name = step.name if place else "before optimisation"
     return f"{place} of {len(steps.steps) - 1}: {name}, {step.size} instructions"
 
 
-def go(page, steps: PassSteps, place: int) -> None:
+def go(page, steps, place):
     slider(page).focus()
     page.keyboard.press("Home")
     for _ in range(place):
@@ -78,7 +78,7 @@ def go(page, steps: PassSteps, place: int) -> None:
     assert told(page) == label(steps, place)
 
 
-def marked(page) -> list[list[str]]:
+def marked(page):
     """Mark, id and whether it is gone, of each row that is not as it was."""
     return page.evaluate(
         "[...document.querySelectorAll('.passes pre > [data-id]')]"
@@ -168,7 +168,7 @@ def test_it_plays_to_the_end_and_stops(show, explored, steps, calm):
     assert page.get_by_role("button", name="Play").count() == 1
 
 
-def equations(explored: Document, steps: PassSteps) -> list[str]:
+def equations(explored, steps):
     """An equation for each pass that ended one."""
     first: dict[int, str] = {}
     for id, index in explored.web.ends.items():
@@ -231,7 +231,7 @@ def test_it_jumps_to_where_an_instruction_ended(show, explored, steps):
     assert page.locator(f".passes pre .was[data-id='{id}']").count() == 1
 
 
-def lit_lines(page) -> set[int]:
+def lit_lines(page):
     return set(
         page.evaluate(
             "[...document.querySelectorAll('[data-pane=source] .rows > * > :first-child.lit')]"

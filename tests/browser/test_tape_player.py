@@ -1,7 +1,5 @@
 """The tape in a browser: forwards and backwards say the same, by mouse and by keyboard."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -11,26 +9,26 @@ import jaxlens
 pytestmark = pytest.mark.browser
 
 
-def model(ws: Any, x: Any) -> Any:
+def model(ws, x):
     for w in ws:
         x = jnp.tanh(x @ w)
     return x.sum()
 
 
 @pytest.fixture
-def player(saved: Any) -> Any:
+def player(saved):
     view = jaxlens.tape(jax.grad(model), [jnp.ones((3, 3))] * 2, jnp.ones(3))
     return saved(view.html(), ready=".line-trace .trace-player")
 
 
-def shown(page: Any) -> tuple[str, ...]:
+def shown(page):
     """What the player says now."""
     return tuple(
         page.inner_text(f".line-trace {part}") for part in (".now", ".side table", ".side > div")
     )
 
 
-def test_back_says_what_forth_said(player: Any) -> None:
+def test_back_says_what_forth_said(player):
     seen = [shown(player)]
     for _ in range(8):
         player.click("button[title='One step on']")
@@ -42,9 +40,7 @@ def test_back_says_what_forth_said(player: Any) -> None:
         assert shown(player) == before
 
 
-def test_a_step_has_variables_and_equations_and_the_slider_the_keyboard(
-    player: Any,
-) -> None:
+def test_a_step_has_variables_and_equations_and_the_slider_the_keyboard(player):
     player.click("button[title='Last step']")
     assert "JAX, when the function is done" in shown(player)[0]
     player.click("button[title='First step']")
@@ -66,7 +62,7 @@ def test_a_step_has_variables_and_equations_and_the_slider_the_keyboard(
     assert "end of model" in shown(player)[0]
 
 
-def test_all_steps_stand_there_without_scripts(new_page: Any) -> None:
+def test_all_steps_stand_there_without_scripts(new_page):
     view = jaxlens.tape(model, [jnp.ones((3, 3))], jnp.ones(3))
     page = new_page(java_script_enabled=False)
     page.set_content(view.html())

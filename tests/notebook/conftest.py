@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,14 @@ class Ran:
     shown: str
     error: BaseException | None
 
-    def well(self) -> "Ran":
+    def well(self):
         """Itself, where the cell succeeded."""
         assert self.ok, self.out
         return self
 
 
 @pytest.fixture(scope="session")
-def one_shell() -> Iterator[InteractiveShell]:
+def one_shell():
     config = Config()
     config.HistoryManager.hist_file = ":memory:"
     main, hook = sys.modules["__main__"], sys.displayhook
@@ -50,7 +50,7 @@ def one_shell() -> Iterator[InteractiveShell]:
 
 
 @pytest.fixture
-def shell(one_shell: InteractiveShell, request: Any) -> Iterator[InteractiveShell]:
+def shell(one_shell, request):
     """A shell with the magics loaded, whose namespace is that of the module's SETUP, cell 1."""
     one_shell.reset(new_session=True)
     # A reset collects all garbage: a second each time behind some thousand tests, and half of one
@@ -64,10 +64,10 @@ def shell(one_shell: InteractiveShell, request: Any) -> Iterator[InteractiveShel
 
 
 @pytest.fixture
-def run(shell: InteractiveShell) -> Callable[[str], Ran]:
+def run(shell):
     """Runs a cell as a notebook does."""
 
-    def run(code: str) -> Ran:
+    def run(code):
         with capture_output() as captured:
             result = shell.run_cell(code, store_history=True)
         shown = "\n".join(output.data.get("text/plain", "") for output in captured.outputs)
@@ -81,10 +81,10 @@ Look = Callable[..., Any]
 
 
 @pytest.fixture(params=["verb", "magic", "line magic"])
-def look(request: Any, shell: InteractiveShell, run: Callable[[str], Ran]) -> Look:
+def look(request, shell, run):
     """`look("jaxpr", "f(x)") -> view`, by verb, cell magic and line magic."""
 
-    def look(verb: str, function: str, arguments: str = "") -> Any:
+    def look(verb, function, arguments=""):
         call = f"{function}({arguments})"
         if request.param == "verb":
             given = f"{function}, {arguments}" if arguments else function
@@ -100,5 +100,5 @@ def look(request: Any, shell: InteractiveShell, run: Callable[[str], Ran]) -> Lo
 
 
 @pytest.fixture
-def public() -> Any:
+def public():
     return jaxlens

@@ -1,7 +1,6 @@
 """Loading, reloading and unloading leave nothing behind and cost next to nothing."""
 
 import sys
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from tests.support.paths import run_python
 OURS = ("jaxpr", "hlo", "compile", "explore")
 
 
-def state(shell: Any) -> dict[str, Any]:
+def state(shell):
     magics = shell.magics_manager
     return {
         "line": dict(magics.magics["line"]),
@@ -25,13 +24,13 @@ def state(shell: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _load_ext_itself_is_loaded(one_shell: Any) -> None:
+def _load_ext_itself_is_loaded(one_shell):
     """IPython loads its own magics when they are first used."""
     one_shell.run_line_magic("load_ext", "jaxlens")
     one_shell.run_line_magic("unload_ext", "jaxlens")
 
 
-def test_unloading_leaves_the_shell_as_it_was(one_shell: Any) -> None:
+def test_unloading_leaves_the_shell_as_it_was(one_shell):
     before = state(one_shell)
     one_shell.run_line_magic("load_ext", "jaxlens")
     assert all(name in one_shell.magics_manager.magics["cell"] for name in OURS)
@@ -39,7 +38,7 @@ def test_unloading_leaves_the_shell_as_it_was(one_shell: Any) -> None:
     assert state(one_shell) == before
 
 
-def test_loading_twice_and_reloading(one_shell: Any, capsys: Any) -> None:
+def test_loading_twice_and_reloading(one_shell, capsys):
     before = state(one_shell)
     one_shell.run_line_magic("load_ext", "jaxlens")
     once = state(one_shell)
@@ -54,8 +53,8 @@ def test_loading_twice_and_reloading(one_shell: Any, capsys: Any) -> None:
     assert state(one_shell) == before
 
 
-def test_a_magic_of_the_users_comes_back(one_shell: Any) -> None:
-    def mine(line: str, cell: str) -> str:
+def test_a_magic_of_the_users_comes_back(one_shell):
+    def mine(line, cell):
         return "mine"
 
     one_shell.register_magic_function(mine, "cell", "hlo")
@@ -65,7 +64,7 @@ def test_a_magic_of_the_users_comes_back(one_shell: Any) -> None:
     one_shell.magics_manager.magics["cell"].pop("hlo")
 
 
-def test_loading_imports_nothing_heavy() -> None:
+def test_loading_imports_nothing_heavy():
     code = (
         "import sys; from IPython.core.interactiveshell import InteractiveShell as S; s = S();"
         "s.run_line_magic('load_ext', 'jaxlens');"
@@ -76,7 +75,7 @@ def test_loading_imports_nothing_heavy() -> None:
     assert run_python(code).strip() == "[]"
 
 
-def test_cells_have_numbers_without_a_magic(shell, monkeypatch) -> None:
+def test_cells_have_numbers_without_a_magic(shell, monkeypatch):
     """Verbs too name the kernel's files of cells by execution number."""
     from jaxlens.ir import spans
 

@@ -53,7 +53,7 @@ def header_line(*args, **kwargs):
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def seen(tmp_path_factory):
     """The output of one cell: twice, after an edit of a function, and after one of the styles."""
     folder = tmp_path_factory.mktemp("try")
     package = shutil.copytree(Path(jaxlens.__file__).parent, folder / "jaxlens")
@@ -68,22 +68,22 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return json.loads(line[2:])
 
 
-def test_nothing_is_imported_again_where_nothing_changed(seen: list[str]) -> None:
+def test_nothing_is_imported_again_where_nothing_changed(seen):
     assert "f(x, w) with x f32[8,128]" in seen[0]
     assert not any("imported again" in output or "EDITED" in output for output in seen[:2])
 
 
-def test_a_function_that_other_modules_import_by_name_is_the_new_one(seen: list[str]) -> None:
+def test_a_function_that_other_modules_import_by_name_is_the_new_one(seen):
     assert seen[2].startswith("jaxlens has changed, and was imported again.")
     assert "EDITED f(x, w) with x f32[8,128]" in seen[2]
 
 
-def test_styles_which_are_read_once_are_read_again(seen: list[str]) -> None:
+def test_styles_which_are_read_once_are_read_again(seen):
     assert ".edited" not in seen[2]
     assert ".edited" in seen[3]
 
 
-def test_the_scratch_notebook_is_written_once_and_ignored_by_git(tmp_path: Path) -> None:
+def test_the_scratch_notebook_is_written_once_and_ignored_by_git(tmp_path):
     command = runpy.run_path(str(DEV))
     make = command["scratch"]
     make.__globals__["ENVS"] = tmp_path / ".venv"

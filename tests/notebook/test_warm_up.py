@@ -15,5 +15,5 @@ assert assets._element.cache_info().misses == made > 0
 """
 
 
-def test_ready() -> None:
+def test_ready():
     run_python(CODE)

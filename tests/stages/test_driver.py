@@ -162,7 +162,7 @@ def test_hostile_names_are_data():
         assert list(getattr(seen, name).module.nodes())
 
 
-def test_a_large_program_is_asked_for_the_passes_that_fuse_alone() -> None:
+def test_a_large_program_is_asked_for_the_passes_that_fuse_alone():
     f, args = programs.gpt_step(layers=2)
     cap = capture(f, args)
     assert len(cap.stablehlo.text) > 60_000
@@ -173,7 +173,7 @@ def test_a_large_program_is_asked_for_the_passes_that_fuse_alone() -> None:
     assert [timing.step for timing in cap.times].count("compile") == 1
 
 
-def test_a_small_program_is_asked_for_every_pass_at_once() -> None:
+def test_a_small_program_is_asked_for_every_pass_at_once():
     f, args = programs.mlp_step()
     cap = capture(f, args)
     assert cap.fusing is cap.passes
@@ -199,7 +199,7 @@ CONVERTED = programs.SMALL | {
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTED))
-def test_hlo_before_optimisation_is_one_program_before_and_after_the_compile(name) -> None:
+def test_hlo_before_optimisation_is_one_program_before_and_after_the_compile(name):
     f, args = CONVERTED[name]()
     taken = capture(f, args)
     assert taken.optimized.text  # the compile's dump holds HLO before optimisation too

@@ -1,5 +1,6 @@
-"""The documents that the verbs show of a capture."""
+"""The documents that the verbs show of a capture, and texts as they were approved."""
 
+import os
 from typing import Any
 
 from jaxlens import answers
@@ -7,8 +8,10 @@ from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.questions import of_verb
 from jaxlens.render.document import Document
+from jaxlens.render.graph.figure import Figure
 from jaxlens.viewer import show
 from jaxlens.viewer.panes import OPTIONS
+from tests.support.paths import TEXTS
 
 
 def jaxpr(capture: Capture, options: Any = None) -> Document:
@@ -34,3 +37,24 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
 
 def explore(capture: Capture) -> Document:
     return show.verb("explore", capture, OPTIONS["explore"]()).document
+
+
+def outline(figure: Figure) -> str:
+    """A figure in words: each panel with its boxes and edges."""
+    lines = [f"{figure.stage}, {figure.depth} open: {figure.note or 'nothing is folded'}"]
+    for panel in figure.panels:
+        lines += ["", f"{panel.name}: {panel.title}{' (leads on)' * panel.through}"]
+        for box in panel.boxes:
+            more = " ".join(box.nodes), box.line, box.hint, box.inside and f"opens {box.inside}"
+            words = [box.kind, box.label, box.detail, *more]
+            lines.append(f"  {box.id}: {' | '.join(filter(None, words))}")
+        lines += [f"  {edge.tail} -> {edge.head} {edge.label}" for edge in panel.edges]
+    return "\n".join(lines)
+
+
+def approved(name: str, text: str) -> None:
+    """Compares with the text of that name in `texts`; with JAXLENS_UPDATE=1 writes it there."""
+    path = TEXTS / f"{name}.txt"
+    if os.environ.get("JAXLENS_UPDATE"):
+        path.write_text(f"{text}\n")
+    assert f"{text}\n" == path.read_text(), "JAXLENS_UPDATE=1 writes the text as it is now"

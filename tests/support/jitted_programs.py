@@ -22,44 +22,47 @@ def _call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
     return f, args, kwargs
 
 
-def _model(rngs: Any) -> Any:
+def nnx_parts() -> tuple[Any, Any, Callable[..., Any]]:
+    """A Flax model, its optimizer, and a step that updates both in place and is not jitted."""
+    import optax
     from flax import nnx
 
     class Model(nnx.Module):
-        def __init__(self) -> None:
+        def __init__(self, rngs):
             self.first = nnx.Linear(8, 16, rngs=rngs)
             self.norm = nnx.BatchNorm(16, rngs=rngs)
             self.drop = nnx.Dropout(0.5, rngs=rngs)
             self.last = nnx.Linear(16, 4, rngs=rngs)
 
-        def __call__(self, x: Any) -> Any:
+        def __call__(self, x):
             return self.last(self.drop(nnx.relu(self.norm(self.first(x)))))
 
-    return Model()
+        @nnx.jit
+        def fast(self, x):
+            return self(x)
 
-
-def nnx_optimizer() -> Call:
-    """Flax's usual step: model and optimizer are updated in place."""
-    import optax
-    from flax import nnx
-
-    model = _model(nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
-
-    @nnx.jit
     def train_step(model, optimizer, x, y):
         loss, grads = nnx.value_and_grad(lambda m: ((m(x) - y) ** 2).mean())(model)
         optimizer.update(model, grads)
         return loss
 
-    return _call(train_step, model, optimizer, jnp.ones((3, 8)), jnp.zeros((3, 4)))
+    model = Model(nnx.Rngs(0))
+    return model, nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param), train_step
+
+
+def nnx_optimizer() -> Call:
+    """Flax's usual step."""
+    from flax import nnx
+
+    model, optimizer, train_step = nnx_parts()
+    return _call(nnx.jit(train_step), model, optimizer, jnp.ones((3, 8)), jnp.zeros((3, 4)))
 
 
 def nnx_batch_norm() -> Call:
     """A forward pass that updates running averages and random counts."""
     from flax import nnx
 
-    return _call(nnx.jit(lambda model, x: model(x)), _model(nnx.Rngs(0)), jnp.ones((3, 8)))
+    return _call(nnx.jit(lambda model, x: model(x)), nnx_parts()[0], jnp.ones((3, 8)))
 
 
 def nnx_scan() -> Call:

@@ -8,7 +8,6 @@ import pytest
 
 import jaxlens
 from jaxlens import answers
-from jaxlens.ir.needs import Needs
 from jaxlens.questions import rows
 from tests.support.jax_events import Compiles
 
@@ -30,11 +29,11 @@ def step(w, x):
     return jnp.sum(jnp.tanh(x @ w))
 
 
-def captured() -> jaxlens.Capture:
+def captured():
     return jaxlens.capture(jax.grad(step), jnp.ones((4, 3)), jnp.ones(4))
 
 
-def compiles(ask) -> int:
+def compiles(ask):
     """How many programs are compiled while a capture is made and asked."""
     capture = captured()  # whose arguments JAX makes by programs of its own
     with Compiles() as heard:
@@ -42,14 +41,14 @@ def compiles(ask) -> int:
     return len(heard.names)
 
 
-def answer(name: str, capture: jaxlens.Capture) -> None:
+def answer(name, capture):
     """All that an answer has: facts, report and output."""
     asked = answers.ask(ASKED[name], capture)
     assert asked.report
     assert asked.document.blocks
 
 
-def expected(*needs: Needs) -> int:
+def expected(*needs):
     """Compiles for needs that are met one after another: one more for what was not recorded."""
     made, dumped, profiled = 0, "", False
     for need in needs:
@@ -66,8 +65,8 @@ def expected(*needs: Needs) -> int:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_question_takes_no_more_than_it_declares(name: str) -> None:
-    def ask(capture: jaxlens.Capture) -> None:
+def test_a_question_takes_no_more_than_it_declares(name):
+    def ask(capture):
         answer(name, capture)
 
     needs = ASKED[name].needed(captured(), {})
@@ -75,8 +74,8 @@ def test_a_question_takes_no_more_than_it_declares(name: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_two_questions_gathered_take_one_compile(first: str, second: str) -> None:
-    def ask(capture: jaxlens.Capture) -> None:
+def test_two_questions_gathered_take_one_compile(first, second):
+    def ask(capture):
         needs = ASKED[first].needed(capture, {}) | ASKED[second].needed(capture, {})
         capture.gather(needs)
         answer(first, capture)
@@ -86,10 +85,8 @@ def test_two_questions_gathered_take_one_compile(first: str, second: str) -> Non
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_asked_one_after_another_only_what_is_missing_is_compiled_for(
-    first: str, second: str
-) -> None:
-    def ask(capture: jaxlens.Capture) -> None:
+def test_asked_one_after_another_only_what_is_missing_is_compiled_for(first, second):
+    def ask(capture):
         answer(first, capture)
         answer(second, capture)
 
@@ -97,8 +94,8 @@ def test_asked_one_after_another_only_what_is_missing_is_compiled_for(
     assert compiles(ask) == expected(*needs) <= 2
 
 
-def test_a_verb_that_shows_several_gathers_first() -> None:
-    def ask(capture: jaxlens.Capture) -> None:
+def test_a_verb_that_shows_several_gathers_first():
+    def ask(capture):
         options = {"why": True, "cost": True, "memory": True, "captured": True, "times": True}
         assert str(jaxlens.compile(capture, **options))
 

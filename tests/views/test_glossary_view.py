@@ -7,7 +7,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.glossary import entry
 
 
-def test_each_meaning_has_both_depths_its_lesson_and_its_page(tmp_path, monkeypatch) -> None:
+def test_each_meaning_has_both_depths_its_lesson_and_its_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = jaxlens.glossary("while").text(width=1000)
     assert "while, primitive" in text
@@ -20,7 +20,7 @@ def test_each_meaning_has_both_depths_its_lesson_and_its_page(tmp_path, monkeypa
     assert "https://docs.jax.dev/en/latest/_autosummary/jax.lax.while_loop.html" in text
 
 
-def test_where_the_lesson_lies_its_name_is_enough(tmp_path, monkeypatch) -> None:
+def test_where_the_lesson_lies_its_name_is_enough(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "16_loops_that_stay_loops.ipynb").write_text("")
     shown = jaxlens.glossary("carry")
@@ -29,13 +29,13 @@ def test_where_the_lesson_lies_its_name_is_enough(tmp_path, monkeypatch) -> None
     assert '<a href="https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html"' in shown.html()
 
 
-def test_html_has_the_same_words() -> None:
+def test_html_has_the_same_words():
     html = jaxlens.glossary("ynn_fusion").html()
     assert entry("word", "ynn_fusion").sentence in html
 
 
 @pytest.mark.parametrize("word", ["reduce_windw", "", "<img src=x>"])
-def test_other_words_get_one_line(word) -> None:
+def test_other_words_get_one_line(word):
     with pytest.raises(OptionError, match="the glossary has no word") as raised:
         jaxlens.glossary(word)
     assert "\n" not in str(raised.value)

@@ -22,16 +22,16 @@ _TREES = ("cyclic_dict", "cyclic_list", "cyclic_tree", "deep_list", "deep_dict",
 
 
 @pytest.fixture(scope="module")
-def looks() -> dict[str, dict[str, object]]:
+def looks():
     return json.loads(run_python("from tests.support.cyclic_looks import main; main()"))
 
 
-def test_no_look_costs_a_level_of_recursion(looks) -> None:
+def test_no_look_costs_a_level_of_recursion(looks):
     assert len(looks) == 8 * 13
     assert [name for name, look in looks.items() if look["python"] or not look["c"]] == []
 
 
-def test_a_closure_over_it_is_looked_at_as_any_other(looks) -> None:
+def test_a_closure_over_it_is_looked_at_as_any_other(looks):
     for name, look in looks.items():
         if name.partition(", ")[2] in _SEES:
             assert "Error" not in look["ended"], name
@@ -42,7 +42,7 @@ def test_a_closure_over_it_is_looked_at_as_any_other(looks) -> None:
     assert "value.w f32[3]" in looks["cyclic_object, jaxpr"]["ended"]
 
 
-def test_as_an_argument_or_a_result_it_is_refused_in_one_line(looks) -> None:
+def test_as_an_argument_or_a_result_it_is_refused_in_one_line(looks):
     for kind in _TREES:
         for name in ("argument", "argument under grad", "result"):
             ended = str(looks[f"{kind}, {name}"]["ended"])
@@ -53,7 +53,7 @@ def test_as_an_argument_or_a_result_it_is_refused_in_one_line(looks) -> None:
             assert len(ended) < 300
 
 
-def test_what_is_shared_is_no_cycle_and_is_walked_once() -> None:
+def test_what_is_shared_is_no_cycle_and_is_walked_once():
     shared = {"w": X}
     for _ in range(60):  # 2 to the 60 leaves for a walk that does not know where it has been
         shared = {"a": shared, "b": shared}
@@ -63,14 +63,14 @@ def test_what_is_shared_is_no_cycle_and_is_walked_once() -> None:
     pytrees.check("p", {"a": twice, "b": twice})
 
 
-def test_leaves_are_those_of_jax_in_its_words() -> None:
+def test_leaves_are_those_of_jax_in_its_words():
     tree = {"a": [X, (1, None, "s")], "c": {2: X}}
     theirs = jax.tree_util.tree_flatten_with_path(tree)[0]
     expected = [(jax.tree_util.keystr(path), leaf) for path, leaf in theirs]
     assert list(pytrees.leaves(tree)) == expected
 
 
-def test_containers_that_hold_themselves_are_compared() -> None:
+def test_containers_that_hold_themselves_are_compared():
     def ring(end):
         items = [1, end]
         items.append(items)
@@ -83,5 +83,5 @@ def test_containers_that_hold_themselves_are_compared() -> None:
     assert same(left, right)
 
 
-def test_a_function_that_wraps_itself_ends_as_it_does_in_jax(looks) -> None:
+def test_a_function_that_wraps_itself_ends_as_it_does_in_jax(looks):
     assert "wrapper loop" in looks["cyclic_dict, wrapped"]["ended"]

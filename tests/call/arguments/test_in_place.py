@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from tests.support import jitted_programs
 from tests.support.compiled_by_jax import difference, ran
 from tests.support.model_programs import MARKS
 
@@ -17,25 +18,7 @@ Y = X[:, :4] ** 2
 
 @pytest.fixture
 def parts():
-    """A network with batch statistics, its optimiser, and a step on both that is not jitted."""
-    nnx = pytest.importorskip("flax.nnx")
-    optax = pytest.importorskip("optax")
-
-    class Net(nnx.Module):
-        def __init__(self, rngs):
-            self.first = nnx.Linear(8, 4, rngs=rngs)
-            self.norm = nnx.BatchNorm(4, rngs=rngs)
-
-        def __call__(self, x):
-            return nnx.relu(self.norm(self.first(x)))
-
-    def train_step(model, opt, x, y):
-        loss, grads = nnx.value_and_grad(lambda m: jnp.mean((m(x) - y) ** 2))(model)
-        opt.update(model, grads)
-        return loss
-
-    model = Net(nnx.Rngs(0))
-    return nnx, model, nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param), train_step
+    return pytest.importorskip("flax.nnx"), *jitted_programs.nnx_parts()
 
 
 def test_a_step_that_is_not_jitted_has_its_updates(parts):
@@ -43,20 +26,15 @@ def test_a_step_that_is_not_jitted_has_its_updates(parts):
     capture = jaxlens.capture(step, model, opt, X, Y)
     outputs = [o.name for o in capture.outputs]
     assert outputs[0] == "result"
-    assert outputs[1:] == [
-        "new model.first.bias.value",
-        "new model.first.kernel.value",
-        "new model.norm.bias.value",
-        "new model.norm.mean.value",
-        "new model.norm.scale.value",
-        "new model.norm.var.value",
-        "new opt.step.value",
-    ]
+    parts = "drop.rngs.count first.bias first.kernel last.bias last.kernel norm.bias norm.mean "
+    parts += "norm.scale norm.var"
+    assert outputs[1:10] == [f"new model.{part}.value" for part in parts.split()]
+    assert outputs[-1] == "new optimizer.step.value"
     # Flax's own jit of the function computes as much, by XLA's own count.
     real = nnx.jit(step).lower(model, opt, X, Y).compile().cost_analysis()
     assert capture.cost["flops"] == real["flops"]
     products = [n for n in capture.jaxpr.module.nodes() if n.opcode == "dot_general"]
-    assert len(products) == 2  # forward, and the gradient of the weights
+    assert len(products) == 5  # two forward, three backward: x needs no gradient
     assert all(capture.links.fate(n.id).name != "dead" for n in products)
 
 
@@ -65,8 +43,8 @@ def test_its_first_lines_say_what_jit_would_lose(parts, tmp_path):
     capture = jaxlens.capture(step, model, opt, X, Y)
     (sentence,) = capture.deviations
     assert sentence.startswith(
-        "train_step writes into its arguments (model.first.bias.value, "
-        "model.first.kernel.value and 5 more); under jax.jit that is lost"
+        "train_step writes into its arguments (model.drop.rngs.count.value, "
+        "model.first.bias.value and 21 more); under jax.jit that is lost"
     )
     for shown in (jaxlens.jaxpr(capture), jaxlens.cost(step, model, opt, X, Y)):
         assert "under jax.jit that is lost" in " ".join(str(shown).split())
@@ -76,12 +54,10 @@ def test_its_first_lines_say_what_jit_would_lose(parts, tmp_path):
 
 def test_looking_at_it_writes_nothing(parts):
     nnx, model, opt, step = parts
-    before = [np.asarray(leaf) for leaf in jax.tree.leaves((nnx.state(model), nnx.state(opt)))]
+    before = list(map(str, jax.tree.leaves((nnx.state(model), nnx.state(opt)))))
     capture = jaxlens.capture(step, model, opt, X, Y)
     _ = capture.optimized
-    after = jax.tree.leaves((nnx.state(model), nnx.state(opt)))
-    for old, new in zip(before, after, strict=True):
-        np.testing.assert_array_equal(old, new)
+    assert before == list(map(str, jax.tree.leaves((nnx.state(model), nnx.state(opt)))))
 
 
 def test_the_statistics_of_a_forward_pass(parts):
@@ -89,6 +65,7 @@ def test_the_statistics_of_a_forward_pass(parts):
     capture = jaxlens.capture(model, X)
     assert [o.name for o in capture.outputs] == [
         "result",
+        "new self.drop.rngs.count.value",
         "new self.norm.mean.value",
         "new self.norm.var.value",
     ]

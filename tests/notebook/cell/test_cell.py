@@ -1,7 +1,6 @@
 """A cell under a magic runs as usual, once; a bare call that ends it is looked at instead."""
 
 import linecache
-from typing import Any
 
 import pytest
 
@@ -20,12 +19,12 @@ def f(x, w, mode="a"):
 """
 
 
-def test_runs_once(run: Any, shell: Any) -> None:
+def test_runs_once(run, shell):
     run('%%jaxpr\nonce("body")\nf(once("argument", x), w)').well()
     assert shell.user_ns["count"] == {"body": 1, "argument": 1, "function": 1}
 
 
-def test_namespace_is_as_without_the_magic(run: Any, shell: Any) -> None:
+def test_namespace_is_as_without_the_magic(run, shell):
     run("z = 1\nf(x, w)")
     before = {name: id(value) for name, value in shell.user_ns.items() if name[0] != "_"}
     assert run("%%jaxpr\nz = 1\nf(x, w)").ok
@@ -34,7 +33,7 @@ def test_namespace_is_as_without_the_magic(run: Any, shell: Any) -> None:
     assert after == before
 
 
-def test_history_holds_the_cell_and_no_result(run: Any, shell: Any) -> None:
+def test_history_holds_the_cell_and_no_result(run, shell):
     run("41 + 1")
     run("%%jaxpr\nf(x, w)")
     assert shell.user_ns["_"] == 42
@@ -42,19 +41,19 @@ def test_history_holds_the_cell_and_no_result(run: Any, shell: Any) -> None:
     assert shell.execution_count - 1 not in shell.user_ns["Out"]
 
 
-def test_ipython_syntax_works_in_the_body(run: Any, shell: Any) -> None:
+def test_ipython_syntax_works_in_the_body(run, shell):
     run("%%jaxpr\nwords = !echo one two\n%time t = 1 + 1\nf(x, w)").well()
     assert list(shell.user_ns["words"]) == ["one two"]
     assert shell.user_ns["t"] == 2
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")
-def test_await_runs_where_no_loop_runs(run: Any, shell: Any) -> None:
+def test_await_runs_where_no_loop_runs(run, shell):
     run("%%jaxpr\nimport asyncio\na = await asyncio.sleep(0, 5)\nf(x, w)").well()
     assert shell.user_ns["a"] == 5
 
 
-def test_semicolon_and_comment_after_the_call(run: Any) -> None:
+def test_semicolon_and_comment_after_the_call(run):
     assert "f(x" in run("%%jaxpr\nf(x, w);  # the end\n\n# really\n").shown
 
 
@@ -70,9 +69,7 @@ G = "def g(x):\n    return x * 2"
         ([f"%%time\n%%jaxpr -o view\n{G}\ng(x)"], 1, 4),
     ],
 )
-def test_spans_count_the_magics_line(
-    run: Any, shell: Any, codes: list[str], back: int, line: int
-) -> None:
+def test_spans_count_the_magics_line(run, shell, codes, back, line):
     for code in codes:
         run(code).well()
     (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
@@ -80,7 +77,7 @@ def test_spans_count_the_magics_line(
     assert "x * 2\n" in linecache.getline(node.owner.key, line)
 
 
-def test_spans_in_a_kernels_files(run: Any, shell: Any, monkeypatch: Any) -> None:
+def test_spans_in_a_kernels_files(run, shell, monkeypatch):
     """A kernel names a cell's file by a hash, which tells no number."""
     compiler = pytest.importorskip("ipykernel.compiler").XCachingCompiler
     monkeypatch.setattr(shell, "compile", compiler())
@@ -96,7 +93,7 @@ def test_spans_in_a_kernels_files(run: Any, shell: Any, monkeypatch: Any) -> Non
     assert "----> 4 np.tanh('a')" in ran.out
 
 
-def test_a_librarys_equations_are_at_the_call(run: Any, shell: Any) -> None:
+def test_a_librarys_equations_are_at_the_call(run, shell):
     """No frame of the user's is inside; the line of the magic is not part of the program."""
     run("import jax.nn as library\nsoftmax = [library.softmax]")
     assert run("%%jaxpr -o view\ny = 1\nsoftmax[0](x)").ok
@@ -106,18 +103,18 @@ def test_a_librarys_equations_are_at_the_call(run: Any, shell: Any) -> None:
     assert {str(span) for node in nodes for span in node.spans} == {here}
 
 
-def test_future_import_counts(run: Any, shell: Any) -> None:
+def test_future_import_counts(run, shell):
     run(
         "%%jaxpr\nfrom __future__ import annotations\ndef g(x: Nowhere):\n    return x\ng(x)"
     ).well()
     shell.compile.reset_compiler_flags()
 
 
-def test_ast_transformers_apply(run: Any, shell: Any) -> None:
+def test_ast_transformers_apply(run, shell):
     import ast
 
     class Seven(ast.NodeTransformer):
-        def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        def visit_Constant(self, node):
             return ast.copy_location(ast.Constant(7), node) if node.value == 6 else node
 
     transformer = Seven()
@@ -136,7 +133,7 @@ def test_ast_transformers_apply(run: Any, shell: Any) -> None:
         ("f(x, nowhere)", NameError, "2 f(x, nowhere)"),
     ],
 )
-def test_an_error_of_the_users(run: Any, code: str, error: type, line: str) -> None:
+def test_an_error_of_the_users(run, code, error, line):
     ran = run(f"%%jaxpr\n{code}")
     assert isinstance(ran.error, error)
     assert f"----> {line}" in ran.out
@@ -145,7 +142,7 @@ def test_an_error_of_the_users(run: Any, code: str, error: type, line: str) -> N
 
 
 @pytest.mark.parametrize("last", ["f(x, w", "return f(x, w)"])  # which only compiling finds
-def test_syntax_error(run: Any, shell: Any, last: str) -> None:
+def test_syntax_error(run, shell, last):
     ran = run(f"%%jaxpr\ny = 1\n{last}")
     assert isinstance(ran.error, SyntaxError)
     assert ran.error.lineno == 3

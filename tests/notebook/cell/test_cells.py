@@ -1,8 +1,6 @@
 """Cells in the manner of tutorials, plainly and under each magic: the same, and a program shown."""
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -58,7 +56,7 @@ NOTEBOOKS = {
 }
 
 
-def same(text: str, failed: bool) -> str:
+def same(text, failed):
     """What a cell printed, without numbers of cells, and of lines where it failed.
 
     Below a traceback the look's note says what to write instead.
@@ -74,9 +72,7 @@ def same(text: str, failed: bool) -> str:
 
 @pytest.mark.parametrize("magic", ["jaxpr", "compile"])
 @pytest.mark.parametrize("cells", NOTEBOOKS.values(), ids=NOTEBOOKS)
-def test_a_notebook_is_as_without_the_magic(
-    run: Callable[[str], Any], shell: Any, cells: list[str], magic: str
-) -> None:
+def test_a_notebook_is_as_without_the_magic(run, shell, cells, magic):
     plain = [run(f"# %%\n{code}") for code in cells]
     shell.reset(new_session=True)
     computed = shown = 0

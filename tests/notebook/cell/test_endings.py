@@ -2,7 +2,6 @@
 """What a magic shows for each kind of last line, and its message where there is no program."""
 
 import re
-from typing import Any
 
 import pytest
 
@@ -39,7 +38,7 @@ exec("def h(x): return x * 2", made)
 """
 
 
-def program(shell: Any) -> Any:
+def program(shell):
     return shell.user_ns["view"].capture.program
 
 
@@ -69,7 +68,7 @@ def program(shell: Any) -> Any:
         ("made['h'](x)", "made['h']", ["x"]),
     ],
 )
-def test_a_call_of_the_users_own(run: Any, shell: Any, call: str, name: str, inputs: list) -> None:
+def test_a_call_of_the_users_own(run, shell, call, name, inputs):
     run(f"%%jaxpr -o view\n{call}").well()
     assert program(shell).name == name
     assert [i.name for i in program(shell).inputs] == inputs
@@ -93,7 +92,7 @@ def test_a_call_of_the_users_own(run: Any, shell: Any, call: str, name: str, inp
         ("jnp.zeros(3) + 1", []),
     ],
 )
-def test_any_other_expression(run: Any, shell: Any, expression: str, inputs: list) -> None:
+def test_any_other_expression(run, shell, expression, inputs):
     run(f"%%jaxpr -o view\n{expression}").well()
     assert program(shell).name == "expression"
     assert [i.name for i in program(shell).inputs] == inputs
@@ -113,16 +112,14 @@ def test_any_other_expression(run: Any, shell: Any, expression: str, inputs: lis
     ],
 )
 @pytest.mark.parametrize("call", ["out = k(x)", "for _ in range(2):\n    out = k(x)"])
-def test_a_line_that_prints_a_result_hides_no_program(
-    run: Any, shell: Any, call: str, last: str
-) -> None:
+def test_a_line_that_prints_a_result_hides_no_program(run, shell, call, last):
     assert run("@jax.jit\ndef k(x):\n    return jnp.tanh(x) + 1").ok
     ran = run(f"%%jaxpr -o view\n{call}\n{last}").well()
     assert "tanh" in ran.shown
     assert program(shell).name != "expression"
 
 
-def test_a_def_on_written_shapes(run: Any, shell: Any) -> None:
+def test_a_def_on_written_shapes(run, shell):
     run(
         "%%jaxpr -o view --in \"f32[8,128], params={'w': f32[128,4], 'b': f32[4]}\"\n"
         'def predict(x, params):\n    return x @ params["w"] + params["b"]'
@@ -133,14 +130,14 @@ def test_a_def_on_written_shapes(run: Any, shell: Any) -> None:
     assert callable(shell.user_ns["predict"])
 
 
-def test_a_decorated_def_and_a_name_on_written_shapes(run: Any, shell: Any) -> None:
+def test_a_decorated_def_and_a_name_on_written_shapes(run, shell):
     assert run('%%jaxpr -o view --in "f32[3]"\n@jax.jit\ndef h(x):\n    return x * 2').ok
     assert [str(i.type) for i in program(shell).inputs] == ["f32[3]"]
     assert run('%jaxpr -o view --in "f32[5]" h').ok
     assert [str(i.type) for i in program(shell).inputs] == ["f32[5]"]
 
 
-def printed(ran: Any) -> str:
+def printed(ran):
     """What a cell printed; a shell without a notebook prints results with the cell's number."""
     return re.sub(r"Out\[\d+\]", "Out", ran.out)
 
@@ -170,9 +167,7 @@ WITHIN = [
 
 
 @pytest.mark.parametrize("code", WITHIN)
-def test_a_call_inside_something_else_is_looked_at_and_runs_once(
-    run: Any, shell: Any, code: str
-) -> None:
+def test_a_call_inside_something_else_is_looked_at_and_runs_once(run, shell, code):
     plain = run(code).well()
     ran, expected = shell.user_ns["calls"].count("f"), type(shell.user_ns.pop("y"))
     shell.user_ns["calls"].clear()
@@ -185,7 +180,7 @@ def test_a_call_inside_something_else_is_looked_at_and_runs_once(
     assert [i.name for i in program(shell).inputs] == ["x", "w"]
 
 
-def test_the_last_line_is_looked_at_before_what_it_names(run: Any, shell: Any) -> None:
+def test_the_last_line_is_looked_at_before_what_it_names(run, shell):
     run("def start(x):\n    return x + 1\ndef show(y):\n    open('/dev/null').close()")
     assert run("%%jaxpr -o view\ny = start(x)\nprint(f(y, w))").ok
     assert program(shell).name == "f"
@@ -195,7 +190,7 @@ def test_the_last_line_is_looked_at_before_what_it_names(run: Any, shell: Any) -
     assert program(shell).name == "start"
 
 
-def test_results_are_shown_and_kept_as_without(run: Any, shell: Any) -> None:
+def test_results_are_shown_and_kept_as_without(run, shell):
     ran = run("%%jaxpr\nf(x, w) + 1")
     number = shell.execution_count - 1
     assert float(shell.user_ns["Out"][number]) == float(shell.user_ns["_"]) > 1
@@ -208,7 +203,7 @@ def test_results_are_shown_and_kept_as_without(run: Any, shell: Any) -> None:
     assert float(shell.user_ns["y"]) < 8
 
 
-def test_arguments_that_the_call_gives_away_are_looked_at_before(run: Any, shell: Any) -> None:
+def test_arguments_that_the_call_gives_away_are_looked_at_before(run, shell):
     run("step = jax.jit(lambda s, x: s + x.sum(), donate_argnums=0)\ns = jnp.zeros(3)")
     for _ in range(2):
         run("%%compile -o view\ns = step(s, x)").well()
@@ -241,9 +236,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("setup", "state"), CHANGES)
 @pytest.mark.parametrize("last", ["y = h(x)", "print(h(x))"])
-def test_what_a_look_changes_is_put_back_before_the_call(
-    run: Any, setup: str, state: str, last: str
-) -> None:
+def test_what_a_look_changes_is_put_back_before_the_call(run, setup, state, last):
     run(setup)
     plain = run(last)
     expected = run(f"print({state}, globals().get('y'))").out
@@ -274,9 +267,7 @@ SAYS = [
 
 
 @pytest.mark.parametrize(("code", "says"), SAYS, ids=[code for code, _ in SAYS])
-def test_nothing_to_look_at_runs_and_says_what_to_do(
-    run: Any, shell: Any, code: str, says: str
-) -> None:
+def test_nothing_to_look_at_runs_and_says_what_to_do(run, shell, code, says):
     plain = run(code)
     ran = run(f"%%jaxpr\n{code}").well()
     assert printed(ran) == printed(plain)
@@ -285,13 +276,13 @@ def test_nothing_to_look_at_runs_and_says_what_to_do(
     assert "y" in shell.user_ns
 
 
-def test_an_empty_cell(run: Any) -> None:
+def test_an_empty_cell(run):
     ran = run("%%jaxpr\n# nothing").well()
     assert "the cell is empty: end it with a call to look at" in " ".join(ran.shown.split())
 
 
 @pytest.mark.parametrize("code", ["table['g'](x, w)", "f(x, w, 3)", "i(x)", "nowhere(x)", "f(x)"])
-def test_what_raises_without_the_magic_raises_the_same(run: Any, code: str) -> None:
+def test_what_raises_without_the_magic_raises_the_same(run, code):
     plain, ran = run(f"#\n{code}"), run(f"%%jaxpr\n{code}")
     assert type(ran.error) is type(plain.error)
     assert str(ran.error) == str(plain.error)
@@ -299,7 +290,7 @@ def test_what_raises_without_the_magic_raises_the_same(run: Any, code: str) -> N
     assert "jaxlens" not in without_folders(ran.out)
 
 
-def test_the_programs_that_a_cell_calls(run: Any, shell: Any) -> None:
+def test_the_programs_that_a_cell_calls(run, shell):
     """Those that JAX's caches serve too; the largest is shown, the others with their line."""
     run("small = jax.jit(lambda x: x * 2)\nsmall(x), g(x, w)")
     code = "for _ in range(3):\n    y = small(x)\nv = g(x, w)\nprint('done')"
@@ -313,7 +304,7 @@ def test_the_programs_that_a_cell_calls(run: Any, shell: Any) -> None:
     assert shell.user_ns["small"]._cache_size() == 1
 
 
-def test_of_an_explained_call_jaxs_own_operations_are_not_shown(run: Any, shell: Any) -> None:
+def test_of_an_explained_call_jaxs_own_operations_are_not_shown(run, shell):
     run("def h(x):\n    y = jnp.sin(x).sum()\n    if y > 0:\n        return y\n    return -y")
     ran = run("%jaxpr --tape h(jnp.ones(3))").well()
     text = " ".join(ran.shown.split())
@@ -322,7 +313,7 @@ def test_of_an_explained_call_jaxs_own_operations_are_not_shown(run: Any, shell:
     assert "greater" not in text
 
 
-def test_a_function_that_draws_is_not_traced_as_well(run: Any, shell: Any) -> None:
+def test_a_function_that_draws_is_not_traced_as_well(run, shell):
     run("import types\nplt = types.ModuleType('matplotlib.pyplot')\nplt.drawn = []")
     run("def show(x):\n    plt.drawn.append(1)\n    return g(x, w)")
     ran = run("%%jaxpr -o view\nshow(x)").well()
@@ -331,13 +322,13 @@ def test_a_function_that_draws_is_not_traced_as_well(run: Any, shell: Any) -> No
     assert program(shell).name == "f"
 
 
-def test_what_tracing_prints_is_printed_where_the_call_is_not_made(run: Any) -> None:
+def test_what_tracing_prints_is_printed_where_the_call_is_not_made(run):
     run("def h(x):\n    print('traced' if isinstance(x, jax.core.Tracer) else 'ran')\n    return x")
     assert run("%%jaxpr\nh(x)").out == "traced\n"
     assert run("%%jaxpr\ny = h(x)").out == "ran\n"
 
 
-def test_a_mistake_in_the_magics_line_is_said_after_the_cell_ran(run: Any, shell: Any) -> None:
+def test_a_mistake_in_the_magics_line_is_said_after_the_cell_ran(run, shell):
     ran = run("%%jaxpr --grad=nope\ny = f(x, w)")
     assert ran.out == "OptionError: --grad: no positional argument 'nope'; choose from x, w\n"
     assert float(shell.user_ns["y"]) > 0
@@ -354,20 +345,20 @@ shell.run_cell("print(len(jax.devices()), jax.numpy.ones(1).dtype)")
 """
 
 
-def test_calls_of_a_long_loop_are_counted(run: Any, shell: Any) -> None:
+def test_calls_of_a_long_loop_are_counted(run, shell):
     run("step = jax.jit(lambda s: s + 1)")
     ran = run("%%jaxpr\ns = x\nfor _ in range(1000):\n    s = [step][0](s)\nlen('a')")
     here = f"cell {shell.execution_count - 1}:4"
     assert f"(called 1,000 times, first at {here})" in " ".join(ran.shown.split())
 
 
-def test_a_generator_that_outlives_its_cell_shows_nothing_later(run: Any) -> None:
+def test_a_generator_that_outlives_its_cell_shows_nothing_later(run):
     assert run("%%jaxpr\nlater = (f(a, w) for a in [x, x])").ok
     ran = run("total = sum(later)").well()
     assert ran.shown == ""
 
 
-def test_the_core_is_looked_at_where_nobody_imported_jax(tmp_path: Any) -> None:
+def test_the_core_is_looked_at_where_nobody_imported_jax(tmp_path):
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "shell = InteractiveShell.instance(colors='nocolor')\n"
@@ -379,12 +370,12 @@ def test_the_core_is_looked_at_where_nobody_imported_jax(tmp_path: Any) -> None:
     assert "sin a" in run_python(code, JAX_PLATFORMS="cpu", IPYTHONDIR=str(tmp_path))
 
 
-def test_a_cell_that_sets_jax_up_does_so(tmp_path: Any) -> None:
+def test_a_cell_that_sets_jax_up_does_so(tmp_path):
     """A magic above the first cell neither imports JAX before it nor starts a backend."""
     assert "3 float64" in run_python(FIRST, JAX_PLATFORMS="cpu", IPYTHONDIR=str(tmp_path))
 
 
-def test_shapes_with_a_call_are_refused(run: Any, shell: Any) -> None:
+def test_shapes_with_a_call_are_refused(run, shell):
     ran = run('%%jaxpr --in "f32[3]"\nf(x, w)')
     assert ran.out == (
         "OptionError: --in gives the shapes, so end with the function alone "
@@ -393,7 +384,7 @@ def test_shapes_with_a_call_are_refused(run: Any, shell: Any) -> None:
     assert shell.user_ns["calls"] == []
 
 
-def test_a_line_magic_with_nothing(run: Any) -> None:
+def test_a_line_magic_with_nothing(run):
     says = "%jaxpr has nothing to look at: put a call behind it, %jaxpr f(x)"
     assert run("%jaxpr").out == f"CellError: {says}\n"
 

@@ -6,9 +6,6 @@ import random
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -42,7 +39,7 @@ jitted = jax.jit(lambda x: jnp.sin(x) * 2)
 
 
 @pytest.fixture
-def cell(run: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> Callable[..., Any]:
+def cell(run, tmp_path, monkeypatch):
     """Runs a cell in a folder of its own, so that every new file is noticed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -50,7 +47,7 @@ def cell(run: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> Callable[
     return run
 
 
-def state() -> dict[str, Any]:
+def state():
     return {
         "settings": dict(jax.config.values),
         "environment": dict(os.environ),
@@ -67,7 +64,7 @@ def state() -> dict[str, Any]:
 
 @pytest.mark.parametrize("call", ["effects(x)", "meddles(x)", "fails(x)", "refused(x)", "none"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_all_is_as_before(cell: Any, shell: Any, verb: str, call: str) -> None:
+def test_all_is_as_before(cell, shell, verb, call):
     names, before = set(shell.user_ns), state()
     ran = cell(f"%%{verb}\nmade = 1\n{call}")
     if call == "fails(x)":
@@ -85,13 +82,11 @@ def test_all_is_as_before(cell: Any, shell: Any, verb: str, call: str) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_next_call_is_as_if_nobody_had_looked(
-    cell: Any, shell: Any, caplog: Any, verb: str
-) -> None:
+def test_the_next_call_is_as_if_nobody_had_looked(cell, shell, caplog, verb):
     """It compiles once, and a look does not clear its cache."""
     steps = ("Finished tracing <lambda>", "Finished XLA compilation of jit(<lambda>)")
 
-    def done() -> list[int]:
+    def done():
         caplog.clear()
         with jax.log_compiles(), caplog.at_level(logging.WARNING):
             assert cell("jitted(x);").ok
@@ -106,7 +101,7 @@ def test_the_next_call_is_as_if_nobody_had_looked(
     assert shell.user_ns["jitted"]._cache_size() == 1
 
 
-def test_donated_arrays_live_and_are_still_donated_by_a_call(cell: Any, shell: Any) -> None:
+def test_donated_arrays_live_and_are_still_donated_by_a_call(cell, shell):
     assert cell("step = jax.jit(lambda x: x + 1, donate_argnums=0)\ny = x + 0").ok
     for verb in (*VERBS, "compile --run 2"):
         assert cell(f"%%{verb}\nstep(y)").ok

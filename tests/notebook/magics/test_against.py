@@ -20,7 +20,7 @@ def edited(shell):
 
 
 @pytest.mark.parametrize("verb", ["compile", "jaxpr"])
-def test_the_first_sentence_says_what_changed(edited, verb) -> None:
+def test_the_first_sentence_says_what_changed(edited, verb):
     edited.run_cell(f"%%{verb} --against old -o new\nf(x)").raise_error()
     text = " ".join(str(edited.user_ns["new"]).split())
     assert "- The edit: " in text
@@ -28,7 +28,7 @@ def test_the_first_sentence_says_what_changed(edited, verb) -> None:
     assert "What differs (1)" in text
 
 
-def test_a_view_may_be_compared_with_what_replaces_it(edited) -> None:
+def test_a_view_may_be_compared_with_what_replaces_it(edited):
     edited.run_cell("%%compile --against old -o old\nf(x)").raise_error()
     edited.run_cell("%%jaxpr --against old\nf(x)").raise_error()
 
@@ -42,7 +42,7 @@ def test_a_view_may_be_compared_with_what_replaces_it(edited) -> None:
         ("hit()", "no variable 'hit()'; choose from old"),
     ],
 )
-def test_a_name_that_holds_no_view_is_told_in_one_line(edited, name, says) -> None:
+def test_a_name_that_holds_no_view_is_told_in_one_line(edited, name, says):
     edited.run_cell("seen = []\ndef hit():\n    seen.append(1)").raise_error()
     with pytest.raises(OptionError) as error:
         edited.run_cell(f"%%compile --against {name}\nseen.append(2)\nf(x)").raise_error()
@@ -51,12 +51,12 @@ def test_a_name_that_holds_no_view_is_told_in_one_line(edited, name, says) -> No
 
 
 @pytest.mark.parametrize("line", ["--fits -h", "-h --fits", "--fits h100 -h", "--fits --help"])
-def test_help_on_an_option_needs_no_value_of_it(edited, capsys, line) -> None:
+def test_help_on_an_option_needs_no_value_of_it(edited, capsys, line):
     edited.run_line_magic("compile", line)
     assert capsys.readouterr().out.startswith("Will it fit a device")
 
 
-def test_a_pass_is_left_out_and_what_comes_out_is_stored(edited) -> None:
+def test_a_pass_is_left_out_and_what_comes_out_is_stored(edited):
     edited.run_cell("%%compile --without fusion -o apart\nf(x)").raise_error()
     text = " ".join(str(edited.user_ns["apart"]).split())
     assert "- Without fusion: " in text

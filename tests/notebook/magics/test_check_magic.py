@@ -22,7 +22,7 @@ SENTENCES = {
 }
 
 
-def words(text: str) -> str:
+def words(text):
     return " ".join(text.split())
 
 

@@ -1,8 +1,5 @@
 """The magics on functions of `jaxlens.core`, and `--core` on functions of `jax.numpy`."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 pytestmark = [pytest.mark.notebook, pytest.mark.backend]
@@ -39,9 +36,7 @@ GIVEN = "w f32[3,4], x f32[2,3]"
         ("%jaxpr (lambda p: p['w'] * 2 + 1)({'w': w, 'rate': 0.5})", ("p['w'] f32[3,4]",)),
     ],
 )
-def test_a_program_of_the_core_s(
-    run: Callable[[str], Any], cell: str, said: tuple[str, ...]
-) -> None:
+def test_a_program_of_the_core_s(run, cell, said):
     run(CORE)
     ran = run(cell).well()
     assert [words for words in said if words not in ran.shown] == []
@@ -80,7 +75,7 @@ layer = Layer(w)
 """
 
 
-def test_a_model_with_keys_and_scans(run: Callable[[str], Any]) -> None:
+def test_a_model_with_keys_and_scans(run):
     run(JAX)
     run(
         """
@@ -100,7 +95,7 @@ step = jax.jit(lambda p, key, xs: (p - jax.grad(loss)(p, key, xs), jax.random.sp
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_core_option(run: Callable[[str], Any], call: str) -> None:
+def test_core_option(run, call):
     run(JAX + WRITTEN)
     assert run(f"%%jaxpr -o plain\n{call}").ok
     ran = run(f"%%jaxpr --core -o seen\n{call}").well()
@@ -114,9 +109,7 @@ def test_core_option(run: Callable[[str], Any], call: str) -> None:
 
 
 @pytest.mark.parametrize("magic", ["%jaxpr --core", "%hlo --core", "%jaxpr --core --grad"])
-def test_core_option_on_a_function_that_names_no_library(
-    run: Callable[[str], Any], shell: Any, magic: str
-) -> None:
+def test_core_option_on_a_function_that_names_no_library(run, shell, magic):
     run(JAX + "def plain(x):\n    return (x * 2 + 1) @ x")
     ran = run(f"{magic} -o seen plain(jnp.ones(5))").well()
     assert "x f32[5]" in ran.shown
@@ -124,7 +117,7 @@ def test_core_option_on_a_function_that_names_no_library(
     assert {"mul", "add", "dot_general"} <= kinds
 
 
-def test_what_the_core_lacks_is_one_line(run: Callable[[str], Any]) -> None:
+def test_what_the_core_lacks_is_one_line(run):
     run(JAX)
     run("def asked(x):\n    return jax.pure_callback(abs, x, x)")
     ran = run("%%jaxpr --core\nasked(x)")
@@ -133,7 +126,7 @@ def test_what_the_core_lacks_is_one_line(run: Callable[[str], Any]) -> None:
     assert "Traceback" not in ran.out
 
 
-def test_a_mistake_under_the_core_shows_the_user_s_lines_only(run: Callable[[str], Any]) -> None:
+def test_a_mistake_under_the_core_shows_the_user_s_lines_only(run):
     run(CORE)
     ran = run("%%jaxpr\nloss(x, w)")
     assert not ran.ok

@@ -1,7 +1,6 @@
 """Every example of every magic's `-h` runs as it stands there."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -33,7 +32,7 @@ _PYTHON = re.compile(r"\bjaxlens\.[a-z_]+\(.*\)")
 _REMARK = re.compile(r"(?<=\S) {3,}[a-z].*")  # behind an example, as in `f(x)      is traced`
 
 
-def examples(text: str) -> Iterator[str]:
+def examples(text):
     for match in _CELL.finditer(text):
         lines = match[0].split("\n")
         head, *body = (_REMARK.sub("", line[4:]) for line in lines)
@@ -45,13 +44,13 @@ def examples(text: str) -> Iterator[str]:
         yield match[0]
 
 
-def helped(run, name: str) -> str:
+def helped(run, name):
     ran = run(f"%{name} -h").well()
     return re.split(r"\n(?:show|ask|of which program|options):\n", ran.out + ran.shown)[0]
 
 
 @pytest.mark.parametrize("name", MAGICS)
-def test_every_example_of_a_magics_help_runs(run, name) -> None:
+def test_every_example_of_a_magics_help_runs(run, name):
     found = list(examples(helped(run, name)))
     assert found, f"%{name} -h has no example"
     assert run(SETTING).ok
@@ -69,12 +68,12 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_help_on_an_option_says_what_it_answers_and_how_that_is_known(run, option) -> None:
+def test_help_on_an_option_says_what_it_answers_and_how_that_is_known(run, option):
     said = " ".join(run(f"{option} -h").out.split())
     assert said.startswith(" ".join(str(OPTIONS[option]).split()))
 
 
-def test_shapes_as_the_option_writes_them(run) -> None:
+def test_shapes_as_the_option_writes_them(run):
     option = run("%jaxpr -h").out.partition("--in SHAPES")[2]
     written = re.search(r'"([^"]+)"', " ".join(option.split()))
     assert written is not None
@@ -85,7 +84,7 @@ def test_shapes_as_the_option_writes_them(run) -> None:
 
 
 @pytest.mark.parametrize("transforms", ["--grad", "--grad x", "--vmap 0,None", "--jvp", "--jit"])
-def test_shapes_by_name_may_stand_in_any_order(run, transforms) -> None:
+def test_shapes_by_name_may_stand_in_any_order(run, transforms):
     """Transforms go by position."""
     ran = run(
         f'%%jaxpr {transforms} --in "w=f32[4], x=f32[3,4]"\n'

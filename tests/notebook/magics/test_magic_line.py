@@ -1,14 +1,12 @@
 """The line of a magic: options, transforms, help, and one-line errors."""
 
 import re
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, flags, read
+from jaxlens.notebook.magics.magic_line import TRANSFORMS, flags, read
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.options import flag, read_options
 from jaxlens.viewer.panes import OPTIONS
@@ -28,7 +26,7 @@ KNOWN = [
 ]
 
 
-def parsed(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> MagicLine:
+def parsed(line, cell="f(x)", verb="hlo"):
     return read(getattr(ProgramMagics, verb), line, cell)
 
 
@@ -43,7 +41,7 @@ def parsed(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> MagicLine
         ("--pass 'algsimp'", {"pass_name": "algsimp"}),
     ],
 )
-def test_options_of_the_verb(line: str, show: dict[str, Any]) -> None:
+def test_options_of_the_verb(line, show):
     assert parsed(line).show == show
 
 
@@ -55,13 +53,13 @@ def test_options_of_the_verb(line: str, show: dict[str, Any]) -> None:
         ("--pass f(x, y)", "%hlo --pass NAME f(...)"),
     ],
 )
-def test_a_call_is_no_value_of_an_option(line: str, written: str) -> None:
+def test_a_call_is_no_value_of_an_option(line, written):
     with pytest.raises(OptionError) as error:
         parsed(line, cell=None)
     assert f"before the call: {written}; see %hlo -h" in str(error.value)
 
 
-def test_transforms_keep_the_order_of_the_line() -> None:
+def test_transforms_keep_the_order_of_the_line():
     take = parsed("--vmap 0,None --grad w --jit", verb="jaxpr").take
     assert take.transforms == (("vmap", "0,None"), ("grad", "w"), ("jit", ""))
 
@@ -79,9 +77,7 @@ def test_transforms_keep_the_order_of_the_line() -> None:
         ("-f(x)", "-f(x)", ()),
     ],
 )
-def test_an_expression_stands_behind_the_options(
-    line: str, expression: str, transforms: tuple[tuple[str, str], ...]
-) -> None:
+def test_an_expression_stands_behind_the_options(line, expression, transforms):
     result = parsed(line, None, "jaxpr")
     assert result.expression == expression
     assert result.take.transforms == transforms
@@ -107,19 +103,19 @@ def test_an_expression_stands_behind_the_options(
         ("jaxpr", '--in "f32[3]', "%%jaxpr: a quote is not closed in '\"f32[3]'"),
     ],
 )
-def test_a_wrong_line_is_answered_in_one(verb: str, line: str, says: str) -> None:
+def test_a_wrong_line_is_answered_in_one(verb, line, says):
     with pytest.raises(OptionError) as error:
         parsed(line, verb=verb)
     assert str(error.value) == says
 
 
-def test_a_wrong_keyword_is_answered_with_the_nearest() -> None:
+def test_a_wrong_keyword_is_answered_with_the_nearest():
     with pytest.raises(OptionError) as error:
         read_options(OPTIONS["hlo"], {"stagee": "hlo"})
     assert str(error.value) == "jaxlens.hlo has no option 'stagee'; did you mean 'stage'?"
 
 
-def test_a_wrong_line_runs_nothing(run: Callable[..., Any], shell: Any) -> None:
+def test_a_wrong_line_runs_nothing(run, shell):
     ran = run("%%jaxpr --nope\ny = 1\ny")
     assert ran.out.startswith("OptionError: %%jaxpr has no option --nope;")
     assert len(ran.out.splitlines()) == 1
@@ -127,9 +123,7 @@ def test_a_wrong_line_runs_nothing(run: Callable[..., Any], shell: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
-def test_help_runs_nothing_and_is_worth_reading(
-    run: Callable[..., Any], shell: Any, verb: str
-) -> None:
+def test_help_runs_nothing_and_is_worth_reading(run, shell, verb):
     ran = run(f"%%{verb} -h\ny = 1")
     assert "y" not in shell.user_ns
     assert f"jaxlens.{verb}(" in ran.out  # the Python that it stands for
@@ -139,8 +133,8 @@ def test_help_runs_nothing_and_is_worth_reading(
 
 
 @pytest.mark.parametrize("verb", OPTIONS)
-def test_help_lists_at_most_twelve_options_and_all_if_asked(run: Any, verb: str) -> None:
-    def listed(text: str) -> list[str]:
+def test_help_lists_at_most_twelve_options_and_all_if_asked(run, verb):
+    def listed(text):
         return re.findall(r"^  (-[-\w]+)", text, re.MULTILINE)
 
     first, whole = (listed(run(f"%{verb} {word}").out) for word in ("-h", "-hh"))
@@ -152,7 +146,7 @@ def test_help_lists_at_most_twelve_options_and_all_if_asked(run: Any, verb: str)
     assert listed(run(f"%{verb} -h").out) == first
 
 
-def test_braces_and_dollars_are_not_expanded(run: Callable[..., Any], shell: Any) -> None:
+def test_braces_and_dollars_are_not_expanded(run, shell):
     run("import jax.numpy as jnp\nw = 3")
     run("%%jaxpr -o view --in \"p={'w': f32[2]}\"\ndef f(p):\n    return p['w']").well()
     assert [i.name for i in shell.user_ns["view"].capture.program.inputs] == ["p['w']"]

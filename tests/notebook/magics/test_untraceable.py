@@ -4,7 +4,6 @@ import re
 import sys
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
 
 import numpy
 import pytest
@@ -45,7 +44,7 @@ CASES = {
 
 @pytest.mark.parametrize(("code", "error", "lines"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("verb", ["jaxpr", "compile"])
-def test_the_users_lines(run: Any, verb: str, code: str, error: str, lines: list[str]) -> None:
+def test_the_users_lines(run, verb, code, error, lines):
     ran = run(f"%%{verb}\n{code}")
     assert type(ran.error).__name__ == error
     for line in lines:
@@ -66,7 +65,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("file", FILES.values(), ids=FILES)
-def test_a_file_is_the_users_wherever_it_lies(run: Any, shell: Any, file: Path) -> None:
+def test_a_file_is_the_users_wherever_it_lies(run, shell, file):
     source = "def f(x):\n    return g(x)\ndef g(x):\n    raise KeyError('mine')\n"
     exec(compile(source, str(file), "exec"), shell.user_ns)
     ran = run("%%jaxpr\nf(x)")
@@ -90,9 +89,7 @@ EXPLAINED = {
 
 
 @pytest.mark.parametrize(("code", "words"), EXPLAINED.values(), ids=EXPLAINED)
-def test_an_error_of_jaxs_is_explained_once_above_its_traceback(
-    run: Any, code: str, words: str
-) -> None:
+def test_an_error_of_jaxs_is_explained_once_above_its_traceback(run, code, words):
     ran = run(f"%%compile\n{code}")
     notes = " ".join(ran.error.__notes__)  # for %tb, logs and other front ends
     assert words in notes
@@ -102,14 +99,14 @@ def test_an_error_of_jaxs_is_explained_once_above_its_traceback(
     assert "jaxlens: " not in ran.out
 
 
-def test_a_note_that_is_no_explanation_stays_with_the_traceback(run: Any) -> None:
+def test_a_note_that_is_no_explanation_stays_with_the_traceback(run):
     ran = run("%%jaxpr\ne = KeyError('mine')\ne.add_note('jaxlens: a word')\nraise e")
     assert "jaxlens: a word" in ran.out
     assert "KeyError: 'mine'" in ran.out
     assert not ran.shown
 
 
-def test_what_to_write_stands_above_the_traceback(run: Any) -> None:
+def test_what_to_write_stands_above_the_traceback(run):
     code = (
         "@jax.jit\ndef f(x):\n    y = x * 2\n    if y.sum() > 0:\n        return y\n    return -y"
     )
@@ -133,9 +130,7 @@ RUNS = {
 
 @pytest.mark.parametrize(("code", "says"), RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("verb", ["jaxpr", "compile"])
-def test_what_runs_without_the_magic_runs(
-    run: Any, shell: Any, verb: str, code: str, says: str
-) -> None:
+def test_what_runs_without_the_magic_runs(run, shell, verb, code, says):
     ran = run(f"%%{verb}\n{code}").well()
     said = re.sub(r"cell \d+", "cell 2", " ".join(ran.shown.split()))
     assert says in said
@@ -143,7 +138,7 @@ def test_what_runs_without_the_magic_runs(
 
 
 @pytest.mark.parametrize("verb", ["jaxpr", "compile"])
-def test_a_leaked_tracer_in_the_function(run: Any, verb: str) -> None:
+def test_a_leaked_tracer_in_the_function(run, verb):
     run("kept = []\n@jax.jit\ndef keeps(x):\n    kept.append(x * 2)\n    return x\nkeeps(x);")
     ran = run(f"%%{verb}\ndef uses(x):\n    return x + kept[0]\nuses(x)")
     assert type(ran.error).__name__ == "UnexpectedTracerError"
@@ -156,7 +151,7 @@ def test_a_leaked_tracer_in_the_function(run: Any, verb: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["x + 1", "f(x)", "y = f(x)"])
-def test_an_error_of_ours_is_said_and_stops_nothing(run: Any, monkeypatch: Any, last: str) -> None:
+def test_an_error_of_ours_is_said_and_stops_nothing(run, monkeypatch, last):
     from jaxlens import api
 
     run("def f(x):\n    return x + 1")
@@ -167,10 +162,10 @@ def test_an_error_of_ours_is_said_and_stops_nothing(run: Any, monkeypatch: Any, 
     assert "a fault of jaxlens" in said
 
 
-def test_somebody_elses_handler_goes_first(run: Any, shell: Any) -> None:
+def test_somebody_elses_handler_goes_first(run, shell):
     seen = []
 
-    def handler(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
+    def handler(shell, kind, error, trace, tb_offset=None):
         seen.append(kind)
         return []
 
@@ -202,7 +197,7 @@ def test_a_transform_that_does_not_fit_is_an_error_of_the_line(run, line, why):
     assert not ran.shown
 
 
-def test_a_leaked_tracer(run: Any, shell: Any) -> None:
+def test_a_leaked_tracer(run, shell):
     run("%%jaxpr\nkept = []\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x)")
     ran = run("%%jaxpr\ny = 1\nz = kept[0] + 1\nf(x)")
     assert type(ran.error).__name__ == "UnexpectedTracerError"
@@ -210,7 +205,7 @@ def test_a_leaked_tracer(run: Any, shell: Any) -> None:
     assert run("%jaxpr x + 1").ok
 
 
-def test_the_debugger_sees_the_users_frames(run: Any) -> None:
+def test_the_debugger_sees_the_users_frames(run):
     import sys
 
     run("%%jaxpr\ndef f(x):\n    inside = 7\n    raise KeyError('mine')\nf(x)")

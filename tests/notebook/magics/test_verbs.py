@@ -1,7 +1,6 @@
 """Each behaviour is the same by verb, cell magic and line magic."""
 
 import re
-from typing import Any
 
 import jax
 import pytest
@@ -21,7 +20,7 @@ donating = jax.jit(lambda x: x * 2, donate_argnums=0)
 
 
 @pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
-def test_the_same_first_line(look: Any, verb: str) -> None:
+def test_the_same_first_line(look, verb):
     view = look(verb, "f", "x, w")
     assert view.document.verb == verb
     first = str(view).splitlines()[0]
@@ -29,7 +28,7 @@ def test_the_same_first_line(look: Any, verb: str) -> None:
     assert first == f"f(x, w) with x f32[2,3], w f32[3,4] on cpu, {runs}"
 
 
-def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
+def test_run_executes_and_donated_buffers_live(run, shell):
     ran = run("%%compile --run 3 -o view\ndonating(x)").well()
     assert "block_until_ready" in shell.user_ns["view"].text(times=True)
     measured = re.search(r"Measured\n.*\n.*\n +3( +[\d.]+ [nµm]?s){3}\n", ran.shown)
@@ -56,9 +55,7 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
         ("explore", "--full", {"full": True}),
     ],
 )
-def test_options_mean_the_same(
-    run: Any, shell: Any, public: Any, verb: str, options: str, keywords: dict[str, Any]
-) -> None:
+def test_options_mean_the_same(run, shell, public, verb, options, keywords):
     run(f"%{verb} {options} -o view f(x, w)").well()
     names = shell.user_ns
     names["calls"].clear()  # the tape says how long it was
@@ -75,14 +72,14 @@ def test_options_mean_the_same(
         ("jaxpr", "--target tpu", "no target 'tpu' here; this process has cpu"),
     ],
 )
-def test_a_name_that_does_not_exist(run: Any, verb: str, options: str, says: str) -> None:
+def test_a_name_that_does_not_exist(run, verb, options, says):
     ran = run(f"%%{verb} {options}\nf(x, w)")
     assert not ran.ok
     assert says in ran.out
     assert len(ran.out.splitlines()) == 1
 
 
-def test_options_need_a_capture_and_keywords(public: Any, shell: Any) -> None:
+def test_options_need_a_capture_and_keywords(public, shell):
     names = shell.user_ns
     capture = public.capture(names["f"], names["x"], names["w"])
     with pytest.raises(OptionError) as error:
@@ -93,7 +90,7 @@ def test_options_need_a_capture_and_keywords(public: Any, shell: Any) -> None:
     )
 
 
-def test_grad_names_and_jvp(run: Any, shell: Any) -> None:
+def test_grad_names_and_jvp(run, shell):
     assert run("%%jaxpr --grad w -o view\nf(x, w)").ok
     capture = shell.user_ns["view"].capture
     assert [str(o.type) for o in capture.outputs] == ["f32[3,4]"]
@@ -105,7 +102,7 @@ def test_grad_names_and_jvp(run: Any, shell: Any) -> None:
     assert capture.program.transforms == ("jvp",)
 
 
-def test_a_terminal_gets_text_with_figures_and_no_html(run: Any, shell: Any) -> None:
+def test_a_terminal_gets_text_with_figures_and_no_html(run, shell):
     formatter = shell.display_formatter
     before, formatter.active_types = formatter.active_types, ["text/plain"]
     try:
@@ -117,7 +114,7 @@ def test_a_terminal_gets_text_with_figures_and_no_html(run: Any, shell: Any) -> 
     assert ".text(full=True)" not in ran.shown
 
 
-def test_a_saved_capture_shows_the_same(run: Any, shell: Any, public: Any, tmp_path: Any) -> None:
+def test_a_saved_capture_shows_the_same(run, shell, public, tmp_path):
     assert run("%hlo -o view f(x, w)").ok
     shell.user_ns["view"].capture.save(tmp_path / "f.jaxlens")
     loaded = public.load(tmp_path / "f.jaxlens")
@@ -138,7 +135,7 @@ def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(
         assert str(shell.user_ns["seen"]).startswith(first + ending)
 
 
-def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell) -> None:
+def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell):
     ran = run("%%jaxpr --vmap None,0 --grad --ladder\nf(w.T, x)").well()
     assert "grad(f):" in ran.shown
     f = shell.user_ns["f"]

@@ -16,28 +16,28 @@ F = "import jaxlens\nimport jax.numpy as jnp\ndef f(x): return jnp.sin(x).sum()\
 class Front:
     """What a kernel knows of the front end that sent the running request."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.parent: Any = {"metadata": {"cellId": "a"}}
 
-    def get_parent(self) -> Any:
+    def get_parent(self):
         return self.parent
 
 
 @pytest.fixture
-def view(run: Any, shell: Any) -> Any:
+def view(run, shell):
     assert run(F).ok
     return jaxlens.jaxpr(shell.user_ns["f"], shell.user_ns["x"])
 
 
 @pytest.fixture
-def lines(view: Any) -> Any:
+def lines(view):
     shell = SimpleNamespace(kernel=Front(), execution_count=1)
     opened = OutputComms(shell)
     yield opened
     opened.close()
 
 
-def open_explorers(lines: Any, cell: str, *views: Any) -> list[Any]:
+def open_explorers(lines, cell, *views):
     """A cell shows some views; gives the Explorers that are open after."""
     lines._shell.kernel.parent = {"metadata": {"cellId": cell}}
     lines._shell.execution_count += 1
@@ -50,24 +50,24 @@ def open_explorers(lines: Any, cell: str, *views: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "parent", [None, {}, {"metadata": {}}, {"metadata": {"cellId": None}}, {"metadata": {"x": 1}}]
 )
-def test_without_a_cells_name_nothing_opens(lines: Any, view: Any, parent: Any) -> None:
+def test_without_a_cells_name_nothing_opens(lines, view, parent):
     lines._shell.kernel.parent = parent
     lines.bundle(view)
     lines.cell_done()
     assert not lines._open
 
 
-def test_a_terminal_has_no_cells() -> None:
+def test_a_terminal_has_no_cells():
     assert cell_of(SimpleNamespace()) == ""
     assert cell_of(SimpleNamespace(kernel=None)) == ""
 
 
-def test_a_view_is_served_once_its_cell_is_done(lines: Any, view: Any) -> None:
+def test_a_view_is_served_once_its_cell_is_done(lines, view):
     (explorer,) = open_explorers(lines, "a", view)
     assert f"data-key={explorer.key} " in view.html()
 
 
-def test_a_cell_that_runs_again_closes_what_it_had(lines: Any, view: Any) -> None:
+def test_a_cell_that_runs_again_closes_what_it_had(lines, view):
     (first,) = open_explorers(lines, "a", view)
     (second,) = open_explorers(lines, "a", view)
     assert second is not first
@@ -76,7 +76,7 @@ def test_a_cell_that_runs_again_closes_what_it_had(lines: Any, view: Any) -> Non
     assert second.comm is None
 
 
-def test_the_number_of_lines_is_bounded(lines: Any, view: Any) -> None:
+def test_the_number_of_lines_is_bounded(lines, view):
     for cell in "abcdefghijklmnop":
         explorers = open_explorers(lines, cell, view)
     assert len(explorers) == 8
@@ -84,7 +84,7 @@ def test_the_number_of_lines_is_bounded(lines: Any, view: Any) -> None:
     assert len(open_explorers(lines, "q", *[view] * 20)) == 8
 
 
-def test_closing_leaves_no_widget(lines: Any, view: Any) -> None:
+def test_closing_leaves_no_widget(lines, view):
     from ipywidgets.widgets.widget import _instances
 
     before = len(_instances)
@@ -104,7 +104,7 @@ def test_closing_leaves_no_widget(lines: Any, view: Any) -> None:
         (None, None),
     ],
 )
-def test_a_selection(view: Any, given: Any, kept: Any) -> None:
+def test_a_selection(view, given, kept):
     explorer = jaxlens.Explorer(view)
     seen: list[Any] = []
     explorer.selection = {"line": "else"}
@@ -114,21 +114,21 @@ def test_a_selection(view: Any, given: Any, kept: Any) -> None:
     explorer.close()
 
 
-def test_a_selection_of_another_form_is_told(view: Any) -> None:
+def test_a_selection_of_another_form_is_told(view):
     explorer = jaxlens.Explorer(view)
     with pytest.raises(traitlets.TraitError, match="a selection is"):
         explorer.selection = {"id": "e1"}
     explorer.close()
 
 
-def answered(explorer: Any, message: Any) -> list[Any]:
+def answered(explorer, message):
     sent: list[Any] = []
     explorer.send = lambda content, buffers=None: sent.append(content)
     explorer._hear(explorer, message, [])
     return sent
 
 
-def test_every_question_is_answered(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_question_is_answered(view, monkeypatch):
     explorer = jaxlens.Explorer(view)
     (said,) = answered(explorer, {"ask": 1, "what": {"html": True}})
     assert said == {"answer": 1, "ok": view.html()}
@@ -146,7 +146,7 @@ def test_every_question_is_answered(view: Any, monkeypatch: pytest.MonkeyPatch) 
     explorer.close()
 
 
-def test_loading_opens_nothing_and_imports_no_widgets() -> None:
+def test_loading_opens_nothing_and_imports_no_widgets():
     code = (
         "import sys, time\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -160,7 +160,7 @@ def test_loading_opens_nothing_and_imports_no_widgets() -> None:
     assert run_python(code).splitlines()[-1] == "[]"
 
 
-def test_marimo_gets_the_widget_with_the_html_in_it(view: Any) -> None:
+def test_marimo_gets_the_widget_with_the_html_in_it(view):
     shown = view._display_()
     assert isinstance(shown, jaxlens.Explorer)
     assert shown.html == view.html()
@@ -171,7 +171,7 @@ def test_marimo_gets_the_widget_with_the_html_in_it(view: Any) -> None:
     own.close()
 
 
-def test_what_nbclient_writes_holds_no_widget(tmp_path: Any) -> None:
+def test_what_nbclient_writes_holds_no_widget(tmp_path):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     code = ["%load_ext jaxlens", F, "%jaxpr f(x)", "jaxlens.jaxpr(f, x)"]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])

@@ -28,7 +28,7 @@ def core_loss(w, x):
     return cnp.sum(cnp.tanh(x @ w))
 
 
-def under(capture: Any, *transforms: str) -> Any:
+def under(capture, *transforms):
     """The capture under transforms, innermost first: "vmap None,0"."""
     for transform in transforms:
         name, _, value = transform.partition(" ")
@@ -48,7 +48,7 @@ CASES = {
 
 @pytest.mark.parametrize("looked", [False, True], ids=["anew", "after a look"])
 @pytest.mark.parametrize(("presses", "case"), CASES.items(), ids=CASES)
-def test_each_press_makes_the_program_that_jax_makes(presses, case, looked) -> None:
+def test_each_press_makes_the_program_that_jax_makes(presses, case, looked):
     f, x = case
     capture = jaxlens.capture(loss, W, X)
     if looked:
@@ -61,7 +61,7 @@ def test_each_press_makes_the_program_that_jax_makes(presses, case, looked) -> N
     assert all(ran)  # traced, and never run
 
 
-def test_the_core_transforms_its_own_functions() -> None:
+def test_the_core_transforms_its_own_functions():
     capture = jaxlens.capture(core_loss, core.array(W), core.array(X))
     capture.stablehlo.module.body()
     made = under(capture, "grad x", "vmap None,0")
@@ -85,7 +85,7 @@ def scaled(x, times, n):
     return jnp.sum(x) * n if times == "n" else x
 
 
-def test_what_is_static_stays_so_and_the_gradient_is_by_what_has_one() -> None:
+def test_what_is_static_stays_so_and_the_gradient_is_by_what_has_one():
     made = under(jaxlens.capture(Model().loss, jax.random.key(0), X), "grad", "vmap 0,0,0")
     title = str(jaxlens.jaxpr(made)).replace("\n    ", " ")
     assert title.startswith("vmap(grad(loss))(key, x) with key key<fry>[8], x f32[8,3]")
@@ -97,7 +97,7 @@ def test_what_is_static_stays_so_and_the_gradient_is_by_what_has_one() -> None:
 
 
 @pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
-def test_a_look_begins_with_what_changed(verb: str) -> None:
+def test_a_look_begins_with_what_changed(verb):
     before = getattr(jaxlens, verb)(loss, W, X)
     after = with_transform(before, "grad", "")
     assert after.document.verb == verb
@@ -112,7 +112,7 @@ def test_a_look_begins_with_what_changed(verb: str) -> None:
     assert str(again).splitlines()[2].startswith("- jit changes no equation")
 
 
-def test_what_does_not_fit_is_said_in_one_line() -> None:
+def test_what_does_not_fit_is_said_in_one_line():
     capture = jaxlens.capture(loss, W, X)
     for name, value, says in (
         ("vmap", "0,0,0", "vmap takes an axis for each of 2 arguments, got 3: 0,0"),
@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_said_in_one_line() -> None:
         api.transformed(text, "grad", "")
 
 
-def test_the_line_transforms_as_the_row_does() -> None:
+def test_the_line_transforms_as_the_row_does():
     """A model that holds functions is transformed by its arrays; a text and a static stay so."""
     eqx = pytest.importorskip("equinox")
     model = eqx.nn.MLP(3, "scalar", 4, 1, key=jax.random.key(0))
@@ -153,7 +153,7 @@ def product(w, x):
     return x @ w
 
 
-def test_a_press_is_answered_by_the_kernel() -> None:
+def test_a_press_is_answered_by_the_kernel():
     sent: list[Any] = []
     explorer = jaxlens.Explorer(jaxlens.jaxpr(product, W, X))
     explorer.send = lambda content, buffers=None: sent.append(content)

@@ -20,12 +20,12 @@ PANES = (
 DOCUMENT = Document("explore", "f", (Tabs(PANES),))
 
 
-def request(**question) -> dict:
+def request(**question):
     return json.loads(json.dumps(answer(fixed.capture(), DOCUMENT, question)))
 
 
 @pytest.mark.parametrize(("first", "end"), [(0, 2), (3, 6), (5, 9), (8, 100), (10, 12), (0, 0)])
-def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
+def test_lines_are_counted_from_the_first(first, end):
     result = request(lines={"listing": 1, "from": first, "to": end})["ok"]
     assert result["ids"] == [3 if n > first else line.id for n, line in enumerate(LINES)][first:end]
     assert result["rows"] == "\n".join(line.pieces[0].text for line in LINES[first:end])
@@ -50,14 +50,14 @@ def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
         ({}, "no question ''"),
     ],
 )
-def test_a_wrong_question_is_answered_in_a_sentence(question: dict, says: str) -> None:
+def test_a_wrong_question_is_answered_in_a_sentence(question, says):
     result = request(**question)
     assert list(result) == ["error"]
     assert says in result["error"]
     assert "\n" not in result["error"]
 
 
-def test_what_opens_in_a_box_of_a_graph() -> None:
+def test_what_opens_in_a_box_of_a_graph():
     top = Panel("main", "f", (Box("e0", "jit", inside="g"),), ())
     inner = Panel("g", "g", (Box("e1", "<tanh>"),), ())
     graph = GraphPane(Figure((top, inner)), "A drawing.")
@@ -70,19 +70,19 @@ def test_what_opens_in_a_box_of_a_graph() -> None:
         assert "error" in answer(fixed.capture(), document, {"panel": wrong})
 
 
-def test_a_kernels_code() -> None:
+def test_a_kernels_code():
     result = request(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
     assert "ret" in result["rows"]
     assert result["ids"] == ["max_fusion"]
 
 
-def test_a_step_through_the_passes_has_its_rows() -> None:
+def test_a_step_through_the_passes_has_its_rows():
     (step,) = request(**{"pass": 2})["ok"]["steps"]
     assert step["index"] == 2
     assert step["lines"]
 
 
-def test_the_key_is_that_of_the_html() -> None:
+def test_the_key_is_that_of_the_html():
     markup = html.html(documents.compile(fixed.capture()))
     assert f"data-key={key_of(markup)} " in markup
     with pytest.raises(ReadError):

@@ -22,7 +22,7 @@ def step(x, w):
     return jnp.tanh(x) @ w
 
 
-def proto(module: bytes) -> bytes:
+def proto(module):
     """An `HloProto` as XLA dumps it: its first field is the module."""
     length, head = len(module), [10]
     while length > 127:

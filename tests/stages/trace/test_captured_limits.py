@@ -37,11 +37,11 @@ def folds(x):
     return jnp.asarray(TABLE)[::-1] @ x
 
 
-def fingerprint(text: str) -> str:
+def fingerprint(text):
     return _hlo.hlo_module_from_text(text).to_string(_hlo.HloPrintOptions.fingerprint())
 
 
-def words(answer: object) -> str:
+def words(answer):
     return " ".join(str(answer).split())
 
 
@@ -56,7 +56,7 @@ def bare():
 
 
 @pytest.fixture
-def limited(monkeypatch) -> None:
+def limited(monkeypatch):
     monkeypatch.setattr(captured_limits, "MOST", 1_000_000)
 
 

@@ -1,8 +1,6 @@
 """Folding a long body: nothing lost, repeats told by what they compute and what they read."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Node, Type, Value
@@ -10,23 +8,6 @@ from jaxlens.views.figures.body import bodies_of
 from jaxlens.views.figures.jaxpr import figure
 from jaxlens.views.figures.runs import StepRange
 from tests.support.drawn_modules import HOSTILE, F, layers, node, program, region, span, tangle
-
-
-def unfolded(module, most=60, room=14):
-    """Steps of the leaves in the order in which they are met when everything is opened."""
-    body = bodies_of(module, most, (), ())[module.entry]
-    whole = StepRange(0, len(body))
-    waiting, steps = [whole], []
-    while waiting:
-        run = waiting.pop()
-        parts = body.folding.children(run, most, room)
-        assert [part.low for part in parts[1:]] == [part.high for part in parts[:-1]]
-        for part in reversed(parts):
-            if len(part) > 1:
-                assert part != run
-                waiting.append(part)
-        steps += [part.low for part in parts if len(part) == 1]
-    return steps
 
 
 def counted(module, most=10):
@@ -54,18 +35,6 @@ def chain(count, step):
 
 
 AT = {"spans": (span(5, "layer"),)}
-
-
-@given(st.integers(1, 900), st.integers(0, 9), st.integers(8, 60))
-@settings(max_examples=25, deadline=None)
-def test_opening_everything_gives_every_equation_once_and_in_order(count, seed, most):
-    assert sorted(unfolded(tangle(count, seed), most)) == list(range(count))
-
-
-@given(st.integers(1, 200), st.integers(8, 60))
-@settings(max_examples=25, deadline=None)
-def test_opening_repeats_gives_every_copy(count, most):
-    assert sorted(unfolded(layers(count), most)) == list(range(7 * count + 1))
 
 
 def test_the_parts_of_a_run_follow_each_other_and_leave_nothing_out():
@@ -175,7 +144,6 @@ def test_repeats_within_repeats():
 
     module = chain(8, block)
     assert counted(module)[0, 80] == 8
-    assert sorted(unfolded(module, 8)) == list(range(80))
 
 
 def test_boxes_carry_the_ids_of_what_they_stand_for():

@@ -3,7 +3,6 @@
 import pytest
 
 from jaxlens.ir.hlo import reader as hlo
-from jaxlens.render.document import Listing
 from jaxlens.render.html.listing import listing_html
 from jaxlens.render.html.marks import Ink
 from jaxlens.render.html.payload import Budget
@@ -13,7 +12,7 @@ from jaxlens.views.listings import hlo as hlo_lines
 MANY, FEW = 12, 3
 
 
-def module(n: int):
+def module(n):
     """A program that negates n inputs, which it reads from a tuple, and returns them."""
     types = ", ".join(["f32[4]"] * n)
     inputs = [f"  %p.{i} = f32[4]{{0}} parameter({i})" for i in range(n)]
@@ -39,16 +38,16 @@ def module(n: int):
     )
 
 
-def brief(program) -> Listing:
+def brief(program):
     return hlo_lines.listing(program, 400, brief=True)
 
 
-def text(listing: Listing, full: bool = False) -> str:
+def text(listing, full=False):
     return "\n".join(listing_lines(listing, full))
 
 
 @pytest.mark.parametrize("listed", [hlo_lines.listing, brief])
-def test_the_text_has_one_row_with_a_count_and_all_on_request(listed) -> None:
+def test_the_text_has_one_row_with_a_count_and_all_on_request(listed):
     shown = text(listed(module(MANY)))
     assert "  parameter x 12, 192 B  (folded; .text(full=True) opens it)" in shown
     assert "  tuple, get-tuple-element x 12  (folded" in shown
@@ -63,7 +62,7 @@ def test_the_text_has_one_row_with_a_count_and_all_on_request(listed) -> None:
 
 
 @pytest.mark.parametrize("listed", [hlo_lines.listing, brief])
-def test_few_of_them_are_shown(listed) -> None:
+def test_few_of_them_are_shown(listed):
     shown = text(listed(module(FEW)))
     assert "folded" not in shown
     assert shown.count("parameter(") == shown.count("get-tuple-element(") == FEW
@@ -71,7 +70,7 @@ def test_few_of_them_are_shown(listed) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 2, 3, 20, 400])
-def test_rows_are_those_of_the_lines_wherever_the_page_ends(limit: int) -> None:
+def test_rows_are_those_of_the_lines_wherever_the_page_ends(limit):
     listing = hlo_lines.listing(module(MANY), limit, brief=True)
     assert len(listing.lines) == min(limit, 18)
     assert len(list(listing.more)) == len(listing.more)
@@ -83,7 +82,7 @@ def test_rows_are_those_of_the_lines_wherever_the_page_ends(limit: int) -> None:
     assert len(every) == 18 + 12 + 13 + 12
 
 
-def test_a_page_without_scripts_shows_the_program_and_says_where_the_rest_is() -> None:
+def test_a_page_without_scripts_shows_the_program_and_says_where_the_rest_is():
     markup = listing_html(brief(module(MANY)), Ink({}), Budget())
     rows, data, rest = markup.partition("<script")
     assert "<div data-folds=12>" in rows

@@ -6,6 +6,7 @@ from jaxlens.ir.facts import Kernel
 from jaxlens.program.kernels import Work
 from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings.machine import kernel_lines, listing
+from tests.support.documents import approved
 
 BEFORE = """; ModuleID = 'm'
 target triple = "x86_64"
@@ -25,11 +26,11 @@ ASM = "add:\n   0: push rbp\n   1: vaddps ymm0, ymm1, [rdi]\n"
 PTX = ".visible .entry add(\n\t.param .u64 p0\n)\n{\n\t@%p1 bra \t$L1;\n$L1:\n\tret;\n}\n"
 
 
-def work(kernel: Kernel) -> Work:
+def work(kernel):
     return Work(kernel, None, (), None, None)
 
 
-def kernels(asm: str = ASM) -> list[Work]:
+def kernels(asm=ASM):
     return [
         work(Kernel("dot", "dot", "library call", note="the runtime calls a library for dot")),
         work(Kernel("add", "add", "kernel", BEFORE, "after", asm)),
@@ -38,49 +39,31 @@ def kernels(asm: str = ASM) -> list[Work]:
     ]
 
 
-def written(found) -> list[str]:
+def written(found):
     return [line_text(line, full=True) for line in (*found.lines, *found.more)]
 
 
-def test_llvm_is_its_functions_without_metadata() -> None:
-    assert written(listing(kernels(), "llvm")) == [
-        "; dot: the runtime calls a library for dot",
-        "",
-        "; add:",
-        "define ptr @add(ptr %0) {",
-        "entry:",
-        "  %1 = load <8 x float>, ptr %0, align 32",
-        "  br label %entry ; preds = %x",
-        "}",
-        "; add.1: the code of add",
-        "; while: a thunk, which has no code of its own",
-    ]
+def named(found):
+    return "\n".join(f"{line.id:6}{line_text(line, full=True)}".rstrip() for line in found.lines)
 
 
-def test_every_line_carries_its_kernels_name() -> None:
-    listed = listing(kernels(), "asm")
-    assert listed.stage == "asm"
-    assert [line.id for line in listed.lines] == [
-        "dot",
-        "",
-        "add",
-        "add",
-        "add",
-        "add",
-        "add.1",
-        "while",
-    ]
-
-
-def test_ptx_has_its_own_comments() -> None:
-    texts = written(listing(kernels(PTX), "asm"))
-    assert texts[0] == "// dot: the runtime calls a library for dot"
-    assert "$L1:" in texts
+def test_code_is_as_approved_and_every_line_carries_its_kernels_name():
+    """LLVM IR without metadata; PTX with its own comments; of kernels beyond a limit no code."""
+    own = [work(Kernel(name, name, "kernel", "", "", f"{name}:\n  0: ret\n")) for name in "abc"]
+    listings = {
+        "LLVM IR": listing(kernels(), "llvm"),
+        "machine code": listing(kernels(), "asm"),
+        "PTX": listing(kernels(PTX), "asm"),
+        "three lines at most": listing(kernels(), "asm", most=3),
+        "three lines, the last kernels first": listing(own, "asm", most=3, first=own[::-1]),
+    }
+    texts = (f"{name}:\n\n{named(found)}" for name, found in listings.items())
+    approved("views/machine_code", "\n\n".join(texts))
 
 
 @pytest.mark.parametrize("head", [1, 3, 5, 100])
 @pytest.mark.parametrize("stage", ["llvm", "asm"])
-def test_the_rest_is_as_long_as_it_says(head: int, stage) -> None:
+def test_the_rest_is_as_long_as_it_says(head, stage):
     whole = listing(kernels(), stage)
     cut = listing(kernels(), stage, head=head)
     assert cut.lines == whole.lines[:head]
@@ -88,35 +71,11 @@ def test_the_rest_is_as_long_as_it_says(head: int, stage) -> None:
     assert (*cut.lines, *cut.more) == whole.lines
 
 
-def test_of_kernels_beyond_the_limit_no_code_is_made() -> None:
-    texts = written(listing(kernels(), "asm", most=3))
-    assert texts[-2:] == [
-        "; add.1: left out here: %%compile --kernel add.1 has it",
-        "; while: a thunk, which has no code of its own",
-    ]
-
-
-def test_the_first_kernels_get_the_lines_and_the_order_stays() -> None:
-    own = [work(Kernel(name, name, "kernel", "", "", f"{name}:\n  0: ret\n")) for name in "abc"]
-    texts = written(listing(own, "asm", most=3, first=[own[2], own[1], own[0]]))
-    assert texts == [
-        "; a: left out here: %%compile --kernel a has it",
-        "",
-        "; b:",
-        "b:",
-        "  0: ret",
-        "",
-        "; c:",
-        "c:",
-        "  0: ret",
-    ]
-
-
-def test_no_code_at_all_is_no_listing() -> None:
+def test_no_code_at_all_is_no_listing():
     assert not listing([kernels()[0]], "llvm").lines
     assert not listing([], "asm").lines
     assert not kernel_lines(kernels()[0], "asm").lines
 
 
-def test_one_kernel() -> None:
+def test_one_kernel():
     assert written(kernel_lines(kernels()[1], "asm")) == ASM.rstrip("\n").split("\n")

@@ -3,11 +3,10 @@
 import json
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from pathlib import Path
 
 import pytest
 
-from jaxlens.captures import Capture, load
+from jaxlens.captures import load
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.notebook.widgets.viewer_requests import step_rows
@@ -20,6 +19,7 @@ from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
+from tests.support.documents import approved
 from tests.support.html_checks import unrolled
 from tests.support.paths import CAPTURES
 
@@ -44,7 +44,7 @@ ENTRY main {
 """
 
 
-def changed(program: str, *lines: tuple[str, str]) -> str:
+def changed(program, *lines):
     """The program with lines replaced, each named by its beginning; "" takes a line away."""
     kept = program
     for begin, instead in lines:
@@ -109,94 +109,37 @@ class SeriesDriver(fixed.FixedDriver):
         )
 
 
-def capture(*missing: str) -> Capture:
+def capture(*missing):
     return replace(fixed.capture(), driver=SeriesDriver(missing))
 
 
-def steps(**options) -> PassSteps:
+def steps(**options):
     (found,) = [b for b in passes_blocks(capture(), **options) if isinstance(b, PassSteps)]
     return found
 
 
-def cells(row: PassRow) -> tuple[str, str, bool, str]:
+def cells(row):
     return (row.mark, row.line.id, row.gone, row.note)
 
 
-def differing(before: str, after: str) -> list[tuple[str, str, bool, str]]:
+def differing(before, after):
     listed = rows(between(fixed.module(before), fixed.module(after)))
     return [cells(row) for row in listed if row.mark != "same"]
 
 
-def test_what_is_gone_stands_where_it_was_and_says_why() -> None:
-    assert differing(SIMPLER, LIVE) == [("removed", "dead", True, "dead: nothing read it")]
-    found = [row.line.id for row in rows(between(fixed.module(SIMPLER), fixed.module(LIVE)))]
-    assert found == [
-        "",
-        "x",
-        "m1",
-        "m2",
-        "dead",
-        "two",
-        "three",
-        "six",
-        "sixes",
-        "e",
-        "s",
-        "r",
-    ]
-
-
-def test_a_value_computed_twice_is_merged() -> None:
-    assert differing(LIVE, SHARED) == [
-        ("merged", "m2", True, "with m1"),
-        ("adjusted", "s", False, "reads m1, was m2"),
-    ]
-
-
-def test_algebra_leaves_what_it_read_in_place() -> None:
-    assert differing(START, SIMPLER) == [
-        ("removed", "zero", True, "gone with what read it"),
-        ("removed", "zeros", True, "gone with what read it"),
-        ("removed", "a", True, "nothing reads it any more"),
-        ("adjusted", "m1", False, "reads x, was a"),
-        ("adjusted", "m2", False, "reads x, was a"),
-    ]
-
-
-def test_an_instruction_that_is_another_now_stands_below_what_it_was() -> None:
+def test_rows_of_each_step_are_as_approved():
+    """What is gone stands where it was, and says why; what is another now, below what it was."""
     other = changed(START, ("e = ", "e = f32[8] exponential(dead)"))
-    assert [row for row in differing(START, other) if row[1] == "e"] == [
-        ("rewritten", "e", True, ""),
-        ("rewritten", "e", False, "reads dead, was m1"),
-    ]
+    lines = []
+    for (name, after), before in zip(SERIES.items(), [START, *SERIES.values()], strict=False):
+        lines += ["", name]
+        for row in rows(between(fixed.module(before), fixed.module(after))):
+            lines.append(" ".join(map(str, cells(row))))
+    lines += ["", "another operand", *(" ".join(map(str, row)) for row in differing(START, other))]
+    approved("views/rows_of_passes", "\n".join(lines[1:]))
 
 
-def test_constants_are_folded() -> None:
-    differences = differing(SHARED, FOLDED)
-    assert ("folded", "six", True, "into constant.1") in differences
-    assert ("added", "constant.1", False, "") in differences
-
-
-def test_a_fusion_takes_rows_from_the_entry_into_a_computation_of_its_own() -> None:
-    differences = differing(FOLDED, FUSED)
-    gone = [row for row in differences if row[2]]
-    assert gone == [
-        ("fused", name, True, "into add_fusion")
-        for name in ("m1", "constant.1", "sixes", "e", "s", "r")
-    ]
-    assert [(mark, id, note) for mark, id, was, note in differences if not was] == [
-        ("added", "add_fusion", ""),
-        ("added", "", ""),
-        ("fused", "m1.1", "was m1"),
-        ("fused", "e.1", "was e"),
-        ("fused", "s.1", "was s"),
-        ("fused", "constant.2", "was constant.1"),
-        ("fused", "sixes.1", "was sixes"),
-        ("fused", "r.1", "was r"),
-    ]
-
-
-def test_another_layout_or_attribute_or_place_is_told() -> None:
+def test_another_layout_or_attribute_or_place_is_told():
     turned = START.replace("a = f32[8] add", "a = f32[8]{0:T(8)} add")
     assert differing(START.replace("a = f32[8] add", "a = f32[8]{0} add"), turned) == [
         ("adjusted", "a", False, "layout {0:T(8)}, was {0}")
@@ -205,7 +148,7 @@ def test_another_layout_or_attribute_or_place_is_told() -> None:
     assert differing(START, exact) == [("adjusted", "e", False, "another result_accuracy")]
 
 
-def test_a_computation_that_got_another_name_is_the_same_one() -> None:
+def test_a_computation_that_got_another_name_is_the_same_one():
     named = FUSED.replace("fused_computation", "fused_add")
     (row,) = [
         row
@@ -215,13 +158,13 @@ def test_a_computation_that_got_another_name_is_the_same_one() -> None:
     assert (row.mark, row.gone, row.note) == ("renamed", False, "was fused_computation")
 
 
-def test_a_computation_that_is_gone_keeps_its_title() -> None:
+def test_a_computation_that_is_gone_keeps_its_title():
     listed = rows(between(fixed.module(FUSED), fixed.module(LIVE)))
     titles = [row for row in listed if not row.line.id and row.gone]
     assert all("fused_computation" in row.line.pieces[0].text for row in titles)
 
 
-def test_steps_carry_counts_and_meanings() -> None:
+def test_steps_carry_counts_and_meanings():
     block = steps()
     assert [(step.index, step.name, step.size, step.did) for step in block.steps] == [
         (0, "before_optimizations", 14, ""),
@@ -237,14 +180,14 @@ def test_steps_carry_counts_and_meanings() -> None:
     assert block.note == ""
 
 
-def programs(record: Path) -> list[tuple[object, object]]:
+def programs(record):
     stages = load(record).passes
     kept = [stages[0], *(stage for stage in stages[1:] if stage.changed)]
     return [(a.stage.module, b.stage.module) for a, b in pairwise(kept)]
 
 
 @pytest.mark.parametrize("record", CAPTURES, ids=lambda path: path.stem)
-def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> None:
+def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record):
     for before, after in programs(record):
         change = between(before, after)
         listed = rows(change)
@@ -268,16 +211,16 @@ def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> 
             assert {row.mark for row in listed} <= {"same", "adjusted", "renamed"}
 
 
-def id_of(line: list) -> str:
+def id_of(line):
     text, id = line[:2]
     return (id or "") if id != 1 else plain(text).removeprefix("ROOT ").split(" ")[0]
 
 
-def plain(text: str) -> str:
+def plain(text):
     return "".join(character for character in text if character > "\x08")
 
 
-def pages(block: PassSteps) -> list[list[tuple[str, str, bool, str]]]:
+def pages(block):
     """The rows as a reader of the data sees them."""
     payload = data(block)
     letters = {letter: words[0] for letter, words in payload["marks"].items()}
@@ -293,7 +236,7 @@ def pages(block: PassSteps) -> list[list[tuple[str, str, bool, str]]]:
     ]
 
 
-def test_data_says_what_the_rows_say() -> None:
+def test_data_says_what_the_rows_say():
     block = steps()
     assert pages(block) == [[cells(row) for row in step.rows] for step in block.steps]
     words = [plain(text) for text, *_ in data(block)["lines"]]
@@ -301,7 +244,7 @@ def test_data_says_what_the_rows_say() -> None:
     assert len(words) == len(set(words))
 
 
-def test_atoms_stand_with_the_lines_they_belong_to() -> None:
+def test_atoms_stand_with_the_lines_they_belong_to():
     def atoms(module):
         return {node.id: (3, 4, 5) for node in module.nodes() if node.id == "e"}
 
@@ -311,7 +254,7 @@ def test_atoms_stand_with_the_lines_they_belong_to() -> None:
     }
 
 
-def test_what_is_too_long_is_counted_and_said_and_asked_for() -> None:
+def test_what_is_too_long_is_counted_and_said_and_asked_for():
     block = steps(limit=len(SIMPLER) + len(LIVE))
     assert [step.rows is None for step in block.steps] == [False, False, False, True, True, True]
     assert [step.size for step in block.steps] == [14, 11, 10, 9, 7, 9]
@@ -322,7 +265,7 @@ def test_what_is_too_long_is_counted_and_said_and_asked_for() -> None:
     assert answer["steps"][0]["marks"] == data(steps())["steps"][3]["marks"]
 
 
-def test_rows_that_do_not_fit_an_output_are_left_out(monkeypatch) -> None:
+def test_rows_that_do_not_fit_an_output_are_left_out(monkeypatch):
     block = steps()
     whole = passes_html(block, ink(Document("hlo", "", (block,))))
     monkeypatch.setattr("jaxlens.render.html.passes._SHARE", 1200)
@@ -332,21 +275,21 @@ def test_rows_that_do_not_fit_an_output_are_left_out(monkeypatch) -> None:
     assert "are left out here" not in whole
 
 
-def test_asking_for_no_step_names_those_there_are() -> None:
+def test_asking_for_no_step_names_those_there_are():
     with pytest.raises(OptionError, match="no pass 9 that changed the program; choose from 1, 2"):
         step_rows(capture(), 9)
     with pytest.raises(UnavailableError):
         step_rows(capture("passes"), 1)
 
 
-def test_without_scripts_a_table_says_it() -> None:
+def test_without_scripts_a_table_says_it():
     markup = body(Document("hlo", "f", (steps(),)))
     for words in ("algsimp", "1 rewritten, 1 folded", "Keeps one of several instructions"):
         assert words in markup
     assert "--bar:" in markup  # the bars of sizes
 
 
-def test_text_is_the_timeline_and_what_passes_are_for() -> None:
+def test_text_is_the_timeline_and_what_passes_are_for():
     written = text(Document("hlo", "f", tuple(passes_blocks(capture()))))
     assert [line for line in written.splitlines() if line in ("Passes", "What they are for")] == [
         "Passes",
@@ -356,7 +299,7 @@ def test_text_is_the_timeline_and_what_passes_are_for() -> None:
     assert line.split() == ["3", "cse", "10", "9", "1", "merged"]
 
 
-def test_a_large_program_counts_the_passes_it_dumped() -> None:
+def test_a_large_program_counts_the_passes_it_dumped():
     class Large(SeriesDriver):
         def recorded(self):
             return frozenset()
@@ -376,7 +319,7 @@ def test_a_large_program_counts_the_passes_it_dumped() -> None:
     ]
 
 
-def test_names_are_data() -> None:
+def test_names_are_data():
     name = "</script><img src=x onerror=alert(1)>"
     line = Line((Piece(name, "name"),), name)
     block = steps()
@@ -387,14 +330,14 @@ def test_names_are_data() -> None:
     assert id_of(data(block)["lines"][0]) == name
 
 
-def test_rows_have_the_hues_of_their_lines_where_nothing_else_names_them() -> None:
+def test_rows_have_the_hues_of_their_lines_where_nothing_else_names_them():
     block = next(b for b in passes_blocks(load(CAPTURES[3])) if isinstance(b, PassSteps))
     owners = data(block, ink(Document("hlo", "", (block,))).hues)["owners"]
     assert owners
     assert all(hue >= 0 for _, hue in owners)
 
 
-def test_every_mark_has_a_letter_and_a_sign() -> None:
+def test_every_mark_has_a_letter_and_a_sign():
     signs = data(steps())["marks"]
     assert [signs[letter][0] for letter in "abcdefghij"] == list(MARKS)
     assert len({words[1] for words in signs.values()}) == len(MARKS)

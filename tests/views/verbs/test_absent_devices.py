@@ -5,7 +5,6 @@ import re
 import pytest
 
 import jaxlens
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.program.fusion_change import across_fusion
 from jaxlens.program.kernels import works
@@ -19,17 +18,17 @@ GPU = sorted(path.name for path in RECORDS.glob("*.gpu-*.jaxlens"))
 TPU = sorted(path.name for path in RECORDS.glob("*.tpu-*.jaxlens"))
 
 
-def record(name: str) -> Capture:
+def record(name):
     return jaxlens.load(RECORDS / name)
 
 
-def test_there_are_records_of_both() -> None:
+def test_there_are_records_of_both():
     assert (len(GPU), len(TPU)) == (3, 5)
     assert all((RECORDS / name).stat().st_size < 200_000 for name in GPU + TPU)
 
 
 @pytest.mark.parametrize("name", GPU + TPU)
-def test_every_kernel_is_tied_to_an_instruction_and_none_twice(name: str) -> None:
+def test_every_kernel_is_tied_to_an_instruction_and_none_twice(name):
     taken = record(name)
     nodes = {node.id for node in taken.optimized.module.nodes()}
     tied = [kernel.instruction for kernel in taken.kernels]
@@ -41,7 +40,7 @@ def test_every_kernel_is_tied_to_an_instruction_and_none_twice(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", GPU)
-def test_every_kernel_of_a_gpu_has_its_ptx_llvm_and_launch(name: str) -> None:
+def test_every_kernel_of_a_gpu_has_its_ptx_llvm_and_launch(name):
     taken = record(name)
     for kernel in taken.kernels:
         entries = re.findall(r"\.entry (\w+)\(", kernel.asm)
@@ -58,7 +57,7 @@ def test_every_kernel_of_a_gpu_has_its_ptx_llvm_and_launch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TPU)
-def test_a_tpu_says_that_it_shows_no_machine_code(name: str) -> None:
+def test_a_tpu_says_that_it_shows_no_machine_code(name):
     taken = record(name)
     kernels = [kernel for kernel in taken.kernels if kernel.kind == "kernel"]
     assert {kernel.note for kernel in kernels} == {"XLA shows no machine code for TPUs"}
@@ -67,7 +66,7 @@ def test_a_tpu_says_that_it_shows_no_machine_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GPU + TPU)
-def test_no_instruction_is_lost_across_fusion(name: str) -> None:
+def test_no_instruction_is_lost_across_fusion(name):
     change, note = across_fusion(record(name))
     assert note.startswith("Before: ")
     assert set(change.fates) == {node.id for node in change.before.nodes()}
@@ -85,7 +84,7 @@ SILENT = {"parameter", "constant", "get-tuple-element", "tuple", "bitcast", "cop
 
 
 @pytest.mark.parametrize("name", GPU + TPU)
-def test_the_views_render(name: str) -> None:
+def test_the_views_render(name):
     taken = record(name)
     shown = [
         documents.jaxpr(taken),
@@ -107,7 +106,7 @@ def test_the_views_render(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GPU)
-def test_a_gpu_that_is_not_here_has_no_cost_by_xla_and_says_so(name: str) -> None:
+def test_a_gpu_that_is_not_here_has_no_cost_by_xla_and_says_so(name):
     taken = record(name)
     with pytest.raises(LensError, match="a device that is not here"):
         _ = taken.cost
