@@ -2,8 +2,10 @@
 
 import pytest
 
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
+from jaxlens.ir.facts import Verdict
 from jaxlens.render.document import (
     Code,
     Document,
@@ -61,6 +63,15 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
     assert times.volatile
     assert "250 ms" not in text(shown)
     assert "250 ms" in text(shown, times=True)
+
+
+def test_that_a_first_call_misses_is_no_news() -> None:
+    class Driver(fixed.FixedDriver):
+        def verdict(self):
+            return Verdict(False, "trace")
+
+    shown = document(Capture(fixed.capture().program, Driver()))
+    assert "Cache:" not in finding_texts(shown)
 
 
 def test_tabs_by_default() -> None:
@@ -179,7 +190,7 @@ def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
 
 def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
     shown = document(fixed.capture())
-    assert "152 flop counted over the equations." in finding_texts(shown)
+    assert "152 flop counted over the equations." not in finding_texts(shown)  # of the cost pane
     assert "XLA's own figure for the optimised program: 160 flop." not in finding_texts(shown)
     assert "Memory: arguments 200 B" not in finding_texts(shown)  # of a peak not worth telling
     written = text(shown, full=True)
