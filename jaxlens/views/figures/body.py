@@ -11,6 +11,7 @@ from operator import sub
 from jaxlens.ir.columns import Columns, ProgramColumns, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
+from jaxlens.views.figures.gradients import after_gradients
 from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 
@@ -36,6 +37,7 @@ class DrawnRegion:
         costs: Estimates the flops of runs; None for none.
         most: Maximum number of boxes in a panel; a region with more steps is folded.
         nouns: What several steps are called in a box and in a sentence.
+        after: Steps that come after the gradients.
     """
 
     region: Region
@@ -49,6 +51,7 @@ class DrawnRegion:
     most: int
     costs: RunCosts | None = None
     nouns: tuple[str, str] = ("eqns", "equations")
+    after: frozenset[int] = frozenset()
 
     @cached_property
     def names(self) -> Mapping[int, str]:
@@ -168,11 +171,12 @@ def bodies_of(
     """
     program = columns(module)
     nouns = _OF_JAXPR if module.stage == "jaxpr" else _OF_HLO
-    bodies = {}
+    bodies, after = {}, after_gradients(program)
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        rest = (), frozenset(range(region.constants)), max_boxes, costs, nouns
+        constants, own = frozenset(range(region.constants)), after.get(name, frozenset())
+        rest = (), constants, max_boxes, costs, nouns, own
         bodies[name] = DrawnRegion(region, rows, program, naming, {}, called, *rest)
     entry = module.regions[module.entry]
     numbers = range(entry.constants, len(entry.parameters))
