@@ -41,7 +41,7 @@ from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import HEAD, chained, machine_pane, pane, stage_pane
 from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
 
-_OF_PANE = 2  # findings of a question that its pane leaves out: they stand above
+_OF_PANE = 1  # finding of a question that its pane leaves out, its answer: it stands above
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _STORY = explains(1, 1)
 _CODE, _LARGE = 100, 1_000  # lines of LLVM IR and of machine code of a small program; equations
@@ -128,12 +128,13 @@ def blocks(
     arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
     verdict = Report("")
     if not subject.program.unjitted:  # which has no cache: the first line says how it runs
-        verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
+        verdict = report_or_reason(lambda: _news(overview.verdict.get()))
     works, runs = counted_works(overview)
     reports = overview.reports()
     module = jaxpr_module(subject)
     sentences = [*story(module, works, runs, change), *told, *verdict.findings, *arrays.findings]
-    answers = [f for row, report in reports if row.is_told() for f in report.findings]
+    told_of = [report.findings for row, report in reports if row.is_told()]
+    answers = [f for found in told_of for n, f in enumerate(found) if f.weight or not n]
     above = ranked((*sentences, *answers))[:MOST]
     added: dict[str, Tab] = {}
     for question, report in reports:
@@ -167,6 +168,12 @@ def blocks(
     )
     chain = chained(tabs, open, elsewhere="" if explores else "time")
     return [*leading_blocks(sentences, full), *seconds, chain]
+
+
+def _news(verdict: Verdict) -> Report:
+    """Reports the verdict on JAX's caches; that the first call of a function misses is no news."""
+    first = verdict.hit is False and not verdict.earlier
+    return Report("") if first else verdict_report(verdict)
 
 
 def story(

@@ -74,6 +74,17 @@ def test_a_compile(saved, light):
     assert in_all_panes(page) == []
 
 
+def test_the_rows_of_a_pass_that_scroll_take_the_focus(saved):
+    def f(x):
+        return sum(jnp.tanh(x * n).sum() for n in range(12))
+
+    view = jaxlens.hlo(jaxlens.capture(f, jnp.ones(8)), passes=True)
+    page = saved(view.html(), ready=".passes .scrub")
+    page.get_by_label("whole program").check()
+    assert page.locator(".passes .rows").evaluate("e => e.scrollHeight > e.clientHeight")
+    assert violations(page) == []
+
+
 def test_an_answer_that_is_wrong(saved):
     def layer(w, b, x):
         return jnp.where(x @ w + b > 0, x @ w + b, 0.0)

@@ -1,5 +1,7 @@
 """The graph pane in a real browser: choosing, opening, walking, and links to it."""
 
+from dataclasses import replace
+
 import pytest
 
 from jaxlens.ir.hlo.reader import read
@@ -447,6 +449,14 @@ def test_edges_of_the_backward_pass_are_dashed_and_a_word_says_so(show):
     assert page.locator(".edge.backward").count() >= len(heads)  # drawn again
     page = show(figure(predict()))
     assert page.locator(".edge.backward").count() == 0
+
+
+def test_edges_after_the_gradients_are_dotted_and_a_word_says_so(show):
+    page = show(replace(figure(predict()), after=("e2", "e3")))
+    page.locator(".drawing-note").get_by_text("dotted: after the gradients").wait_for()
+    path = {node: box(page, node).get_attribute("data-path") for node in ("e2", "e3")}
+    heads = page.locator(".edge.after").evaluate_all("all => all.map(e => e.dataset.head)")
+    assert set(heads) == set(path.values())
 
 
 def test_a_box_at_the_edge_stays_under_the_pointer_that_presses_it(show):

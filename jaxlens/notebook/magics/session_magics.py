@@ -16,6 +16,7 @@ from jaxlens.errors import CellError, OptionError, nearest
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.magics import parser_on_use
+from jaxlens.notebook.magics.tracebacks import explain_all
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 from jaxlens.report import Finding, count
 
@@ -35,6 +36,7 @@ class JaxLens(WholeCellMagics):
     _session: "SessionWatch | None" = None
     _stderr: KernelStderr | None = None
     _cancel_wait: Callable[[], None] | None = None
+    _unexplain: Callable[[], None] | None = None
     _has_failed = False
     # Cells that ended after the last error, and after the last compile; %explain does not count.
     _since_error = _since_compile = 0
@@ -55,6 +57,8 @@ class JaxLens(WholeCellMagics):
             %jaxlens off
             %jaxlens            says whether it is on
             %explain            why the last cell that compiled did so, and what would avoid it
+
+        Where tracing a function fails, a card above the traceback says why, and what to write.
 
         Cells count from the one that imports jax. In ipython_config.py, for every session:
 
@@ -163,7 +167,9 @@ class JaxLens(WholeCellMagics):
             self._stderr.stop()
         if self._cancel_wait is not None:
             self._cancel_wait()
-        self._session, self._stderr, self._cancel_wait = None, None, None
+        if self._unexplain is not None:
+            self._unexplain()
+        self._session, self._stderr, self._cancel_wait, self._unexplain = None, None, None, None
 
     def begin(self) -> None:
         """Starts the watch as soon as JAX is there; importing it is left to the user's cells."""
@@ -179,6 +185,7 @@ class JaxLens(WholeCellMagics):
                 self._stderr = KernelStderr()
                 self._stderr.start()
                 self._session = SessionWatch(self._stderr.read)
+                self._unexplain = explain_all(self.shell)
         except Exception as error:
             self._fail(error)
 

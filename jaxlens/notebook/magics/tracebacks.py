@@ -4,13 +4,14 @@ The frames of IPython's magic call and of jaxlens are removed before IPython for
 traceback; the exception object stays the same, and `%debug` and `%tb` see the user's frames. An
 error inside jaxlens keeps every frame, so that it can be reported.
 
-Why a trace failed, and what to write instead, is a card above the traceback. Elsewhere the same is
-a note at the end of it (`questions/failure`), which the card takes the place of.
+Why a trace failed, and what to write instead, is a card above the traceback, also of a cell without
+a magic while `%jaxlens on` watches. Elsewhere the same is a note at the end of it
+(`questions/failure`), which the card takes the place of.
 """
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from traceback import walk_tb
 from typing import Any
 
@@ -29,12 +30,33 @@ def of_the_user(shell: Any) -> Iterator[None]:
         raise
     except BaseException as error:
         if not shell.custom_exceptions:  # another custom handler takes precedence
-            _show_next(shell, type(error))
+            _set_handler(shell, type(error))
         raise
 
 
-def _show_next(shell: Any, kind: type[BaseException]) -> None:
-    """Registers a handler that shows the next exception of a type, once.
+def explain_all(shell: Any) -> Callable[[], None]:
+    """Explains the exceptions of all cells above their tracebacks, those without a magic too.
+
+    A plain cell's exception gets no note, and keeps all frames: only the card is added.
+
+    Returns:
+        What ends it.
+    """
+    if shell.custom_exceptions or "text/html" not in shell.display_formatter.active_types:
+        return lambda: None
+    before = shell.CustomTB
+    _set_handler(shell, Exception, once=False)
+    ours = shell.CustomTB
+
+    def stop() -> None:
+        if shell.CustomTB is ours:  # another handler may have come since
+            shell.custom_exceptions, shell.CustomTB = (), before
+
+    return stop
+
+
+def _set_handler(shell: Any, kind: type[BaseException], once: bool = True) -> None:
+    """Sets what shows the exceptions of a type, or the next one alone.
 
     `set_custom_exc` is IPython's hook to change how an exception is shown. It is called when the
     exception has left every frame; before, the traceback is not complete.
@@ -42,23 +64,30 @@ def _show_next(shell: Any, kind: type[BaseException]) -> None:
     before = shell.CustomTB
 
     def show(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
+        ours = shell.custom_exceptions, shell.CustomTB
         shell.custom_exceptions, shell.CustomTB = (), before
-        error.__traceback__ = user_frames(trace)
-        with _explained_above(shell, error):
-            shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
+        users = user_frames(trace)
+        is_plain = not once and users is trace
+        error.__traceback__ = users
+        offset = None if is_plain else 0  # IPython's own frame is the first
+        with _explained_above(shell, error, is_plain):
+            shell.showtraceback((kind, error, users), tb_offset=offset, running_compiled_code=True)
+        if not once:
+            shell.custom_exceptions, shell.CustomTB = ours
         return []  # shown already
 
     shell.set_custom_exc((kind,), show)
 
 
 @contextlib.contextmanager
-def _explained_above(shell: Any, error: BaseException) -> Iterator[None]:
+def _explained_above(shell: Any, error: BaseException, is_plain: bool = False) -> Iterator[None]:
     """Context manager: displays the explanation of an exception, and hides its note meanwhile."""
     notes, said = getattr(error, "__notes__", []), None
-    if notes and "jax" in sys.modules:
+    if (notes or is_plain) and "jax" in sys.modules:
         from jaxlens.questions.failure.verbs import card  # not imported by %load_ext
 
-        said = card(error)
+        with contextlib.suppress(Exception):  # the user's exception is shown whatever happens here
+            said = card(error, is_noted=not is_plain)
     if said is None:
         yield
         return
@@ -67,6 +96,9 @@ def _explained_above(shell: Any, error: BaseException) -> Iterator[None]:
     if "text/html" in shell.display_formatter.active_types:
         bundle["text/html"] = view.html()
     display(bundle, raw=True)
+    if not ours:
+        yield
+        return
     error.__notes__ = [note for note in notes if note != ours]
     try:
         yield

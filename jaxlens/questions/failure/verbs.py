@@ -34,12 +34,18 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
     return View(None, lambda: document(shown), know=lambda: shown)
 
 
-def card(error: BaseException) -> tuple[str, View[Any]] | None:
-    """Returns the note of an explained exception, and the view that stands for it; None without."""
+def card(error: BaseException, is_noted: bool = True) -> tuple[str, View[Any]] | None:
+    """Returns the note of an explained exception, and the view that stands for it; None without.
+
+    Args:
+        error: The exception.
+        is_noted: Whether it must have its explanation as a note; else it is explained now.
+    """
     from jaxlens.questions.failure.measure.explain import noted
 
-    note, explained = noted(error), explain(error)
-    return (note, explained) if note and explained is not None else None
+    note = noted(error)
+    explained = explain(error) if note or not is_noted else None
+    return (note, explained) if explained is not None else None
 
 
 def add_note(error: Exception, earlier: BaseException | None = None) -> None:

@@ -126,11 +126,13 @@ def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
     code = bracketed(values[0].owner, quote(values[0].owner))
     whose = f", {amount(size)} of it from {line}{code}" if line else ""
     where = f"; that is for all {devices} devices together" if devices > 1 else ""
+    is_more = devices == 1 and saved.bytes > (facts.peak or math.inf)
+    more = ", more than the peak: XLA never holds them all at once" if is_more else ""
     much = saved.bytes >= _MUCH * (facts.peak or math.inf) and not facts.tried
     ask = "; --checkpoint tries what jax.checkpoint would change" if much else ""
     yield Finding(
         f"Autodiff saves {amount(saved.bytes)} in {count(len(saved.values), 'value')} for the "
-        f"backward pass{whose}{where}{ask}.",
+        f"backward pass{whose}{where}{more}{ask}.",
         ids=tuple(residual.id for residual in saved.values),
         weight=explains(saved.bytes, facts.peak),
     )

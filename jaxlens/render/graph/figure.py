@@ -110,12 +110,14 @@ class Figure:
         depth: Number of levels that are open at first in a page.
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
+        after: Ids of the equations that come after the gradients.
     """
 
     panels: Sequence[Panel]
     depth: int = 1
     note: str = ""
     stage: str = "jaxpr"
+    after: Sequence[str] = ()
 
     @property
     def named(self) -> Mapping[str, Panel]:

@@ -72,6 +72,7 @@ def graph_data(
         - `stage`: the stage whose ids these are.
         - `hues`: index of the hue of each source line that has one.
         - `links`: `Box.link` of the first panel's boxes, by id; left out where none has one.
+        - `after`: ids of equations after the gradients, as ranges; left out where there are none.
         - `shut`: boxes whose panel is left out, as `[panel, box, name of its panel]`; a running
           kernel serves them (`panel_data`).
 
@@ -87,6 +88,7 @@ def graph_data(
     links = {clean(box.id): box.link for box in figure.panels[0].boxes if box.link}
     return {
         **({"links": links} if links else {}),
+        **({"after": _runs(figure.after)} if figure.after else {}),
         "kinds": list(KINDS),
         "panels": rows,
         "open": [places(map(str, path)) for path in paths],

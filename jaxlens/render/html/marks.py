@@ -45,7 +45,8 @@ MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMEN
 _INLINE_LINES = 150  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
 _ROOT = Piece("ROOT ", "keyword")
-_CODE = re.compile(r"`([^`\n]+)`")
+# What stands between backticks, options, and numbers such as 1e-3: no line breaks at their hyphens.
+_CODE = re.compile(r"`([^`\n]++)`|(?<![\w-])(--[a-z]\w*+(?:[=:-]\w++)*+|\d[\d.]*+e-\d++)")
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)
 
 
@@ -57,8 +58,8 @@ def escaped(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence as HTML, with what stands between backticks as code."""
-    return _CODE.sub(r"<code>\1</code>", escaped(text))
+    """A sentence as HTML, with what is typed as code: between backticks, options and numbers."""
+    return _CODE.sub(r"<code>\1\2</code>", escaped(text))
 
 
 def attr(name: str, value: str) -> str:

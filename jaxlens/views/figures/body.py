@@ -11,6 +11,7 @@ from operator import sub
 from jaxlens.ir.columns import Columns, ProgramColumns, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
+from jaxlens.views.figures.gradients import after_gradients
 from jaxlens.views.figures.runs import StepRange
 
 _OF_MODULES = 30  # steps of a body of modules that is drawn step by step
@@ -34,6 +35,7 @@ class DrawnRegion:
         constants: Parameters that are captured constants.
         most: Maximum number of boxes in a panel; a region with more steps is folded.
         nouns: What several steps are called in a box and in a sentence.
+        after: Steps that come after the gradients.
     """
 
     region: Region
@@ -46,6 +48,7 @@ class DrawnRegion:
     constants: frozenset[int]
     most: int
     nouns: tuple[str, str]
+    after: frozenset[int] = frozenset()
 
     @cached_property
     def names(self) -> Mapping[int, str]:
@@ -164,11 +167,12 @@ def bodies_of(
     """
     program = columns(module)
     nouns = _OF_JAXPR if module.stage == "jaxpr" else _OF_HLO
-    bodies = {}
+    bodies, after = {}, after_gradients(program)
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        rest = (), frozenset(range(region.constants)), max_boxes, nouns
+        constants, own = frozenset(range(region.constants)), after.get(name, frozenset())
+        rest = (), constants, max_boxes, nouns, own
         bodies[name] = DrawnRegion(region, rows, program, naming, {}, called, *rest)
     entry = module.regions[module.entry]
     numbers = range(entry.constants, len(entry.parameters))

@@ -31,6 +31,8 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         way = ""
     if way == "backward":  # in the name, else the box of the forward pass has the same
         title, way = f"backward of {title}", ""
+    if body.after.issuperset(range(part.low, part.high)):
+        way = "after gradients"
     steps = len(part) // part.copies
     repeats = part.copies > 1 and steps > 1
     short, long = body.nouns

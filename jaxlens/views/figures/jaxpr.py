@@ -56,9 +56,9 @@ def figure(
     body = bodies[module.entry]
     shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
     folded = f"{len(body):,} {body.nouns[1]} folded into {shown} boxes"
-    note = folded if body.folded else ""
-    drawing = Figure(panels, max(1, depth), note)
-    return drawing if depth != AUTO else Figure(panels, fitting_depth(drawing), note)
+    after = tuple(b.columns.ids[n] for b in bodies.values() for n in sorted(b.after))
+    drawing = Figure(panels, max(1, depth), folded if body.folded else "", after=after)
+    return drawing if depth != AUTO else replace(drawing, depth=fitting_depth(drawing))
 
 
 def pane(name: str, draw: Callable[[], Figure]) -> GraphPane:
@@ -222,7 +222,7 @@ def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         detail(node, variables),
         family(node, variables),
         inside,
-        hint(node),
+        hint(node) + ("; after the gradients" if part.low in body.after else ""),
         str(owner) if owner else "",
     )
 

@@ -229,3 +229,38 @@ def test_a_transform_of_a_function_is_compiled_for_the_first_time(run):
     assert run("jax.jit(half)(np.ones(4));").shown == (
         "Compiled `half` for the second time, because x's length changed: 3, 4."
     )
+
+
+RAISES = "@jax.jit\ndef f(x):\n    if x > 0:\n        return x\n    return -x\nf(1.0)"
+
+
+def test_a_plain_cells_failed_trace_is_explained_above_its_traceback(run, shell, monkeypatch):
+    run("%jaxlens off")
+    plain = run(RAISES)
+    assert plain.shown == ""  # in a terminal, and without the watch
+    monkeypatch.setattr(shell.display_formatter, "active_types", ["text/plain", "text/html"])
+    run("%jaxlens on")
+    ran = run(RAISES)
+    assert "jnp.where(x > 0, x, -x)" in ran.shown
+    cell = re.compile(r"\[\d+\]|input-\d+")
+    assert cell.sub("", ran.out) == cell.sub("", plain.out)
+    assert not any(note.startswith("jaxlens") for note in getattr(ran.error, "__notes__", ()))
+    assert "jnp.where" in run("%explain").shown
+    assert "jnp.where(x > 0, x, -x)" in run("%%jaxpr\nf(1.0)").shown
+    assert run("1 / 0").shown == ""
+    run("%jaxlens off")
+    assert shell.custom_exceptions == ()
+    assert run(RAISES).shown == ""
+
+
+def test_a_handler_of_the_users_stays(run, shell, monkeypatch):
+    monkeypatch.setattr(shell.display_formatter, "active_types", ["text/plain", "text/html"])
+    run("%jaxlens off")
+    shell.set_custom_exc((ZeroDivisionError,), lambda *_, **__: print("mine"))
+    try:
+        run("%jaxlens on")
+        assert run("1 / 0").out == "mine\n"
+        run("%jaxlens off")
+        assert shell.custom_exceptions == (ZeroDivisionError,)
+    finally:
+        shell.set_custom_exc((), None)

@@ -17,7 +17,7 @@ from jaxlens.questions.memory.donation import donations, option
 from jaxlens.questions.memory.facts import Tried, facts
 from jaxlens.questions.memory.report import report as report_of
 from jaxlens.questions.memory.report import types
-from jaxlens.questions.memory.residuals import residuals_in
+from jaxlens.questions.memory.residuals import Residual, Residuals, residuals_in
 from tests.support import fixed_captures as fixed
 from tests.support.paths import CAPTURES, RECORDS
 
@@ -213,6 +213,15 @@ def test_residuals_are_what_backward_equations_read_of_others():
     ]
     assert saved.values[0].line == "cell 3:3"
     assert (saved.bytes, saved.is_differentiated) == (176, True)
+
+
+@pytest.mark.parametrize(("scale", "is_said"), [(1, False), (2, True)])
+def test_residuals_of_more_than_the_peak_say_why(scale, is_said):
+    found = facts(fixed.capture())
+    kept = Residual("a", Type("f32", (1,)), found.peak * scale, "e1", "e1", "sin", None)
+    of_autodiff = report_of(replace(found, saved=Residuals((kept,), True))).findings
+    (told,) = [f.text for f in of_autodiff if f.text.startswith("Autodiff saves")]
+    assert ("more than the peak: XLA never holds them all at once" in told) is is_said
 
 
 def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...]) -> Capture:

@@ -28,7 +28,7 @@ from jaxlens.render.graph.palette import HUES, bar_color, luminance
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import block_html, body, html
 from jaxlens.render.html.listing import code_html
-from jaxlens.render.html.marks import attr, escaped, ink, pieces
+from jaxlens.render.html.marks import attr, escaped, ink, pieces, prose
 from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import Budget
 from jaxlens.report import Cell, Finding, Table
@@ -346,3 +346,16 @@ def test_a_diff_names_the_source_line_of_each_run_of_rows():
     )
     told = "> fused a cell 3:2 a - removed b > fused c cell 3:4 c + added z & merged a "
     assert (told + "cell 3:2 > cell 3:4 c").replace(" ", "") in seen
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("`a-b` is", ["a-b"]),
+        ("--checkpoint tries it", ["--checkpoint"]),
+        ("try --target=gpu:h100, or `%%hlo --passes`", ["--target=gpu:h100", "%%hlo --passes"]),
+        ("below 1.5e-3, not pre--made or x1e-3", ["1.5e-3"]),
+    ],
+)
+def test_what_is_typed_is_code_and_so_does_not_break_at_its_hyphens(text, typed):
+    assert re.findall("<code>(.*?)</code>", prose(text)) == typed

@@ -2,13 +2,15 @@
 
 import pytest
 
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.driver import Run
+from jaxlens.ir.facts import Verdict
 from jaxlens.render.text.document_text import text
 from jaxlens.viewer.panes import OPTIONS
 from tests.support import documents
 from tests.support.documents import approved
-from tests.support.fixed_captures import capture
+from tests.support.fixed_captures import FixedDriver, capture
 
 RUN = Run((0.002, 0.001, 0.004), 1, "wall clock, block_until_ready", None)
 
@@ -52,6 +54,15 @@ def test_a_view_reads_as_approved(name):
     shown = VIEWS[name]()
     brief, whole = text(shown), text(shown, full=True, times=True)
     approved(f"views/{name}", brief if brief == whole else f"{brief}\n\n=== in full\n\n{whole}")
+
+
+def test_that_a_first_call_misses_is_no_news():
+    class Driver(FixedDriver):
+        def verdict(self):
+            return Verdict(False, "trace")
+
+    shown = documents.compile(Capture(capture().program, Driver()), OPTIONS["compile"]())
+    assert "Cache:" not in text(shown)
 
 
 @pytest.mark.parametrize("names", [("optimized", "hlo"), ("1", "fusion")])

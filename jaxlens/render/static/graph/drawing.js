@@ -118,8 +118,7 @@ export class Drawing {
   /** What stands below. */
   say() {
     const { note, locked } = this.data;
-    const backward = this.links.markBackward() ? "dashed: the backward pass" : "";
-    this.note.textContent = [note, this.closed.fetch ? "" : locked, backward].filter(Boolean).join("; ");
+    this.note.textContent = [note, this.closed.fetch ? "" : locked, ...this.links.markLanes()].filter(Boolean).join("; ");
   }
 
   /** @param {string} path */

@@ -6,6 +6,7 @@
  * A folded run names all its nodes, with blanks between.
  */
 
+import { spelled } from "./node_index.js";
 import { badge } from "./paint.js";
 
 /** @typedef {import("./stretch.js").Drawn} Drawn */
@@ -115,18 +116,22 @@ export class PaneLinks {
     drawing.svg.classList.toggle("dim", !!this.pinned && any);
   }
 
-  /** Marks the edges into boxes of the backward pass. @returns {boolean} whether there are any */
-  markBackward() {
+  /** Marks the edges into boxes of the backward pass, and after it. @returns {string[]} what the marks mean */
+  markLanes() {
     const made = this.stage === "jaxpr" ? this.api()?.web?.made : undefined;
-    let any = false;
-    for (const edge of made?.size ? this.drawing.svg.querySelectorAll(".edge") : []) {
-      const head = this.drawing.boxes.get(edge.getAttribute("data-head") ?? "");
-      const nodes = head ? this.nodes(head) : [];
-      const backward = nodes.length > 0 && nodes.every((id) => made?.get(id)?.includes("transpose"));
-      edge.classList.toggle("backward", backward);
-      any ||= backward;
-    }
-    return any;
+    const after = new Set(spelled(this.drawing.data.after ?? []));
+    /** @type {[string, string, (id: string) => boolean][]} */
+    const lanes = [
+      ["backward", "dashed: the backward pass", (id) => !!made?.get(id)?.includes("transpose")],
+      ["after", "dotted: after the gradients", (id) => after.has(id)],
+    ];
+    const edges = made?.size || after.size ? [...this.drawing.svg.querySelectorAll(".edge")] : [];
+    return lanes.filter(([name, , has]) =>
+      edges.filter((edge) => {
+        const head = this.drawing.boxes.get(edge.getAttribute("data-head") ?? "");
+        const nodes = head ? this.nodes(head) : [];
+        return edge.classList.toggle(name, nodes.length > 0 && nodes.every(has));
+      }).length).map(([, words]) => words);
   }
 
   /** What a shut box holds: the nodes of what opens in it, or of the run that it folds. @param {Drawn} drawn @returns {Iterable<string>} */

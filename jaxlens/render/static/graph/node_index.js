@@ -12,7 +12,7 @@ import { within } from "./stretch.js";
 const PORTS = ["input", "output", "constant"];
 
 /** The ids that `["e3", "e12-e40"]` stands for. @param {string[]} rows @returns {string[]} */
-function spelled(rows) {
+export function spelled(rows) {
   return rows.flatMap((row) => {
     const run = /^(\D)(\d+)-\1(\d+)$/.exec(row);
     if (!run) return [row];

@@ -22,7 +22,7 @@
  * @typedef {[string, number, number, number, Box[], Edge[]]} Panel
  * title, free, w, h, boxes, edges
  * @typedef {{kinds: string[], panels: Panel[], open: string[], note: string, locked: string, stage: string,
- *   hues: Record<string, number>, links?: Record<string, string>, shut: [number, number, string][]}} Data
+ *   hues: Record<string, number>, links?: Record<string, string>, after?: string[], shut: [number, number, string][]}} Data
  * @typedef {{path: string, box: Box, x: number, y: number, w: number, h: number,
  *   open: boolean}} Drawn
  * @typedef {{path: string, edge: Edge, points: number[], x: number, y: number}} Wire

@@ -65,6 +65,7 @@ export class PassScrubber {
     this.head.append(this.slide.track, buttons, this.said);
     this.table.append(...pane.childNodes);
     this.table.addEventListener("click", (event) => this.choose(event.target));
+    if (!pane.closest(".pane-body")) this.rows.tabIndex = 0;
     pane.append(this.head, this.rows, this.table);
   }
 
