@@ -97,6 +97,16 @@ def test_many_inputs_share_a_box_that_lists_them():
     assert [e.label for e in top.edges][:2] == ["300 × f32[8,4]", "f32[8,4]"]
 
 
+def test_the_first_panel_makes_no_other():
+    drawn, made = figure(layers(12)), []
+    make = drawn.named._value
+    drawn.named._value = lambda name: made.append(name) or make(name)
+    assert drawn.panels[0].name == "main"
+    assert made == []
+    assert drawn.panels[-1].name == [*drawn.named][-1]  # which needs the number of panels
+    assert made
+
+
 def test_unrolled_layers_fold_into_one_box_with_a_count():
     drawn = figure(layers(12))
     folds = [b for b in drawn.panels[0].boxes if b.inside and b.kind == "call"]
