@@ -7,7 +7,7 @@ positions, `svg.py` renders it as SVG.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from jaxlens.ir.lazy import ComputedSequence
 
@@ -93,6 +93,10 @@ class Panels(ComputedSequence[Panel]):
 
     def __len__(self) -> int:
         return len(self.named)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A panel; the first without the length, for which every panel would be made."""
+        return self._item(0) if index == 0 else super().__getitem__(index)
 
     def _item(self, index: int) -> Panel:
         return self.named[next(islice(self.named, index, None))]

@@ -17,6 +17,7 @@ from jaxlens.render.html.marks import image
 from jaxlens.render.html.packing import packed
 
 _PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
+_EDGES = 80  # of a panel that opens: 91 between 63 boxes take 300 ms
 # A traced program that had to be folded is to be seen a tenth of its trace later, and 40 edges take
 # 15 ms: its repeats open, and the first copy if it is no denser.
 _FOLDED_PANELS, _FOLDED_EDGES = 7, 36
@@ -52,7 +53,7 @@ def graph_html(
         shown = image(svg(figure, form="image", title=alt), alt)
     note = f'<div class="drawing-note">{escape(clean(figure.note))}</div>' if figure.note else ""
     folded = bool(figure.note) and figure.stage == "jaxpr"
-    most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, ANY)
+    most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, _EDGES)
     size = {"budget": _WHOLE_BYTES} if whole else {}
     most, edges = (_WHOLE_PANELS, ANY) if whole else (most, edges)
     data = _stepped(graph_data(figure, most=most, edges=edges, hues=hues, **size))

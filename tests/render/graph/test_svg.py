@@ -134,6 +134,17 @@ def test_data_beyond_the_budget_is_left_out_and_said():
     assert all(-1 <= box[4] < len(part["panels"]) for row in part["panels"] for box in row[4])
 
 
+def test_a_body_with_very_many_edges_opens_in_a_page_that_is_saved_alone():
+    names = [f"e{n}" for n in range(14)]
+    edges = tuple(Edge(*pair) for pair in combinations(names, 2))
+    dense = Panel("dense", "dense", tuple(Box(name, "add") for name in names), edges)
+    top = Panel("top", "top", (Box("e20", "scan", "", "control", "dense"),), ())
+    drawn = Figure((top, dense))
+    part, whole = data_of(graph_html(drawn, "")), data_of(graph_html(drawn, "", whole=True))
+    assert part["shut"] == [[0, 0, "dense"]]
+    assert not whole["shut"]
+
+
 def test_every_box_opens_in_a_page_that_is_saved():
     drawn = figure(layers(60))
     part, whole = data_of(graph_html(drawn, "")), data_of(graph_html(drawn, "", whole=True))

@@ -65,6 +65,16 @@ def test_many_inputs_share_a_box_that_lists_them():
     assert [e.label for e in top.edges][:2] == ["300 × f32[8,4]", "f32[8,4]"]
 
 
+def test_the_first_panel_makes_no_other():
+    drawn, made = figure(layers(12)), []
+    make = drawn.named._value
+    drawn.named._value = lambda name: made.append(name) or make(name)
+    assert drawn.panels[0].name == "main"
+    assert made == []
+    assert drawn.panels[-1].name == [*drawn.named][-1]  # which needs the number of panels
+    assert made
+
+
 def test_boxes_of_the_backward_pass_say_of_what():
     def layer(x, w):
         return jnp.tanh(x @ w)
