@@ -82,11 +82,12 @@ def _slide(asked: Prediction) -> str:
     truth = asked.truth(asked.names())
     choices = "".join(f"<li>{prose(choice)}</li>" for choice in asked.choices)
     vote = f"<ol class=choices>{choices}</ol>" if choices else "<p>Write down a number.</p>"
+    code = "\n".join(map(escaped, asked.code.strip().splitlines()))
     answer = f"{truth.value:,}" if isinstance(truth.value, int) else str(truth.value)
     answer = f"{answer} {truth.unit}".strip()
     return (
         f"<h2>{asked.id}</h2><p>{prose(asked.question)}</p>"
-        f"<pre>{escaped(asked.code.strip())}</pre>{vote}"
+        f"<pre>{code}</pre>{vote}"
         f"<details><summary>The answer</summary><p><b>{escaped(answer)}</b></p>"
         f"<p>{prose(asked.why)}</p></details>"
     )

@@ -31,7 +31,9 @@ def test_code_is_data(monkeypatch):
     monkeypatch.setattr(
         "jaxlens.course.slides.predictions", lambda: {"7.a": replace(entry, code=code)}
     )
-    assert "<script>" not in slides(BY_NUMBER[7])
+    page = slides(BY_NUMBER[7])
+    assert "<script>" not in page
+    assert "\ntext = '&lt;/pre&gt;&lt;script&gt;" in page
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.number)
