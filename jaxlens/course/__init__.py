@@ -10,9 +10,8 @@ jaxlens.course.share()                              your answers in a file for a
 jaxlens.course.hlo_ops()                            every HLO op, with an example compiled now
 """
 
-from jaxlens.course.attempts import share
+from jaxlens.course.attempts import hint, reveal, share
 from jaxlens.course.check import Outcome, check
-from jaxlens.course.help import hint, reveal
 from jaxlens.course.hlo_ops import hlo_ops
 from jaxlens.course.map import Progress, paste, progress
 from jaxlens.course.predict import predict, recall

@@ -1,17 +1,20 @@
-"""What a learner answered, in order: a line of JSON for each answer, beside the lessons.
+"""Hints and solutions that were asked for, and what a learner answered.
 
-It stays on the learner's machine. `share` makes the copy that `jaxlens course report` reads.
+The answers are kept in order, a line of JSON for each, beside the lessons on the learner's machine.
+`share` makes the copy that `jaxlens course report` reads.
 """
 
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jaxlens.course import progress_file
+from jaxlens.course.library import puzzle
 from jaxlens.errors import OptionError
 from jaxlens.ir.lessons import BY_NUMBER
 from jaxlens.reading import JSON_MEMORY, parsed, read_file
@@ -20,6 +23,10 @@ FILE = ".jaxlens-attempts.jsonl"
 SHARED = "jaxlens-attempts.jsonl"
 _LONGEST = 200  # characters of an answer
 _ID = re.compile(r"\d{1,2}\.(?:\d|[a-z])")
+
+
+shown: Counter[str] = Counter()
+"""Number of hints that this process has shown, by puzzle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +112,42 @@ def share(folder: str | os.PathLike[str] = ".") -> Path:
     except OSError as error:
         raise OptionError(f"{path} cannot be written ({error.strerror})") from None
     return path
+
+
+class Text(str):
+    """Text that shows as it is, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def hint(id: str, number: int = 0) -> Text:
+    """Returns the next hint of a puzzle, each more specific than the one before.
+
+    Args:
+        id: The puzzle, "7.1".
+        number: 1 to 3 for a certain hint; 0 for the next.
+
+    Raises:
+        OptionError: There is no such puzzle.
+    """
+    hints = puzzle(id).hints
+    if not number:
+        shown[id] = min(shown[id] + 1, len(hints))
+        number = shown[id]
+    number = max(1, min(number, len(hints)))
+    rest = "" if number < len(hints) else f" (the last; %reveal {id} shows a solution)"
+    return Text(f"Hint {number} of {len(hints)}: {hints[number - 1]}{rest}")
+
+
+def reveal(id: str) -> Text:
+    """Returns a solution, and marks the puzzle as seen: it counts no more for the score.
+
+    Raises:
+        OptionError: There is no such puzzle.
+    """
+    solution = puzzle(id).solution.strip("\n")
+    progress_file.record("revealed", id)
+    return Text(solution)

@@ -73,10 +73,10 @@ def check(id: str, names: Mapping[str, Any]) -> Outcome:
     Raises:
         OptionError: There is no such puzzle.
     """
-    from jaxlens.course import attempts, help
+    from jaxlens.course import attempts
 
     outcome = judge(load(id), names)
-    attempts.note(attempts.Attempt(id, outcome.solved, hints=help.shown[id]))
+    attempts.note(attempts.Attempt(id, outcome.solved, hints=attempts.shown[id]))
     return outcome
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from jaxlens.course.library import ids_of, modules, puzzle
 from jaxlens.course.puzzle import Puzzle
 from jaxlens.errors import OptionError
-from jaxlens.ir.lessons import LESSONS
+from jaxlens.ir.lessons import BY_NUMBER, LESSONS
+from jaxlens.ir.saved.file import write_whole
 
 
 def main(argv: list[str]) -> int:
@@ -26,6 +27,9 @@ def main(argv: list[str]) -> int:
         building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
     mine = verbs.add_parser("mine", help="judge every part of your own JAX that is written")
     mine.add_argument("folder", nargs="?", type=Path, default=Path())
+    showing = verbs.add_parser("slides", help="write a lesson's predictions as slides to vote on")
+    showing.add_argument("lesson", type=int, choices=range(1, len(LESSONS) + 1), metavar="LESSON")
+    showing.add_argument("file", nargs="?", type=Path, help="slides_07.html where it is left out")
     report = verbs.add_parser(
         "report",
         help="a table of a class's progress, answers run anew",
@@ -47,6 +51,15 @@ def run(options: argparse.Namespace) -> int:
         return tried([from_file(options.file)])
     if options.verb == "mine":
         return mine(options.folder)
+    if options.verb == "slides":
+        from jaxlens.course.slides import slides
+        from jaxlens.course.trial import set_devices
+
+        set_devices()
+        path = options.file or Path(f"slides_{options.lesson:02}.html")
+        write_whole(path, slides(BY_NUMBER[options.lesson]).encode())
+        print(path)
+        return 0
     if options.verb == "report":
         from jaxlens.course.class_report import report
 

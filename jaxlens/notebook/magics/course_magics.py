@@ -43,7 +43,7 @@ class CourseMagics(Magics):
         A solution:   %reveal 7.1      (the puzzle then counts no more for your score)
         In Python:    jaxlens.course.check("7.1", {"epochs": epochs})
         """
-        from jaxlens.course import attempts, help, own
+        from jaxlens.course import attempts, own
         from jaxlens.course.judge_process import judge_cell
         from jaxlens.course.library import puzzle
         from jaxlens.course.limits import Beginning
@@ -75,7 +75,7 @@ class CourseMagics(Magics):
                     )
                     raise
         if cell.strip() != chosen.starter.strip():  # which is nobody's answer
-            attempts.note(attempts.Attempt(id, verdict.solved, hints=help.shown[id]))
+            attempts.note(attempts.Attempt(id, verdict.solved, hints=attempts.shown[id]))
         if verdict.solved and chosen.saves:
             try:
                 own.save(chosen, cell)
