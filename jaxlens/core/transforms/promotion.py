@@ -1,4 +1,4 @@
-"""NumPy's conventions: type promotion, broadcasting, negative axes.
+"""NumPy's conventions: type promotion, broadcasting.
 
 Operands of different dtypes are promoted to one before they meet. The types form a lattice, and the
 promoted type is the least one above all operands. Python's own scalars are weak types in it (`i*`,
@@ -13,13 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, canonical
-
-
-def dtype_named(name: str) -> np.dtype:
-    """Returns the dtype with a name, also bfloat16, which NumPy does not know."""
-    return bfloat16 if name == "bfloat16" else np.dtype(name)
-
+from jaxlens.core.kernel.types import ShapedArray, canonical
 
 _CHAINS = (  # from below to above
     "bool i* uint8 uint16 uint32 uint64 f* c* complex64 complex128",
@@ -47,7 +41,7 @@ def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]
     nodes = [_SCALARS.get(d.kind, d.name) if weak else d.name for d, weak in types]
     common = frozenset.intersection(*map(_up, nodes))
     name = next(name for name in common if _up(name) == common)
-    return dtype_named(_DEFAULT.get(name, name)), name in _DEFAULT
+    return np.dtype(_DEFAULT.get(name, name)), name in _DEFAULT
 
 
 def promote(*avals: ShapedArray) -> tuple[np.dtype, bool]:
@@ -72,10 +66,3 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             f"Incompatible shapes for broadcasting: {listed}. Axes are aligned from the last; "
             f"each pair must be equal or one of them 1."
         ) from None
-
-
-def axis_of(axis: int, ndim: int) -> int:
-    """Returns an axis counted from the front."""
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
-    return axis % ndim
