@@ -12,14 +12,13 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from numpy.lib.array_utils import normalize_axis_index
-
 from jaxlens.core.kernel.basics import Dim, moveaxis, to_front
 from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.kernel.sources import named_scope
 from jaxlens.core.kernel.trace import Flat
 from jaxlens.core.kernel.types import setting
 from jaxlens.core.kernel.vmap import batch_flat
+from jaxlens.core.transforms.promotion import axis_of
 from jaxlens.core.transforms.signatures import arguments, types_of
 from jaxlens.core.transforms.trees import TreeDef, flat, prefix_leaves, tree_flatten
 from jaxlens.core.transforms.values import as_value
@@ -131,4 +130,4 @@ def _moved(size: int, value: Any, dim: Dim, out_dim: Any) -> Any:
             )
         return as_value(value)
     front = to_front(size, value, dim)
-    return as_value(moveaxis(front, 0, normalize_axis_index(out_dim, aval_of(front).ndim)))
+    return as_value(moveaxis(front, 0, axis_of(out_dim, aval_of(front).ndim)))

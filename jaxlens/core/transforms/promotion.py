@@ -1,4 +1,4 @@
-"""NumPy's conventions: type promotion, broadcasting.
+"""NumPy's conventions: type promotion, broadcasting, negative axes.
 
 Operands of different dtypes are promoted to one before they meet. The types form a lattice, and the
 promoted type is the least one above all operands. Python's own scalars are weak types in it (`i*`,
@@ -66,3 +66,10 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             f"Incompatible shapes for broadcasting: {listed}. Axes are aligned from the last; "
             f"each pair must be equal or one of them 1."
         ) from None
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """Returns an axis counted from the front."""
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis % ndim
