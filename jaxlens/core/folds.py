@@ -66,8 +66,7 @@ def _prefixes(combine: Callable[..., list[Any]], xs: list[Any], axis: int) -> li
 
     odd = _prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axis)
     even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
-    pairs = zip(part(xs, 0, 1), even, strict=True)
-    even = [_concatenate(list(pair), axis) for pair in pairs]
+    even = [_concatenate([*part([x], 0, 1), y], axis) for x, y in zip(xs, even, strict=True)]
     return [_woven(*pair, axis, n) for pair in zip(even, odd, strict=True)]
 
 
