@@ -11,7 +11,16 @@ _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from jaxlens.core import debug, lax, nn, numpy, random, tree
 from jaxlens.core.aot.device import XLA as _XLA
-from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
+from jaxlens.core.aot.device import (
+    Array,
+    Mesh,
+    array,
+    block_until_ready,
+    device_get,
+    device_put,
+    devices,
+)
+from jaxlens.core.aot.device import P as PartitionSpec
 from jaxlens.core.aot.export import Exported, deserialize, export
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
@@ -39,7 +48,7 @@ from jaxlens.core.kernel.sources import named_scope
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.numpy.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.parallel.mapping import shard_map
-from jaxlens.core.parallel.meshes import Mesh, PartitionSpec, make_mesh
+from jaxlens.core.parallel.meshes import make_mesh
 from jaxlens.core.parallel.pmap import pmap
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import call_rules as _call_rules

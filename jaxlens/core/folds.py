@@ -7,7 +7,7 @@ It is made of the function and of slices, so it has derivatives of all orders.
 After "Prefix Sums and Their Applications" (Blelloch, 1990).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ def associative_scan(
         axis: Along which axis.
     """
     leaves, tree = tree_flatten(elems)
-    axes = [axis % max(aval_of(leaf).ndim, 1) for leaf in leaves]
-    sizes = {aval_of(leaf).shape[place] for leaf, place in zip(leaves, axes, strict=True)}
+    axis %= max(aval_of(leaves[0]).ndim, 1)
+    sizes = {aval_of(leaf).shape[axis] for leaf in leaves}
     if len(sizes) != 1:
         raise ValueError(
             f"associative_scan: axis {axis} must be equally long in all arrays, got lengths "
@@ -49,37 +49,25 @@ def associative_scan(
             raise TypeError(f"associative_scan: fn must return the containers {tree}, got {out}.")
         return results
 
-    return tree.unflatten(map(as_value, prefixes(combine, leaves, axes, reverse)))
+    turned = [_rev(x, [axis]) for x in leaves] if reverse else leaves
+    results = _prefixes(combine, turned, axis)
+    results = [_rev(x, [axis]) for x in results] if reverse else results
+    return tree.unflatten(map(as_value, results))
 
 
-def prefixes(
-    combine: Callable[..., list[Any]], xs: list[Any], axes: Sequence[int], reverse: bool = False
-) -> list[Any]:
-    """Computes all prefix combinations by an associative function.
-
-    Args:
-        combine: A function of two lists of arrays to one, for many pairs of elements at once.
-        xs: Arrays.
-        axes: The axis of each along which its elements are.
-        reverse: Whether to begin at the end.
-    """
-    if reverse:
-        flipped = [_rev(x, [axis]) for x, axis in zip(xs, axes, strict=True)]
-        results = prefixes(combine, flipped, axes)
-        return [_rev(x, [axis]) for x, axis in zip(results, axes, strict=True)]
-    n = aval_of(xs[0]).shape[axes[0]]
+def _prefixes(combine: Callable[..., list[Any]], xs: list[Any], axis: int) -> list[Any]:
+    """Computes all prefix combinations by a function of many pairs of elements at once."""
+    n = aval_of(xs[0]).shape[axis]
     if n < 2:
         return xs
 
-    def part(arrays: list[Any], *place: int) -> list[Any]:
-        start, limit, stride = place
-        return [_slice(x, start, limit, stride, axis) for x, axis in zip(arrays, axes, strict=True)]
+    def part(arrays: list[Any], start: int, limit: int, stride: int = 1) -> list[Any]:
+        return [_slice(x, start, limit, stride, axis) for x in arrays]
 
-    odd = prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axes)
-    even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1, 1), part(xs, 2, n, 2))
-    triples = zip(xs, even, axes, strict=True)
-    even = [_concatenate([_slice(x, 0, 1, 1, axis), y], axis) for x, y, axis in triples]
-    return [_woven(*triple, n) for triple in zip(even, odd, axes, strict=True)]
+    odd = _prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axis)
+    even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
+    even = [_concatenate([*part([x], 0, 1), y], axis) for x, y in zip(xs, even, strict=True)]
+    return [_woven(*pair, axis, n) for pair in zip(even, odd, strict=True)]
 
 
 def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:

@@ -128,7 +128,7 @@ def run_stablehlo(text: str, *arrays: Any) -> Any:
     if match is None:
         raise ValueError("the text has no function @main that returns one tensor of f32")
     shape = tuple(int(n) for n in match[1].split("x") if n)
-    program = core.Primitive("your_program", lower=lambda _, *operands: emitted(text, operands))
+    program = core.Primitive("your_program", lower=lambda ctx, *xs: emitted(ctx, text, xs))
     program.abstract = lambda *_: core.ShapedArray(shape, np.dtype("float32"))
     try:
         return np.asarray(program.bind(*(np.asarray(x, np.float32) for x in arrays)))

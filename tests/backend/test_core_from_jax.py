@@ -258,7 +258,7 @@ PARAMETERS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "says nothing": (_unknown(other=None, more=()), None),
     "checkpoint": (
         jax.checkpoint(jnp.sin, policy=jax.checkpoint_policies.dots_saveable),
-        "^jaxlens.core has no remat2 with policy=",  # the user has no line in it
+        r"^test_core_from_jax.py:\d+ \(.*\): jaxlens.core has no remat2 with policy=",
     ),
     "conv": (
         lambda x: lax.conv_general_dilated(
@@ -318,6 +318,5 @@ def test_jax_traces_once_for_types_and_leaves_its_settings() -> None:
 def test_equations_have_the_lines_of_the_user() -> None:
     function = core.from_jax(lambda x: jnp.clip(x, 0, 1) * 2)
     eqns = core.make_jaxpr(core.grad(lambda x: function(x).sum()))(V).eqns
-    lines = {frame.file_name for eqn in eqns for frame in eqn.source_info.frames[:1]}
-    assert lines == {__file__}
+    assert {str(eqn.source_info).partition(":")[0] for eqn in eqns} == {"test_core_from_jax.py"}
     assert [eqn.primitive.name for eqn in eqns[:2]] == ["jit", "mul"]

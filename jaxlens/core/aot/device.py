@@ -15,21 +15,22 @@ from typing import Any
 import jax
 import numpy as np
 from jax.interpreters import mlir
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, SingleDeviceSharding
 
 try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
     from jax._src.core import Primitive
 except ImportError:
     from jax.extend.core import Primitive
 
-from jaxlens.core.aot.lower import Spec, layout
+from jaxlens.core.aot.lower import layout
 from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
 from jaxlens.core.kernel.run import Backend, ModuleState, lower_body
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0, x64
 from jaxlens.core.transforms.trees import tree_leaves, tree_map
 
+Mesh = jax.sharding.Mesh
+P: Any = jax.sharding.PartitionSpec
 Place = Any  # a device, the layout of an array over several, or None: the default device
 
 
@@ -115,9 +116,9 @@ class Array(Value):
 
 
 @cache
-def spread(mesh: Any, spec: Spec) -> NamedSharding:
-    """Returns JAX's `NamedSharding` for a spec on a mesh of the core."""
-    return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
+def spread(mesh: Mesh, spec: Any) -> NamedSharding:
+    """Returns JAX's `NamedSharding`: one object for a mesh and a spec."""
+    return NamedSharding(mesh, P(*spec))
 
 
 def operand(value: Any, aval: ShapedArray, sharding: Any = None) -> Any:
@@ -244,9 +245,8 @@ program_p.def_abstract_eval(_abstract)
 
 def _lower(ctx: Any, *operands: Any, program: ClosedJaxpr) -> list[Any]:
     """Emits the core's ops into the module that JAX is writing."""
-    module = ctx.module_context.module
-    names = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    state = ModuleState(module, {"main", *names}, layout(program))
+    host = ctx.module_context
+    state = ModuleState(host.module, host.symbol_table, layout(program))
     return lower_body(state, program, operands, ())
 
 

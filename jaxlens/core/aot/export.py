@@ -24,7 +24,6 @@ from jaxlens.core.interop.guests import emitted
 from jaxlens.core.kernel.interpreter import Primitive
 from jaxlens.core.kernel.run import lower_jaxpr
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.transforms.promotion import dtype_named
 from jaxlens.core.transforms.signatures import fitting
 from jaxlens.core.transforms.trees import TreeDef, tree_flatten
 
@@ -68,7 +67,7 @@ class Exported:
 
         def lower(ctx: Any, *operands: ir.Value) -> list[ir.Value]:
             module = hlo.deserialize_portable_artifact(ir.Context.current, self.program)
-            return emitted(module.operation.get_asm(enable_debug_info=True), operands)
+            return emitted(ctx, module.operation.get_asm(enable_debug_info=True), operands)
 
         own = Primitive(self.fun_name, multiple_results=True, lower=lower)
         own.abstract = lambda *_: self.out_avals
@@ -147,5 +146,4 @@ def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
 
 def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
     types, tree = tree_flatten(written)
-    parsed = map(literal_eval, types)
-    return tree, [ShapedArray(shape, dtype_named(name), weak) for shape, name, weak in parsed]
+    return tree, [ShapedArray(*literal_eval(of_leaf)) for of_leaf in types]

@@ -1,9 +1,9 @@
 """Layouts: how a program lies on several devices.
 
 How a program lies on several devices is said by an equation in it (`parallel/mapping.py`), whose
-parameters are a mesh and how each operand and result is cut: a tuple that names, for each axis of
-the array, the axes of the mesh that it is cut along. In the language of the Shardy dialect
-(openxla.org/shardy): `<mesh<["i"=4]>, [{"i"}, {}]>`.
+parameters are a mesh and how each operand and result is cut: a partition spec names, for each axis
+of the array, the axes of the mesh that it is cut along. Both are JAX's. In the language of the
+Shardy dialect (openxla.org/shardy): `<mesh<["i"=4]>, [{"i"}, {}]>`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
 
-Spec = tuple[Any, ...]  # for each axis of an array: a name of a mesh axis, several, or None
-
 
 class MeshLayout(NamedTuple):
     """How the arguments and results of a program are cut over a mesh of devices.
 
     Attributes:
-        mesh: The mesh, a `parallel.meshes.Mesh`.
+        mesh: The mesh.
         in_specs: For each argument.
         out_specs: For each result.
     """
@@ -41,7 +39,7 @@ def layout(closed: ClosedJaxpr) -> MeshLayout | None:
         raise ValueError(f"one program can use one mesh, got {' and '.join(map(str, meshes))}.")
     if not meshes:
         return None
-    specs: dict[Any, Spec] = {}
+    specs: dict[Any, Any] = {}
     for eqn in closed.eqns:
         if "mesh" in eqn.params:
             specs.update(zip(eqn.outvars, eqn.params["out_specs"], strict=True))
@@ -65,12 +63,12 @@ def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def names_per_axis(spec: Spec, ndim: int) -> list[tuple[str, ...]]:
+def names_per_axis(spec: Any, ndim: int) -> list[tuple[str, ...]]:
     """Returns the mesh axes that each of `ndim` axes is cut along."""
     return [names_of(part or ()) for part in (*spec, *[None] * (ndim - len(spec)))]
 
 
-def sharding_text(mesh: Any, spec: Spec, ndim: int) -> str:
+def sharding_text(mesh: Any, spec: Any, ndim: int) -> str:
     """Formats a sharding for the Shardy dialect."""
     axes = ", ".join(f'"{name}"={n}' for name, n in mesh.shape.items())
     cuts = names_per_axis(spec, ndim)

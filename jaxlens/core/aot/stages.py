@@ -14,8 +14,8 @@ from typing import Any
 
 from jaxlens.core.aot.device import Executable, lowered
 from jaxlens.core.kernel.interpreter import Tracer, observer
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
-from jaxlens.core.transforms.jaxprs import used
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, hoisted
+from jaxlens.core.transforms.jaxprs import without_unused
 from jaxlens.core.transforms.signatures import fitting
 from jaxlens.core.transforms.trees import TreeDef
 
@@ -51,10 +51,7 @@ class Traced:
 
     def lower(self) -> "Lowered":
         """Lowers the jaxpr to a StableHLO module."""
-        inner = self.jaxpr.jaxpr
-        eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
-        jaxpr = Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns)
-        closed = ClosedJaxpr(jaxpr, self.jaxpr.consts)
+        closed = without_unused(self.jaxpr)
         donated = [n for n, may in enumerate(self.donated) if may]
         program = lowered(closed, self.fun_name, self.device, donated)
         if observer.listeners:

@@ -22,8 +22,8 @@ from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives.elementwise import eq, ne_p
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import convert_element_type
-from jaxlens.core.transforms.calls import all_examples, call_rules, same_type, with_common_consts
-from jaxlens.core.transforms.jaxprs import TracedFunction, traced
+from jaxlens.core.transforms.calls import call_rules, same_type, transformed, with_common_consts
+from jaxlens.core.transforms.jaxprs import TracedFunction, batch_jaxpr, traced
 from jaxlens.core.transforms.trees import paths, tree_flatten, tree_map
 from jaxlens.core.transforms.values import as_value
 
@@ -130,11 +130,13 @@ def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
     if dims[0] is None:
         return _of_all(size, args, dims, branches=branches)
     index, *operands = fronts(size, args, dims)
-    outs = []
+    every, outs = (True,) * len(operands), []
     for number, branch in enumerate(branches):
         chooses = eq(index, np.int32(number))
         own = [selected(chooses, stop_gradient_p.bind(x), x) for x in operands]
-        outs.append(all_examples(as_function(branch), size, [True] * len(own), own))
+        results = (True,) * len(branch.out_avals)
+        whole, new, _ = transformed(branch, batch_jaxpr, size, every, results)
+        outs.append(as_function(whole)(*new, *own))
     chosen = [selected(index, *cases) for cases in zip(*outs, strict=True)]
     return chosen, [0] * len(chosen)
 

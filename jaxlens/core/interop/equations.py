@@ -1,52 +1,40 @@
 """Equations of JAX that hold jaxprs, or rules of the user's.
 
-A custom rule stays the user's: such a call is a guest, to whose one equation JAX applies it.
+Each is a function of the reader in `from_jax.py`, the equation, its operands, and the parameters
+that it reads. A custom rule stays the user's: such a call is a guest, to whose one equation JAX
+applies it.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 
 from jaxlens.core.control.branches import cond_p
 from jaxlens.core.control.loops import loop, until_the_last
 from jaxlens.core.control.scans import scan_p
-from jaxlens.core.interop.operations import MissingPrimitiveError
 from jaxlens.core.interop.types import type_of
-from jaxlens.core.kernel.interpreter import Primitive
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, hoisted
+from jaxlens.core.kernel.jaxpr import hoisted
 from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.transforms.calls import with_common_consts
 from jaxlens.core.transforms.flags import cut
 from jaxlens.core.transforms.remat import remat_p
 
-
-class JaxprReader(Protocol):
-    """What an equation needs of the reader in `from_jax.py`."""
-
-    def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr: ...
-    def nested(self, closed: Any) -> tuple[ClosedJaxpr, list[Any]]: ...
-    def results(self, jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]: ...
-    def again(self, f: Callable[..., Any]) -> Callable[..., Any]: ...
-    def guest(self, eqn: Any) -> Primitive: ...
-    def missing(self, says: str) -> MissingPrimitiveError: ...
-
-
 # ---- equations that hold jaxprs -----------------------------------------------------------------
 
 
-def _jit(reader: JaxprReader, eqn: Any, args: list[Any], *, jaxpr: Any, name: str) -> Any:
+def _jit(reader: Any, eqn: Any, args: list[Any], *, jaxpr: Any, name: str) -> Any:
     closed, consts = reader.nested(jaxpr)
     return jit_p.bind(*consts, *args, jaxpr=closed, name=name)
 
 
-def _call(reader: JaxprReader, eqn: Any, args: list[Any], *, call_jaxpr: Any) -> Any:
+def _call(reader: Any, eqn: Any, args: list[Any], *, call_jaxpr: Any) -> Any:
     return reader.results(call_jaxpr.jaxpr, call_jaxpr.consts, *args)
 
 
 def _remat(
-    reader: JaxprReader,
+    reader: Any,
     eqn: Any,
     args: list[Any],
     *,
@@ -60,7 +48,7 @@ def _remat(
 
 
 def _cond(
-    reader: JaxprReader,
+    reader: Any,
     eqn: Any,
     args: list[Any],
     *,
@@ -76,7 +64,7 @@ def _cond(
 
 
 def _while(
-    reader: JaxprReader,
+    reader: Any,
     eqn: Any,
     args: list[Any],
     *,
@@ -96,7 +84,7 @@ def _while(
 
 
 def _scan(
-    reader: JaxprReader,
+    reader: Any,
     eqn: Any,
     args: list[Any],
     *,
@@ -125,11 +113,11 @@ def _scan_counts(eqn: Any, body: Any) -> tuple[int, int]:
     return same(eqn.invars, body.invars) - num_carry, num_carry
 
 
-def _shard_map(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+def _shard_map(reader: Any, eqn: Any, args: list[Any]) -> Any:
     raise reader.missing("cannot run jax.shard_map: use core.shard_map around from_jax.")
 
 
-def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any], *, _prim: Any) -> Any:
+def _hi_primitive(reader: Any, eqn: Any, args: list[Any], *, _prim: Any) -> Any:
     """Reads a primitive of JAX that stands for others, from jax 0.12 on, as those."""
     return reader.again(_prim.expand)(*args)
 
@@ -137,7 +125,7 @@ def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any], *, _prim: Any)
 # ---- rules of the user's ------------------------------------------------------------------------
 
 
-def _custom(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+def _custom(reader: Any, eqn: Any, args: list[Any]) -> Any:
     """Binds a guest whose rules are the user's: JAX, which knows them, applies them."""
     called = eqn.params["call_jaxpr"]
     inner = called.jaxpr
@@ -153,7 +141,7 @@ def _custom(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     return reader.guest(eqn).bind(*args, name=inner.debug_info.func_name, **own)
 
 
-def _custom_lin(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+def _custom_lin(reader: Any, eqn: Any, args: list[Any]) -> Any:
     """Binds what JAX's jvp of a `custom_vjp` leaves; its transpose is the user's bwd rule."""
     return reader.guest(eqn).bind(*args, rules=partial(eqn.primitive.bind, **eqn.params))
 
@@ -169,7 +157,7 @@ EQUATIONS: dict[str, Callable[..., Any]] = {
     "while": _while,
     "scan": _scan,
 }
-WHOLE: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {  # with all their parameters
+WHOLE: dict[str, Callable[[Any, Any, list[Any]], Any]] = {  # with all their parameters
     "debug_print": lambda *_: [],  # the core's programs call no Python
     "shard_map": _shard_map,
     "custom_jvp_call": _custom,

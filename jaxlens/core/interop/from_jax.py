@@ -24,7 +24,7 @@ from jaxlens.core.interop.parameters import UnreadParameterError, taken
 from jaxlens.core.interop.types import compared, is_array, jax_type, type_of
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
-from jaxlens.core.kernel.sources import NameStack, SourceInfo, at, here
+from jaxlens.core.kernel.sources import NameStack, SourceInfo, at, here, user_file
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import is_key, x64
 from jaxlens.core.transforms import signatures
@@ -111,9 +111,10 @@ def _traced(
 
 
 def _source(eqn: Any) -> SourceInfo:
-    """Returns the position of an equation of JAX."""
-    name = str(eqn.source_info.name_stack)
-    return SourceInfo(eqn.source_info.traceback, NameStack((name,)) if name else NameStack())
+    """Returns the position of an equation of JAX; without calls if none is in the user's files."""
+    name, calls = str(eqn.source_info.name_stack), eqn.source_info.traceback
+    known = calls is not None and any(map(user_file, calls.raw_frames()[0]))
+    return SourceInfo(calls if known else None, NameStack((name,)) if name else NameStack())
 
 
 def _read(closed: Any) -> ClosedJaxpr:

@@ -9,17 +9,20 @@ JAX applies each rule to the one equation; what it traces is read as any other j
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
+from jax.interpreters import mlir
 from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 
 from jaxlens.core.interop.types import jax_type, type_of
 from jaxlens.core.kernel.basics import Linear, instantiate
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr
+from jaxlens.core.kernel.run import Context
 from jaxlens.core.kernel.types import ShapedArray, float0, tangent_aval, x64
 from jaxlens.core.transforms.flags import Flags, merge, nonzero, split, with_zeros
 
@@ -87,7 +90,7 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
         if "call_jaxpr" in params:  # with the user's lines in it
             return ctx.inline(params["call_jaxpr"], *operands)
         types = tuple(ctx.avals_in)
-        return emitted(_written(primitive, tuple(params.items()), types, x64()), operands)
+        return emitted(ctx, _written(primitive, tuple(params.items()), types, x64()), operands)
 
     return own
 
@@ -146,48 +149,24 @@ def _written(primitive: Any, params: Any, types: Types, _: bool) -> str:
         return text
 
 
-def emitted(text: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
+def emitted(ctx: Context, text: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
     """Emits the ops of a module's `main` here; they get the location of the equation."""
     here = str(ir.Location.current)
     module = ir.Module.parse(_LOCATION.sub(lambda alias: f"{alias[1]} = {here}", text))
-    ops = [op.operation for op in module.body.operations]
-    functions = {op.attributes["sym_name"].value: op for op in ops if op.name == "func.func"}
-    main = functions["main"].regions[0].blocks[0]
-    while call := next(_named(main, "func.call"), None):
-        callee = functions[call.attributes["callee"].value].clone()
-        ops, results = _opened(callee.regions[0].blocks[0], list(call.operands))
-        for op in ops:
-            op.move_before(call)
-        _replaced(call, results)
-        callee.erase()
-    while own := next(_named(main, "sdy.sharding_constraint"), None):  # of keys: on no mesh
-        _replaced(own, list(own.operands))
-    ops, results = _opened(main, operands)
-    for op in ops:
-        ir.InsertionPoint.current.insert(op.detach_from_parent())
+    aside: list[ir.Operation] = []
+
+    def noted(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith("sdy."):  # the layout of keys, on no mesh
+            aside.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(noted)
+    for op in aside:
+        for old, new in zip(op.results, op.operands, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+    symbols = ctx.program.symbols
+    main = symbols[mlir.merge_mlir_modules(ctx.program.module, "guest", module, symbols)]
+    results: list[ir.Value] = _jax_mlir_ext.inlined_func_call(main.operation, operands)
+    symbols.erase(main)
     return results
-
-
-def _replaced(op: Any, values: Sequence[ir.Value]) -> None:
-    """Puts values in place of the results of an op, and removes it."""
-    for old, new in zip(op.results, values, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
-
-
-def _named(block: Any, name: str) -> Iterator[Any]:
-    """Yields the ops of a name in a block, and in the bodies of its ops."""
-    for op in block.operations:
-        if op.operation.name == name:
-            yield op.operation
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _named(inner, name)
-
-
-def _opened(block: Any, operands: Sequence[ir.Value]) -> tuple[list[Any], list[ir.Value]]:
-    """Gives a block its arguments; returns its ops, and what the last of them returns."""
-    for parameter, operand in zip(block.arguments, operands, strict=True):
-        parameter.replace_all_uses_with(operand)
-    *ops, last = block.operations
-    return ops, list(last.operands)

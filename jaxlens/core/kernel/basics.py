@@ -188,20 +188,31 @@ def filled(aval: ShapedArray, value: Any) -> Any:
 
 # ---- reduce_sum ---------------------------------------------------------------------------------
 
-reduce_sum_p = movement(
-    "reduce_sum",
-    abstract=lambda x, *, axes: without(x, axes, "reduce_sum"),
-    lower=lambda ctx, x, *, axes: ctx.reduce(hlo.add, x, 0, axes),
-    transpose=lambda ct, x, *, axes: [
-        broadcast_in_dim(ct, x.aval.shape, other_axes(x.aval.ndim, axes))
-    ],
-)
+
+def reduction(name: str, op: Callable[..., Any], start: Any) -> Primitive:
+    """Returns the primitive that combines all elements along axes by `op`, beginning with a number.
+
+    XLA may regroup them as it likes.
+    """
+    primitive = Primitive(
+        name,
+        abstract=lambda x, *, axes: without(x, axes, name),
+        lower=lambda ctx, x, *, axes: ctx.reduce(op, x, start, axes),
+    )
+
+    @primitive.rule("batch")
+    def _(size: int, args: Sequence[Any], dims: Sequence[Any], *, axes: Axes) -> Any:
+        moved = bump(axes, dims[0])  # the examples stay in place; axes behind them move up
+        return primitive.bind(*args, axes=moved), dims[0] - sum(axis < dims[0] for axis in moved)
+
+    return primitive
 
 
-@reduce_sum_p.rule("batch")
-def _(size: int, args: Sequence[Any], dims: Sequence[Any], *, axes: Axes) -> Any:
-    moved = bump(axes, dims[0])  # the examples stay in place; axes behind them move up
-    return reduce_sum(args[0], moved), dims[0] - sum(axis < dims[0] for axis in moved)
+reduce_sum_p = reduction("reduce_sum", hlo.add, 0)
+reduce_sum_p.jvp = linear(reduce_sum_p)
+reduce_sum_p.transpose = lambda ct, x, *, axes: [
+    broadcast_in_dim(ct, x.aval.shape, other_axes(x.aval.ndim, axes))
+]
 
 
 def without(x: ShapedArray, axes: Axes, name: str) -> ShapedArray:

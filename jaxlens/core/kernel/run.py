@@ -81,28 +81,19 @@ class ModuleState:
 
     Attributes:
         module: MLIR's module.
-        names: Names of functions that are taken.
+        symbols: Its functions by name; gives a number to a name that is taken.
         layout: How arrays lie on several devices: nothing that the kernel looks into.
         functions: The name of the function that a jaxpr was lowered to.
         locations: Positions as MLIR's, by traceback.
     """
 
     module: ir.Module
-    names: set[str]
+    symbols: ir.SymbolTable
     layout: Any = None
     functions: dict[Any, str] = field(default_factory=dict)
     locations: Any = field(
         default_factory=lambda: _jax_mlir_ext.TracebackToLocationCache(user_file, _MOST_CALLS)
     )
-
-    def free_name(self, name: str) -> str:
-        """Returns the name, with a number if it is taken."""
-        base, number = plain(name), 0
-        free = base
-        while free in self.names:
-            free, number = f"{base}_{number}", number + 1
-        self.names.add(free)
-        return free
 
 
 def plain(name: str) -> str:
@@ -155,9 +146,9 @@ class Context:
         """Emits a call of a jaxpr, which becomes one function however often it is called."""
         symbol = self.program.functions.get(closed)
         if symbol is None:
-            symbol = self.program.functions[closed] = self.program.free_name(name)
             with ir.InsertionPoint(self.program.module.body):
-                _function(self.program, symbol, closed)
+                symbol = _function(self.program, plain(name), closed)
+            self.program.functions[closed] = symbol
         types = list(map(ir_type, closed.out_avals))
         return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(symbol), list(operands)).results)
 
@@ -172,7 +163,7 @@ def lower_jaxpr(closed: ClosedJaxpr, name: str) -> ir.Module:
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
-        program = ModuleState(module, {"main"})
+        program = ModuleState(module, ir.SymbolTable(module.operation))
         with ir.InsertionPoint(module.body):
             _function(program, "main", closed, f"jit({name})")
         module.operation.verify()
@@ -192,14 +183,16 @@ def _mlir() -> Iterator[None]:
         yield
 
 
-def _function(program: ModuleState, name: str, closed: ClosedJaxpr, scope: str = "") -> None:
-    """Emits a function; `main` is public, and has a scope."""
+def _function(program: ModuleState, name: str, closed: ClosedJaxpr, scope: str = "") -> str:
+    """Emits a function, and returns its name; `main` is public, and has a scope."""
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
     function = func.FuncOp(name, types)
     function.attributes["sym_visibility"] = ir.StringAttr.get("public" if scope else "private")
+    symbol: str = program.symbols.insert(function).value
     block = function.add_entry_block([ir.Location.unknown()] * len(types[0]))
     with ir.InsertionPoint(block), named(scope):
         func.return_(lower_body(program, closed, block.arguments, (scope,) if scope else ()))
+    return symbol
 
 
 def lower_body(

@@ -22,7 +22,7 @@ from jaxlens.core.kernel.basics import fronts, linear, reduce_sum
 from jaxlens.core.kernel.interpreter import Primitive, Value
 from jaxlens.core.kernel.sources import here
 from jaxlens.core.kernel.vmap import mapped_axis
-from jaxlens.core.parallel.meshes import Names
+from jaxlens.core.parallel.meshes import Names, groups
 from jaxlens.core.transforms.batching import named_axes
 from jaxlens.core.transforms.trees import tree_map
 
@@ -63,7 +63,7 @@ psum_p.transpose = lambda ct, x, axes: [psum_p.bind(ct, axes=axes)]
 
 @psum_p.rule("lower")
 def _(ctx: Any, x: Any, *, axes: Names) -> Any:
-    rows = ir.DenseElementsAttr.get(np.ascontiguousarray(mesh_of(ctx).groups(axes)))
+    rows = ir.DenseElementsAttr.get(np.ascontiguousarray(groups(mesh_of(ctx), axes)))
     channel = hlo.ChannelHandle.get(1, 1)  # between devices
     ids = ir.UnitAttr.get()
     op = hlo.AllReduceOp([x.type], [x], rows, channel_handle=channel, use_global_device_ids=ids)

@@ -19,6 +19,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from jaxlens.core.aot.device import Mesh, P
 from jaxlens.core.aot.lower import MeshLayout, sharding_text
 from jaxlens.core.kernel.basics import Linear, reshape
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
@@ -29,7 +30,6 @@ from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.parallel import meshes
 from jaxlens.core.parallel.collectives import mesh_of, psum_p
-from jaxlens.core.parallel.meshes import Mesh, P
 from jaxlens.core.primitives.elementwise import div_p
 from jaxlens.core.transforms import jaxprs
 from jaxlens.core.transforms.batching import named_axes, naming
@@ -105,7 +105,7 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         whole: list[Any] = ctx.inline(jaxpr, *operands, scope="shard_map")
         return whole
 
-    def layouts(avals: Sequence[ShapedArray], specs: Sequence[P]) -> ir.Attribute:
+    def layouts(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> ir.Attribute:
         pairs = zip(avals, specs, strict=True)
         texts = (sharding_text(mesh, spec, aval.ndim) for aval, spec in pairs)
         return ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(texts)}]>")
@@ -146,7 +146,7 @@ def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> 
     return results, [0 if has else None for has in flags]
 
 
-def _moved(flags: Sequence[bool], specs: Sequence[P]) -> list[P]:
+def _moved(flags: Sequence[bool], specs: Sequence[Any]) -> list[Any]:
     """Returns the specs of arrays that have a new first axis where flagged."""
     return [P(None, *spec) if has else spec for has, spec in zip(flags, specs, strict=True)]
 
@@ -212,12 +212,12 @@ def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
     return merge(linear, [None] * len(fixed), merge(flags, [None] * flags.count(False), cts_in))
 
 
-def _uncut(spec: P, mesh: Mesh) -> tuple[str, ...]:
+def _uncut(spec: Any, mesh: Mesh) -> tuple[str, ...]:
     """Returns the axes of a mesh along which a spec replicates."""
-    return tuple(name for name in mesh.axis_names if name not in spec.used())
+    return tuple(name for name in mesh.axis_names if name not in meshes.used(spec))
 
 
-def _share(ct: Any, spec: P, mesh: Mesh) -> Any:
+def _share(ct: Any, spec: Any, mesh: Mesh) -> Any:
     """Divides the cotangent of a replicated result by the number of replicas."""
-    copies = mesh.count(_uncut(spec, mesh))  # what they make of it is summed in the end
+    copies = meshes.count(mesh, _uncut(spec, mesh))  # what they make of it is summed in the end
     return ct if copies == 1 else div_p.bind(ct, aval_of(ct).dtype.type(copies))

@@ -10,19 +10,18 @@ The axes of the result, batch first, then those of each side, are those of the o
 in the StableHLO specification.
 """
 
-from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.kernel import basics
-from jaxlens.core.kernel.basics import Axes, Linear, Zero, add_any_p
+from jaxlens.core.kernel.basics import Axes, Linear
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
 from jaxlens.core.transforms.promotion import promote
+from jaxlens.core.transforms.rules import jvp_by_argument
 
 
 class DotDimensions(tuple[tuple[Axes, Axes], ...]):
@@ -39,32 +38,16 @@ class DotDimensions(tuple[tuple[Axes, Axes], ...]):
 
 # ---- reductions ---------------------------------------------------------------------------------
 
-reduce_or_p = Primitive(
-    "reduce_or",
-    abstract=lambda x, *, axes: basics.without(x, axes, "reduce_or"),
-    lower=lambda ctx, x, *, axes: ctx.reduce(hlo.or_, x, False, axes),
-)
-reduce_or_p.batch = shapes.examples_stay(reduce_or_p, "axes", drop=True)
+reduce_or_p = basics.reduction("reduce_or", hlo.or_, False)
 
 # ---- dot_general --------------------------------------------------------------------------------
 
-
-def bilinear(primitive: Primitive) -> Callable[..., Any]:
-    """Returns the jvp rule of a bilinear primitive."""
-
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        (x, y), (dx, dy) = primals, tangents
-        result = primitive.bind(x, y, **params)
-        parts = [] if type(dx) is Zero else [primitive.bind(dx, y, **params)]
-        if type(dy) is not Zero:
-            parts.append(primitive.bind(x, dy, **params))
-        return result, reduce(add_any_p.bind, parts)
-
-    return jvp
-
-
 dot_general_p = Primitive("dot_general")
-dot_general_p.jvp = bilinear(dot_general_p)
+jvp_by_argument(
+    dot_general_p,
+    lambda t, z, x, y, **params: dot_general_p.bind(t, y, **params),
+    lambda t, z, x, y, **params: dot_general_p.bind(x, t, **params),
+)
 
 
 def dot_general(

@@ -186,7 +186,6 @@ mul_p: Primitive = elementwise(
     lambda t, z, x, y: mul_p.bind(x, t),
     transpose=_mul_transpose,
 )
-add_any_p = elementwise("add_any", hlo.add, _NUMBER)  # derivatives and transposes add parts with it
 neg, add, sub, mul = neg_p.bind, add_p.bind, sub_p.bind, mul_p.bind
 div_p: Primitive = elementwise(
     "div",
@@ -198,7 +197,6 @@ div_p: Primitive = elementwise(
 )
 div = div_p.bind
 terms(add_p, lambda t: t)
-terms(add_any_p, lambda t: t)
 terms(sub_p, neg)
 
 # ---- whole powers -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Shapes and dtypes: expand_dims, convert_element_type; rules that others share.
+"""Shapes and dtypes: expand_dims, convert_element_type.
 
 These primitives continue `kernel/basics.py`: they compute nothing new, are linear, and their
 transpose undoes them. Each is one block: its type, its StableHLO, its derivatives, its batching.
@@ -6,7 +6,7 @@ transpose undoes them. Each is one block: its type, its StableHLO, its derivativ
 The meaning of each is that of the op of the same name in the StableHLO specification.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,54 +14,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.kernel import basics
-from jaxlens.core.kernel.basics import Axes, Linear, Zero
+from jaxlens.core.kernel.basics import Zero
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.types import ShapedArray, canonical, is_inexact, tangent_aval
-
-# ---- rules that many primitives share -----------------------------------------------------------
-
-
-def constant_piecewise(primitive: Primitive) -> Callable[..., Any]:
-    """Returns the jvp rule of a primitive whose derivative is zero wherever it is defined."""
-
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        result = primitive.bind(*primals, **params)
-        return result, Zero(tangent_aval(aval_of(result)))
-
-    return jvp
-
-
-def examples_stay(primitive: Primitive, named: str = "", drop: bool = False) -> Callable[..., Any]:
-    """Returns the batch rule of a primitive of one array, which leaves the examples in place.
-
-    Args:
-        primitive: The primitive.
-        named: The parameter that names an axis or axes; those behind the examples move up by one.
-        drop: Whether the named axes are missing in the result.
-    """
-
-    def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        dim = dims[0]
-        if named:
-            single = isinstance(params[named], int)
-            axes = basics.bump((params[named],) if single else params[named], dim)
-            params[named] = axes[0] if single else axes
-            dim -= sum(axis < dim for axis in axes) if drop else 0
-        results = primitive.bind(*args, **params)
-        return results, [dim] * len(results) if primitive.multiple_results else dim
-
-    return batch
-
-
-def resized(shape: Sequence[int], axis: int, n: int) -> Axes:
-    """Returns a shape with another length along one axis."""
-    return (*shape[:axis], n, *shape[axis + 1 :])
-
-
-def type_of(x: Any) -> ShapedArray:
-    """Returns the type of an argument of a transpose rule, also of a `Linear` one."""
-    return x.aval if type(x) is Linear else aval_of(x)
-
 
 # ---- expand_dims: new axes of length 1 ----------------------------------------------------------
 
@@ -96,15 +51,15 @@ convert_element_type_p = Primitive(
     abstract=lambda x, *, new_dtype, weak_type: ShapedArray(x.shape, new_dtype, weak_type),
     lower=lambda ctx, x, **_: convert(ctx, x, ctx.avals_in[0], ctx.out),
     transpose=lambda ct, x, **_: [convert_element_type(ct, x.aval.dtype, x.aval.weak_type)],
+    batch=lambda size, args, dims, **params: (convert_element_type(*args, **params), dims[0]),
 )
-convert_element_type_p.batch = examples_stay(convert_element_type_p)
 
 
 @convert_element_type_p.rule("jvp")
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    if not is_inexact(params["new_dtype"]):
-        return constant_piecewise(convert_element_type_p)(primals, tangents, **params)
     result = convert_element_type_p.bind(*primals, **params)
+    if not is_inexact(params["new_dtype"]):
+        return result, Zero(tangent_aval(aval_of(result)))
     return result, convert_element_type(tangents[0], **params)
 
 

@@ -17,34 +17,17 @@ from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from jaxlens.core.kernel.basics import Linear, Zero, fronts, instantiate
+from jaxlens.core.kernel.basics import Linear, Zero, instantiate
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, hoisted
-from jaxlens.core.kernel.trace import Flat, Staging, trace
+from jaxlens.core.kernel.trace import Staging, trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
-from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.transforms import jaxprs
-from jaxlens.core.transforms.batching import vmap_flat
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import memoized
 
 Jaxprs = ClosedJaxpr | tuple[ClosedJaxpr, ...]  # of a call, or of branches
-
-# ---- helpers ------------------------------------------------------------------------------------
-
-
-def all_examples(f: Flat, size: int, flags: Sequence[bool], args: Sequence[Any]) -> list[Any]:
-    """Applies a function of flat lists to all examples, along the first axis of each result.
-
-    Args:
-        f: The function for one example.
-        size: The number of examples.
-        flags: Which arguments hold all examples, along their first axes.
-        args: The arguments.
-    """
-    results, dims = vmap_flat(f, size, args, [0 if has else None for has in flags], mapped_axis())
-    return fronts(size, results, dims)
 
 
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:
@@ -65,8 +48,7 @@ def reordered(
 
 def pruned(closed: ClosedJaxpr, invars: Sequence[Var], outvars: Sequence[Any]) -> ClosedJaxpr:
     """Returns a jaxpr with these parameters and results, and only the equations that they need."""
-    eqns = jaxprs.used(closed.eqns, {atom for atom in outvars if isinstance(atom, Var)})
-    return ClosedJaxpr(Jaxpr([], invars, outvars, eqns), [])
+    return jaxprs.without_unused(reordered(closed, invars, outvars))
 
 
 @memoized

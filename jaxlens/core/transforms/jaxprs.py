@@ -52,6 +52,13 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
     return live[::-1]
 
 
+def without_unused(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Returns a jaxpr without the equations that no result needs."""
+    inner = closed.jaxpr
+    eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
+    return ClosedJaxpr(Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns), closed.consts)
+
+
 def memoized(transform: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a function of a jaxpr, of a tuple of jaxprs, or of a function, with a cache.
 
@@ -212,11 +219,8 @@ def partial_jaxpr(
         later[:] = [ClosedJaxpr(Jaxpr([], invars, rest.jaxpr.outvars, eqns), [])]
         return [*done, *split(has, rest.consts)[1]]
 
-    first = trace(now, split(unknown, closed.in_avals)[0])
-    inner = first.jaxpr
-    eqns = used(inner.eqns, {atom for atom in inner.outvars if type(atom) is Var})
-    inner = Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns)
-    return ClosedJaxpr(inner, first.consts), later[0], flags
+    first = without_unused(trace(now, split(unknown, closed.in_avals)[0]))
+    return first, later[0], flags
 
 
 def transpose_jaxpr(

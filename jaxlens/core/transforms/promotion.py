@@ -13,13 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, canonical
-
-
-def dtype_named(name: str) -> np.dtype:
-    """Returns the dtype with a name, also bfloat16, which NumPy does not know."""
-    return bfloat16 if name == "bfloat16" else np.dtype(name)
-
+from jaxlens.core.kernel.types import ShapedArray, canonical
 
 _CHAINS = (  # from below to above
     "bool i* uint8 uint16 uint32 uint64 f* c* complex64 complex128",
@@ -47,7 +41,7 @@ def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]
     nodes = [_SCALARS.get(d.kind, d.name) if weak else d.name for d, weak in types]
     common = frozenset.intersection(*map(_up, nodes))
     name = next(name for name in common if _up(name) == common)
-    return dtype_named(_DEFAULT.get(name, name)), name in _DEFAULT
+    return np.dtype(_DEFAULT.get(name, name)), name in _DEFAULT
 
 
 def promote(*avals: ShapedArray) -> tuple[np.dtype, bool]:

@@ -8,19 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
 from jaxlens.core.parallel import collectives
 from jaxlens.core.parallel.mapping import shard_map
-from jaxlens.core.parallel.meshes import Mesh, P
 from jaxlens.core.parallel.pmap import pmap
 from tests.support.core import alike
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8) / 16
 MESH = Mesh(np.array(core.devices()).reshape(4, 2), ("i", "j"))
-JAX_MESH = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
 NAMES = ["psum", "pmean", "axis_size"]
 OURS = SimpleNamespace(
     **{name: getattr(collectives, name) for name in NAMES},
@@ -51,16 +50,12 @@ CASES = {
 }
 
 
-def spec_of(spec):
-    return PartitionSpec(*spec) if isinstance(spec, P) else tuple(map(spec_of, spec))
-
-
-def both(f, ins, outs, mesh=MESH, jax_mesh=JAX_MESH):
+def both(f, ins, outs, mesh=MESH):
     """A function of a library's names and a part, over the devices: the core's, and JAX's."""
-    specs = {"in_specs": spec_of(ins), "out_specs": spec_of(outs)}
+    specs = {"mesh": mesh, "in_specs": ins, "out_specs": outs}
     return (
-        shard_map(lambda x: f(OURS, x), mesh=mesh, in_specs=ins, out_specs=outs),
-        jax.shard_map(lambda x: f(JAX, x), mesh=jax_mesh, **specs, check_vma=False),
+        shard_map(lambda x: f(OURS, x), **specs),
+        jax.shard_map(lambda x: f(JAX, x), **specs, check_vma=False),
     )
 
 
@@ -160,7 +155,7 @@ def test_results_lie_over_the_devices() -> None:
         y = f(X)
         assert y.devices() == set(core.devices())
         assert {shard.data.shape for shard in y.buffer.addressable_shards} == {(4, 2)}
-        assert y.buffer.sharding.spec == PartitionSpec("j", "i")
+        assert y.buffer.sharding.spec == P("j", "i")
         again = f(y)  # what lies right is not moved
         close(again, np.sin(np.sin(X) * 2) * 2)
         assert (y + 1).devices() == {core.devices()[0]}
@@ -200,8 +195,7 @@ def test_devices_in_the_order_of_the_mesh(order: list[int]) -> None:
         return x + m.psum(x, "i")
 
     mesh = Mesh([core.devices()[k] for k in order], "i")
-    theirs = jax.sharding.Mesh([jax.devices()[k] for k in order], "i")
-    found, expected = (g(X) for g in both(f, P("i"), P("i"), mesh, theirs))
+    found, expected = (g(X) for g in both(f, P("i"), P("i"), mesh))
     close(found, expected)
     shards = zip(found.buffer.addressable_shards, expected.addressable_shards, strict=True)
     assert all((a.device, a.index) == (b.device, b.index) for a, b in shards)
@@ -313,7 +307,6 @@ def test_64_bits_and_halves() -> None:
             r"Number of devices 8 must be >= .* \(16,\)",
         ),
         (lambda: pmap(lambda x: x, in_axes=None)(X), ValueError, "pmap: no argument counts"),
-        (lambda: Mesh(core.devices(), ("i", "j")), ValueError, "need 1 different axis names"),
     ],
 )
 def test_errors(call, kind, words: str) -> None:
