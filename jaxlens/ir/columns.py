@@ -153,16 +153,6 @@ def columns(module: Module) -> ProgramColumns:
     return reader.program(module.regions, reader.region)
 
 
-def calls(module: Module) -> dict[str, Mapping[int, tuple[str, ...]]]:
-    """Names of the regions that nodes call, by region and index of the node."""
-    if isinstance(module, ColumnsModule):
-        return {name: region.calls for name, region in module.columns.regions.items()}
-    return {
-        name: {n: node.regions for n, node in enumerate(region.nodes) if node.regions}
-        for name, region in module.regions.items()
-    }
-
-
 def counts(module: Module) -> Counter[str]:
     """Number of nodes by opcode; ties in the order of first use."""
     if not isinstance(module, ColumnsModule):

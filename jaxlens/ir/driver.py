@@ -12,12 +12,7 @@ from typing import Any, Literal, NoReturn
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.fact import FactRow, T
-from jaxlens.ir.facts import (
-    Limits,
-    PassStage,
-    Program,
-    Stage,
-)
+from jaxlens.ir.facts import Limits, PassStage, Program, Stage
 from jaxlens.ir.needs import Needs
 
 Extra = Literal["passes", "profile", "tape", "fusion_log"]

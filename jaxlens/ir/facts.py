@@ -6,7 +6,7 @@ All of it is frozen data; where it comes from is behind a `Driver` (`ir/driver.p
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Literal
 
 from jaxlens.errors import UnavailableError
@@ -153,13 +153,15 @@ class Program:
     engine: str = ""
 
     @property
+    def title(self) -> str:
+        """The name in the calls of its transforms: "grad(loss)"."""
+        return reduce(lambda name, by: f"{by}({name})", reversed(self.transforms), self.name)
+
+    @property
     def call(self) -> str:
         """The call with the names of its arguments: "grad(loss)(params, x)"."""
-        name = self.name
-        for transform in reversed(self.transforms):
-            name = f"{transform}({name})"
         roots = dict.fromkeys(root_name(leaf.name) for leaf in self.inputs)
-        return name if name == "expression" else f"{name}({', '.join(roots)})"
+        return self.title if self.title == "expression" else f"{self.title}({', '.join(roots)})"
 
 
 def root_name(name: str) -> str:

@@ -17,23 +17,11 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Literal, get_args
 
 from jaxlens.ir.stage import STAGES
 
-Kind = Literal[
-    "primitive",
-    "op",
-    "instruction",
-    "attribute",
-    "pass",
-    "target",
-    "llvm",
-    "asm",
-    "ptx",
-    "word",
-    "stage",
-]  # "target": names that custom calls call; "asm": machine instructions of CPUs; "word": the rest
+Kind = str
+"""One of `KINDS`. "target": names that custom calls call; "asm": machine instructions of CPUs."""
 # What each kind is called where a word may have several, and the lesson that teaches to read it,
 # for words that no lesson is about.
 KINDS: Mapping[str, tuple[str, int]] = MappingProxyType(
@@ -110,14 +98,13 @@ def pass_entry(name: str) -> Entry:
 
 def meanings(word: str) -> dict[Kind, Entry]:
     """Every entry of a word as a user types it, by kind."""
-    kinds: tuple[Kind, ...] = get_args(Kind)
-    by_kind = {kind: entry(kind, word) for kind in kinds if kind != "llvm" or " " not in word}
+    by_kind = {kind: entry(kind, word) for kind in KINDS if kind != "llvm" or " " not in word}
     return {kind: meaning for kind, meaning in by_kind.items() if meaning is not None}
 
 
 def similar(word: str) -> list[str]:
     """Words of the glossary that are spelled nearly so."""
-    listed = {name for kind in get_args(Kind) for name in words(kind)}
+    listed = {name for kind in KINDS for name in words(kind)}
     return get_close_matches(word, sorted(listed), 4)
 
 
@@ -198,7 +185,7 @@ def _forms(kind: Kind, key: str) -> Iterator[str]:
 @cache
 def _rows() -> Mapping[str, Mapping[str, Entry]]:
     """The table, by kind and word. Rows of kind "page" have the addresses that follow no rule."""
-    rows: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in (*get_args(Kind), "page")}
+    rows: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in (*KINDS, "page")}
     for kind, word, link, sentence in _table("glossary.tsv"):
         rows[kind][word] = sentence, link
     spelled = {kind: {_plain(word): word for word in by} for kind, by in rows.items()}

@@ -10,7 +10,6 @@ equation of the same value, "dead" (nothing reads it), "dropped" (it needed no o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
 
 from jaxlens.ir.facts import CONVERSION, PassStage
 from jaxlens.ir.graph import Node
@@ -20,18 +19,6 @@ from jaxlens.links.linked import Linked
 from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.links.responsible_pass import Blame, By, blame
 
-FateName = Literal[
-    "kept",
-    "fused",
-    "rewritten",
-    "folded",
-    "merged",
-    "dead",
-    "dropped",
-    "inlined",
-    "loop",
-    "unknown",
-]
 _SHOWN = 3  # names in a sentence; further ones are counted
 
 
@@ -51,7 +38,7 @@ class EquationFate:
     """
 
     id: str
-    name: FateName
+    name: str
     sentence: str
     into: tuple[str, ...] = ()
     partners: tuple[str, ...] = ()
@@ -101,7 +88,7 @@ class _Judge:
     def _without_ops(self, node: Node) -> EquationFate:
         """Returns the fate of an equation that JAX lowered to no op."""
         types = self.evidence.types
-        fate: FateName = "dead"
+        fate = "dead"
         if node.id not in self.evidence.needed:
             sentence = "Dead: no result depends on it, so JAX did not lower it."
         elif node.regions:
@@ -229,7 +216,7 @@ class _Judge:
 
     def _converted(self, node: Node, op: str) -> EquationFate:
         """Returns the fate of ops that the StableHLO to HLO conversion folded or simplified."""
-        fate: FateName = "dropped"
+        fate = "dropped"
         kind = word(self.evidence.opcode[op])
         sentence = f"Dropped: {kind} was simplified away between StableHLO and HLO."
         if op in self.evidence.constant:
@@ -279,7 +266,7 @@ _CARRYING = frozenset(
 
 def _judged(
     id: str,
-    name: FateName,
+    name: str,
     sentence: str,
     into: tuple[str, ...] = (),
     partners: tuple[str, ...] = (),

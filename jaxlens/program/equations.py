@@ -7,9 +7,10 @@ body of a loop counts once. Lines are the user's; library frames are left out.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from jaxlens.captures import Capture
-from jaxlens.ir.columns import Place, calls, columns
+from jaxlens.ir.columns import Place, ProgramColumns, columns
 from jaxlens.ir.graph import Module
 from jaxlens.program.python_loops import looped
 from jaxlens.program.subject import Given
@@ -43,8 +44,8 @@ class Equations:
 
 def equations(module: Module) -> Equations:
     """Counts the equations of a jaxpr, in time linear in its size."""
-    written, times = _written(module), _occurrences(module)
     program = columns(module)
+    written, times = _written(program), _occurrences(program, module.entry)
     stacks = [_stack(place) for place in program.places]
     own: Counter[str] = Counter()
     through: Counter[str] = Counter()
@@ -73,45 +74,35 @@ def _stack(place: Place) -> Stack:
     return tuple(dict.fromkeys(f"{span.file}:{span.line}" for span in spans))
 
 
-def _occurrences(module: Module) -> dict[str, int]:
+def _occurrences(program: ProgramColumns, entry: str) -> dict[str, int]:
     """Returns the number of occurrences of each region with every call inlined, loops once.
 
     Counts are summed from callers to callees, which expands no call either.
     """
-    times = dict.fromkeys(module.regions, 0)
-    times[module.entry] = 1
-    for name, called in calls(module).items():
-        for regions in called.values():
-            for inner in regions:
-                times[inner] += times[name]
+    times = dict.fromkeys(program.regions, 0)
+    times[entry] = 1
+    for name, region in program.regions.items():
+        for inner in chain.from_iterable(region.calls.values()):
+            times[inner] += times[name]
     return times
 
 
-def _written(module: Module) -> dict[str, int]:
+def _written(program: ProgramColumns) -> dict[str, int]:
     """Returns, by region, its number of equations with calls inlined.
 
     Sizes are summed from callees to callers, so that no call is expanded: 20 functions that each
     call the next twice are 2 ** 20 inlined bodies.
     """
-    called = calls(module)
-    sizes = {name: len(region) for name, region in columns(module).regions.items()}
     written: dict[str, int] = {}
-    for name in reversed(list(sizes)):
-        inner = (region for regions in called[name].values() for region in regions)
-        written[name] = sizes[name] + sum(written[region] for region in inner)
+    for name, region in reversed(list(program.regions.items())):
+        called = chain.from_iterable(region.calls.values())
+        written[name] = len(region) + sum(written[inner] for inner in called)
     return written
 
 
-def written_out(
-    capture: Capture, module: Module | None = None
-) -> tuple[Equations, tuple[Unrolled, ...]]:
-    """Returns the equations by line, and the unrolled loops; needs only the jaxpr.
-
-    Args:
-        capture: The program.
-        module: Another jaxpr with the same sources; by default the program's own.
-    """
-    module = module or capture.jaxpr.module
+def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:
+    """Returns the equations by line, and the unrolled loops; needs only the jaxpr."""
+    module = capture.jaxpr.module
     counted = equations(module)
     steps = looped(Given(lambda: capture.sources).or_else({}))
     return counted, unrolled(module, counted.written, counted.times, steps)

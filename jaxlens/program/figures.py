@@ -144,18 +144,23 @@ class Metric:
     """The definition of one figure.
 
     Attributes:
-        title: Its name in tables.
         noun: Its name in sentences: "fusion", "temporary memory".
         of: Computes it; may raise UnavailableError.
         unit: Its unit; "" for a count.
         compiled: Whether it needs the compiled program.
+        named: Its name in tables, where that is another than the noun or its plural.
     """
 
-    title: str
     noun: str
     of: Callable[[Figures], int | None]
     unit: Unit = ""
     compiled: bool = True
+    named: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+        return self.named or (self.noun if self.unit else f"{self.noun}s")
 
 
 def _xla(key: str) -> Callable[[Figures], int | None]:
@@ -168,54 +173,42 @@ def _xla(key: str) -> Callable[[Figures], int | None]:
 
 _traced = partial(Metric, compiled=False)
 FIGURES: Mapping[str, Metric] = {
-    "equations": _traced("equations", "equation", lambda f: sum(f.primitives.values())),
-    "flops": _traced("flops", "flops", lambda f: f.of_equations("flops"), "flop"),
-    "transcendentals": _traced(
-        "transcendentals", "transcendental", lambda f: f.of_equations("transcendentals")
-    ),
+    "equations": _traced("equation", lambda f: sum(f.primitives.values())),
+    "flops": _traced("flops", lambda f: f.of_equations("flops"), "flop"),
+    "transcendentals": _traced("transcendental", lambda f: f.of_equations("transcendentals")),
     "bytes": _traced(
-        "bytes of arguments and results",
         "arguments and results",
         lambda f: f.of_equations("bytes"),
         "B",
+        named="bytes of arguments and results",
     ),
     "instructions": Metric(
-        "instructions, loop bodies once", "instruction", lambda f: sum(f.operations.values())
+        "instruction",
+        lambda f: sum(f.operations.values()),
+        named="instructions, loop bodies once",
     ),
-    "fusions": Metric("fusions of several operations", "fusion", lambda f: f.joined),
-    "kernels": Metric("kernels", "kernel", lambda f: f.called.get("kernel", 0)),
-    "library_calls": Metric(
-        "library calls", "library call", lambda f: f.called.get("library call", 0)
-    ),
+    "fusions": Metric("fusion", lambda f: f.joined, named="fusions of several operations"),
+    "kernels": Metric("kernel", lambda f: f.called.get("kernel", 0)),
+    "library_calls": Metric("library call", lambda f: f.called.get("library call", 0)),
     "executions": Metric(
-        "executions of kernels and calls", "kernel execution", lambda f: f.executions
+        "kernel execution", lambda f: f.executions, named="executions of kernels and calls"
     ),
-    "temporaries": Metric(
-        "temporary memory", "temporary memory", lambda f: f.capture.memory.temporaries, "B"
-    ),
-    "peak": Metric(
-        "memory at the peak",
-        "memory at the peak",
-        lambda f: f.ranges.bytes if f.ranges else None,
-        "B",
-    ),
+    "temporaries": Metric("temporary memory", lambda f: f.capture.memory.temporaries, "B"),
+    "peak": Metric("memory at the peak", lambda f: f.ranges.bytes if f.ranges else None, "B"),
     "on_chip": Metric(
-        "memory on the chip, at its peak", "memory on the chip", lambda f: f.elsewhere, "B"
+        "memory on the chip", lambda f: f.elsewhere, "B", named="memory on the chip, at its peak"
     ),
     "reserved": Metric(
-        "memory reserved",
-        "memory reserved",
-        lambda f: reserved(f.capture.memory, f.assignment, f.ranges),
-        "B",
+        "memory reserved", lambda f: reserved(f.capture.memory, f.assignment, f.ranges), "B"
     ),
-    "xla_flops": Metric("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
+    "xla_flops": Metric("flops by XLA", _xla("flops"), "flop", named="flops by XLA, loops once"),
     "xla_bytes": Metric(
-        "bytes accessed by XLA's account, loops once",
         "bytes accessed by XLA's account",
         _xla("bytes accessed"),
         "B",
+        named="bytes accessed by XLA's account, loops once",
     ),
-    "moved": Metric("bytes that kernels move", "bytes moved", lambda f: f.moved, "B"),
+    "moved": Metric("bytes moved", lambda f: f.moved, "B", named="bytes that kernels move"),
 }
 """The figures by name."""
 _EXAMPLES: Mapping[Unit, str] = {"": "12", "flop": "1e9 or 2Gflop", "B": "1e6 or 2GB"}

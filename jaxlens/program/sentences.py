@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from itertools import groupby
 
 from jaxlens.captures import Capture
@@ -171,11 +170,6 @@ def device(target: Target) -> str:
     return f"{target.devices} x {kind}" if target.devices > 1 else kind
 
 
-def title(program: Program) -> str:
-    """Returns a function's name in the calls of its transforms: `grad(loss)`."""
-    return reduce(lambda name, by: f"{by}({name})", reversed(program.transforms), program.name)
-
-
 def called(program: Program) -> str:
     """Returns a call in short: `grad(loss)(f32[8,128], f32[4])`."""
-    return f"{title(program)}({listed([str(leaf.type) for leaf in program.inputs], 4)})"
+    return f"{program.title}({listed([str(leaf.type) for leaf in program.inputs], 4)})"

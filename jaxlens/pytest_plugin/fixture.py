@@ -75,11 +75,10 @@ class Receipts:
 
     def _failure(self, receipt: "Receipt", compiled: bool) -> str:
         """Returns why a receipt fails; "" where it does not."""
-        from jaxlens.program.sentences import title
         from jaxlens.pytest_plugin.receipt_record import changes, is_whole, record
 
         config, id, measured = self._item.config, self._item.nodeid, self._measured
-        name = title(receipt.capture.program)
+        name = receipt.capture.program.title
         names = chain([name], (f"{name} {n}" for n in count(2)))
         program = next(name for name in names if name not in measured["taken"])
         measured["taken"].append(program)

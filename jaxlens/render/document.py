@@ -186,33 +186,19 @@ class TableBlock:
     asked: bool = False
 
 
-PassMark = Literal[
-    "same",
-    "adjusted",
-    "moved",
-    "renamed",
-    "rewritten",
-    "fused",
-    "merged",
-    "folded",
-    "removed",
-    "added",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class PassRow:
     """One row of the diff of a pass, which matches instructions by identity and not by text.
 
     Attributes:
-        mark: What the pass did to it. "adjusted": the same value with another layout, attribute
-            or operand name; "moved": the same in another computation.
+        mark: What the pass did to it, one of `fate_marks.MARKS`. "adjusted": the same value with
+            another layout, attribute or operand name; "moved": the same in another computation.
         line: The instruction, or the title of a computation (without id).
         gone: Whether it exists only in the program before the pass.
         note: A few words on the mark ("with add.3", "dead: nothing read it"), "" for none.
     """
 
-    mark: PassMark
+    mark: str
     line: Line
     gone: bool = False
     note: str = ""

@@ -13,20 +13,20 @@ class Mark:
 
 
 # Tints are Okabe and Ito's hues at a quarter of their strength, as #rgba.
-_MARKS: Mapping[str, Mark] = {
+MARKS: Mapping[str, Mark] = {
     "same": Mark("="),
-    "fused": Mark(">", "#07b4"),
+    "adjusted": Mark("."),
+    "moved": Mark("^"),
+    "renamed": Mark("@"),
     "rewritten": Mark("~", "#e904"),
+    "fused": Mark(">", "#07b4"),
     "merged": Mark("&", "#c7a4"),
     "folded": Mark("*", "#5be4"),
     "removed": Mark("-", "#d504"),
     "added": Mark("+", "#0974"),
-    "renamed": Mark("@"),
-    "moved": Mark("^"),
-    "adjusted": Mark("."),
 }
 
 
 def mark(fate: str) -> Mark:
     """Returns the mark of a fate; its sign is "." for an unknown fate and a space for ""."""
-    return _MARKS.get(fate, Mark("." if fate else " "))
+    return MARKS.get(fate, Mark("." if fate else " "))

@@ -26,13 +26,7 @@ from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, in_order
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.frames import Frames, Origins
-from jaxlens.ir.hlo.lazy_module import (
-    HEADER,
-    Block,
-    Computation,
-    Instruction,
-    find_blocks,
-)
+from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
 from jaxlens.ir.hlo.text import cut, instructions
 from jaxlens.ir.lazy import lazy, unfilled
 

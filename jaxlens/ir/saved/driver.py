@@ -8,15 +8,7 @@ from typing import Any, cast
 from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir.driver import Extra, RecordedDriver
 from jaxlens.ir.fact import SAVED, FactRow, T
-from jaxlens.ir.facts import (
-    KERNEL_TEXTS,
-    Kernel,
-    PassStage,
-    Program,
-    Source,
-    Stage,
-    lazy_kernel,
-)
+from jaxlens.ir.facts import KERNEL_TEXTS, Kernel, PassStage, Program, Source, Stage, lazy_kernel
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins

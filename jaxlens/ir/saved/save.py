@@ -15,11 +15,7 @@ from typing import Any
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.fact import KERNELS, SAVED, SOURCES, FactRow, T
-from jaxlens.ir.facts import (
-    KERNEL_TEXTS,
-    Kernel,
-    Program,
-)
+from jaxlens.ir.facts import KERNEL_TEXTS, Kernel, Program
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import to_columns

@@ -26,7 +26,7 @@ from jaxlens.ir.hlo import value_numbering
 from jaxlens.ir.hlo.value_numbering import Numbers
 from jaxlens.ir.jaxpr.canonical import ADDRESS, NAMING
 from jaxlens.links.match.by_keys import Key, in_order
-from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
+from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions, fusion_contents
 
 _PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 _TRANSFORM = re.compile(r"\b(\w++)\(")
@@ -337,27 +337,19 @@ def _with_fusions(pairs: Pairs) -> Pairs:
         key=lambda vote: -vote[0],
     )
     same, changed = dict(pairs.same), dict(pairs.changed)
-    contents = _contents(pairs.before, homes), _contents(pairs.after, places)
+    inside = fusion_contents(pairs.before, homes)
+    after_inside = fusion_contents(pairs.after, places)
     heads: set[str] = set()
     for _, tail, head in ranked:
         if tail not in same and tail not in changed and head not in heads:
             heads.add(head)
-            images = {pairs.same.get(id, "") for id in contents[0][tail]}
-            (same if images == contents[1][head] else changed)[tail] = head
+            images = {pairs.same.get(id, "") for id in inside[tail]}
+            (same if images == {*after_inside[head]} else changed)[tail] = head
     before = [n.id for n in pairs.before.nodes() if n.opcode == "fusion" and n.id not in homes]
     after = [n.id for n in pairs.after.nodes() if n.opcode == "fusion" and n.id not in places]
     gone = (id for id in before if id not in same and id not in changed)
     new = (id for id in after if id not in heads)
     return Pairs(pairs.before, pairs.after, same, changed, (*pairs.gone, *gone), (*pairs.new, *new))
-
-
-def _contents(module: Module, homes: Mapping[str, str]) -> dict[str, set[str]]:
-    """Returns the instructions in each fusion, without parameters."""
-    contents: defaultdict[str, set[str]] = defaultdict(set)
-    for node in module.nodes():
-        if node.id in homes and node.opcode not in ("parameter", "fusion"):
-            contents[homes[node.id]].add(node.id)
-    return contents
 
 
 def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:

@@ -17,7 +17,12 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.passes import START, interval
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.link import Link, Relation
-from jaxlens.links.match.numbered import NumberedModule, NumberedModules, enclosing_fusions
+from jaxlens.links.match.numbered import (
+    NumberedModule,
+    NumberedModules,
+    enclosing_fusions,
+    fusion_contents,
+)
 from jaxlens.links.match.same_compile import follow
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
@@ -80,14 +85,10 @@ class ProgramChange:
     @cached_property
     def contents(self) -> Mapping[str, tuple[str, ...]]:
         """The instructions in each fusion after, in order, without parameters."""
-        groups: defaultdict[str, list[str]] = defaultdict(list)
-        for node in self.after.nodes():
-            if node.opcode == "fusion" and node.id not in self.fusion_after:
-                groups[node.id] = []
-        for node in self.after.nodes():
-            if node.id in self.fusion_after and node.opcode not in ("parameter", "fusion"):
-                groups[self.fusion_after[node.id]].append(node.id)
-        return {fusion: tuple(inner) for fusion, inner in groups.items()}
+        inside = fusion_contents(self.after, self.fusion_after)
+        fusions = (node.id for node in self.after.nodes() if node.opcode == "fusion")
+        outer = (fusion for fusion in fusions if fusion not in self.fusion_after)
+        return {fusion: tuple(inside.get(fusion, ())) for fusion in outer}
 
 
 def between(

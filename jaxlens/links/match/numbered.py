@@ -1,5 +1,6 @@
 """HLO modules with value numbers from one table, so that they can be compared with each other."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -93,6 +94,20 @@ def _classes(occurrences: Iterable[Occurrence]) -> dict[int, list[Node]]:
     for node, value in occurrences:
         classes.setdefault(value, {}).setdefault(node.id, node)
     return {value: list(nodes.values()) for value, nodes in classes.items()}
+
+
+def fusion_contents(module: Module, homes: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """Returns the instructions in each fusion, in order, without parameters.
+
+    Args:
+        module: The program.
+        homes: Its `enclosing_fusions`.
+    """
+    contents: defaultdict[str, list[str]] = defaultdict(list)
+    for node in module.nodes():
+        if node.id in homes and node.opcode not in ("parameter", "fusion"):
+            contents[homes[node.id]].append(node.id)
+    return contents
 
 
 def enclosing_fusions(module: Module) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input, Program, Target
-from jaxlens.program.sentences import device, line_text, listed, title
+from jaxlens.program.sentences import device, line_text, listed
 from jaxlens.program.subject import Given
 from jaxlens.render.graph.text_width import shorten
 
@@ -88,7 +88,7 @@ def _settings(before: Program, after: Program) -> Iterator[Cause]:
     if statics:
         yield Cause("static", f"With {listed(statics, _MOST)}")
     if before.transforms != after.transforms:
-        yield Cause("transform", f"As {title(after)} instead of {title(before)}")
+        yield Cause("transform", f"As {after.title} instead of {before.title}")
     elif before.name != after.name:
         yield Cause("function", f"{after.name} instead of {before.name}")
 

@@ -22,7 +22,7 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
 from jaxlens.program.figures import FIGURES, Figures, figure_text, read_bounds
 from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes, title
+from jaxlens.program.sentences import lines_of, listed, named_inputs, opcodes
 from jaxlens.questions.memory.facts import facts as memory_facts
 from jaxlens.questions.memory.report import report as memory_report
 from jaxlens.render.document import Code, Document
@@ -188,7 +188,7 @@ class Receipt(View[Figures]):
         program = self.capture.program
         inputs = named_inputs(program.inputs)
         flags = f", {', '.join(program.flags)}" if program.flags else ""
-        return f"{title(program)}({inputs}) for {program.target.platform}{flags}"
+        return f"{program.title}({inputs}) for {program.target.platform}{flags}"
 
     def _fact(self, name: str) -> int:
         """Returns a figure by name.

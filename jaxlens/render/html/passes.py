@@ -11,11 +11,11 @@ removed row; and indices into `notes` from 1, 0 for none.
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.document import Line, PassMark, PassStep, PassSteps
-from jaxlens.render.fate_marks import mark
+from jaxlens.render.document import Line, PassStep, PassSteps
+from jaxlens.render.fate_marks import MARKS, mark
 from jaxlens.render.html.lazy_lines import row_of
 from jaxlens.render.html.marks import Ink, note
 from jaxlens.render.html.payload import Budget, data_html, runs
@@ -72,7 +72,6 @@ def _timeline(block: PassSteps) -> Table:
     return replace(table, columns=(*table.columns, "what it is for"), rows=tuple(rows))
 
 
-MARKS: tuple[PassMark, ...] = get_args(PassMark)
 _LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
 
 

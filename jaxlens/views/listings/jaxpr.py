@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeAlias
 
-from jaxlens.ir.columns import calls
+from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.pallas import BLOCK, INDEX_MAP
 from jaxlens.ir.jaxpr.user_names import UserNames
@@ -78,7 +78,7 @@ def listing(
         Lines with the ids of their equations; the first and last line of an equation with
         nested jaxprs both have its id. Lines beyond the limit are made on first use.
     """
-    called = calls(module)
+    called = {name: region.calls for name, region in columns(module).regions.items()}
     regions = (names for inside in called.values() for names in inside.values())
     uses = Counter(chain.from_iterable(regions))
     shared = frozenset(name for name, n in uses.items() if n > 1)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.match.instruction_fates import Fate, ProgramChange
-from jaxlens.render.document import Line, PassMark, PassRow
+from jaxlens.render.document import Line, PassRow
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings.lines_by_id import LinesById
 
@@ -91,7 +91,7 @@ class _Side:
         titles = hlo_lines.titles(self.after)
         for name, region in self.after.regions.items():
             partner = self.partners.get(name, "")
-            mark: PassMark = "same" if partner == name else "renamed" if partner else "added"
+            mark = "same" if partner == name else "renamed" if partner else "added"
             note = f"was {partner}" if mark == "renamed" else ""
             yield PassRow(mark, _title(titles[name]), note=note)
             first, above, below = self._removed_from(partner, name)

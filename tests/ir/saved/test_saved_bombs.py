@@ -51,19 +51,12 @@ def columns(**changed: Any) -> bytes:
     return json.dumps(json.loads(parts()["jaxpr.json"]) | changed).encode()
 
 
-def doubling_types(levels: int) -> list[Any]:
-    types = json.loads(parts()["jaxpr.json"])["types"]
+def nested_types(levels: int, width: int = 1) -> list[Any]:
+    """Types of a tuple in a tuple, each of `width` equal ones."""
+    types = json.loads(columns())["types"]
     types.append(["f32", [], "", [], False])
     for _ in range(levels):
-        types.append(["", [], "", [len(types) - 1] * 2, False])
-    return types
-
-
-def nested_types(levels: int) -> list[Any]:
-    types = json.loads(parts()["jaxpr.json"])["types"]
-    types.append(["f32", [], "", [], False])
-    for _ in range(levels):
-        types.append(["", [], "", [len(types) - 1], False])
+        types.append(["", [], "", [len(types) - 1] * width, False])
     return types
 
 
@@ -93,7 +86,7 @@ BOMBS: dict[str, Callable[[], Parts]] = {
     "one wide letter": lambda: {"sources.json": b'["' + b"a" * (24 * MB) + b'\\ud83d\\ude00"]'},
     "wide letters": lambda: {"sources.json": '["😀'.encode() + b"a" * (24 * MB) + b'"]'},
     "long number": lambda: {"jaxpr.json": columns(spans=[[0, 0, 0, 10**4000, 1, 1, 1, False]])},
-    "doubling types": lambda: {"jaxpr.json": columns(types=doubling_types(400))},
+    "doubling types": lambda: {"jaxpr.json": columns(types=nested_types(400, 2))},
     "nested types": lambda: {"jaxpr.json": columns(types=nested_types(5_000))},
     "long names": lambda: {"jaxpr.json": long_names()},
     "empty lines": lambda: {"hlo.bin": packed([b""] * (20 * MB), [[0]])},
@@ -226,35 +219,19 @@ def optimized(pattern: str, by: str) -> Callable[[Parts], None]:
     return changed
 
 
-def _one_id(data: dict[str, Any], nodes: dict[str, Any]) -> None:
-    nodes["id"] = nodes["id"][:1] * len(nodes["id"])
-
-
-def _no_results(data: dict[str, Any], nodes: dict[str, Any]) -> None:
-    nodes["results"] = [[] for _ in nodes["results"]]
-
-
-def _more_operands(data: dict[str, Any], nodes: dict[str, Any]) -> None:
-    nodes["operands"] = [operands * 5 for operands in nodes["operands"]]
-
-
-def _no_parameters(data: dict[str, Any], nodes: dict[str, Any]) -> None:
-    nodes["attrs"] = [[] for _ in nodes["attrs"]]
-
-
-def _negative(data: dict[str, Any], nodes: dict[str, Any]) -> None:
-    data["types"][0][1] = [-1]
-
-
 DISAGREEING = {
-    "a negative size": jaxpr(_negative),
+    "a negative size": jaxpr(lambda data, _: data["types"][0][1].append(-1)),
     "StableHLO of other functions": lambda found: found.update(
         {"stablehlo.json": found["stablehlo.json"].replace(b'"closed_call"', b'"gone"')}
     ),
-    "one id for all": jaxpr(_one_id),
-    "no results": jaxpr(_no_results),
-    "more operands than the body has": jaxpr(_more_operands),
-    "a scan without a length": jaxpr(_no_parameters),
+    "one id for all": jaxpr(lambda _, nodes: nodes.update(id=nodes["id"][:1] * len(nodes["id"]))),
+    "no results": jaxpr(lambda _, nodes: nodes.update(results=[[] for _ in nodes["results"]])),
+    "more operands than the body has": jaxpr(
+        lambda _, nodes: nodes.update(operands=[names * 5 for names in nodes["operands"]])
+    ),
+    "a scan without a length": jaxpr(
+        lambda _, nodes: nodes.update(attrs=[[] for _ in nodes["attrs"]])
+    ),
     "columns of another program": lambda found: found.update({"jaxpr.json": _OTHER["jaxpr.json"]}),
     "more arguments": facts(lambda data: data["program"].update(inputs=[])),
     "a profile of loose parts": facts(

@@ -12,9 +12,10 @@ from jaxlens.links.match.instruction_fates import between
 from jaxlens.notebook.widgets.viewer_requests import step_rows
 from jaxlens.program.passes import what
 from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps, Piece
+from jaxlens.render.fate_marks import MARKS
 from jaxlens.render.html.document_html import body
 from jaxlens.render.html.marks import ink
-from jaxlens.render.html.passes import MARKS, data, passes_html
+from jaxlens.render.html.passes import data, passes_html
 from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
