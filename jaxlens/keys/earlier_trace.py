@@ -4,6 +4,7 @@ JAX keys a trace by the function and the types of its arguments. A global, a clo
 a helper that has changed is not in the key, so the call still runs the earlier program.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -70,29 +71,31 @@ def _equations(old: Any, new: Any) -> str:
     """Returns the first difference of two jaxprs, without the jaxprs nested in them."""
     if len(old.eqns) != len(new.eqns):
         return f"it has {len(old.eqns)} equations where this one has {len(new.eqns)}"
-    places: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    for body, positions in zip((old, new), places, strict=True):
-        for variable in (*body.constvars, *body.invars):
-            positions[id(variable)] = len(positions)
-    for was, now in zip(old.eqns, new.eqns, strict=True):
-        if was.primitive is not now.primitive or len(was.invars) != len(now.invars):
-            return f"it has {was.primitive} where this one has {now.primitive}"
-        for left, right in zip(was.invars, now.invars, strict=True):
-            reads = _read(left, places[0]), _read(right, places[1])
-            if reads[0] != reads[1]:
-                if hasattr(left, "val") and hasattr(right, "val"):
-                    return f"its {was.primitive} reads {reads[0]} where this one reads {reads[1]}"
-                return f"its {was.primitive} reads another value"
-        for name, value in was.params.items():
-            is_compared = name != "name" and name in now.params and _is_plain(value)
-            if is_compared and str(now.params[name]) != str(value):  # NaN is not NaN
-                return f"its {was.primitive} has {name}={value}, this one {now.params[name]}"
-        for eqn, positions in zip((was, now), places, strict=True):
-            for variable in eqn.outvars:
-                positions[id(variable)] = len(positions)
-    before = [_read(atom, places[0]) for atom in old.outvars]
-    after = [_read(atom, places[1]) for atom in new.outvars]
-    return "" if before == after else "it returns other values"
+    for (name, reads, params), (other, now, others) in zip(_lines(old), _lines(new), strict=True):
+        if name != other or len(reads) != len(now):
+            return f"it has {name} where this one has {other}"
+        for was, its in zip(reads, now, strict=True):
+            if was != its and not name:
+                return "it returns other values"
+            if was != its and isinstance(was, str) and isinstance(its, str):
+                return f"its {name} reads {was} where this one reads {its}"
+            if was != its:
+                return f"its {name} reads another value"
+        for param, value in params.items():
+            if others.get(param, value) != value:
+                return f"its {name} has {param}={value}, this one {others[param]}"
+    return ""
+
+
+def _lines(jaxpr: Any) -> Iterator[tuple[str, list[Any], dict[str, str]]]:
+    """Yields primitive, operands and plain parameters of each equation, and the results."""
+    places = {id(var): n for n, var in enumerate((*jaxpr.constvars, *jaxpr.invars))}
+    for eqn in jaxpr.eqns:
+        plain = {n: str(v) for n, v in eqn.params.items() if n != "name" and _is_plain(v)}
+        yield str(eqn.primitive), [_read(atom, places) for atom in eqn.invars], plain
+        for variable in eqn.outvars:
+            places[id(variable)] = len(places)
+    yield "", [_read(atom, places) for atom in jaxpr.outvars], {}
 
 
 def _read(atom: Any, places: dict[int, int]) -> Any:

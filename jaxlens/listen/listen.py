@@ -116,7 +116,6 @@ def user_line(stack: Stack) -> Span | None:
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64
 )  # of calls of one origin, that a call is compared with
-_KEPT = 20_000  # most calls in one log
 _LARGE = 64  # most elements of a constant that a fingerprint includes
 
 
@@ -128,7 +127,6 @@ class CompileWatch:
         self._thread = threading.get_ident()
         self._troubles: set[str] = set()
         self._open = False
-        self._forgotten = 0
 
     def start(self) -> None:
         """Starts the watch; does nothing if it has started."""
@@ -148,8 +146,6 @@ class CompileWatch:
     def log(self) -> CompileLog:
         """Returns the log so far, as frozen data."""
         calls = tuple(call.frozen(n) for n, call in self._shown())
-        if self._forgotten:
-            self._troubles.add(f"{self._forgotten:,} more calls were not kept")
         return CompileLog(calls, tuple(sorted(self._troubles)), self._open)
 
     def keys(self) -> dict[int, JaxKey]:
@@ -164,10 +160,7 @@ class CompileWatch:
 
     def add(self, call: PendingCall) -> None:
         """Adds a call to the log."""
-        if len(self._calls) < _KEPT:
-            self._calls.append(call)
-        else:
-            self._forgotten += 1
+        self._calls.append(call)
 
     @property
     def is_empty(self) -> bool:
@@ -183,7 +176,6 @@ class CompileWatch:
         calls = self._calls
         last = calls[-1:] if calls and calls[-1].begun - {"trace"} == {"lower"} else []
         self._calls, ended._calls = last, calls[: len(calls) - len(last)]
-        ended._forgotten, self._forgotten = self._forgotten, 0
         ended._troubles, self._troubles = self._troubles, set()
         return ended
 

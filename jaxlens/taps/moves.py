@@ -5,7 +5,7 @@ Each rule does to an array of any integers what the primitive does to the array'
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,21 +70,15 @@ def _pad(node: Node, operands: Sequence[Ids]) -> list[Ids]:
     array, value = operands[0], operands[1].reshape(-1)[:1]
     if value[0] == COMPUTED and node.operands[1].partition(":")[0] in ("0", "0.0", "False"):
         value = np.array([PADDING])
-    for axis, (low, high, inside) in enumerate(ast.literal_eval(node.attrs["padding_config"])):
-        size = array.shape[axis]
-        shape = list(array.shape)
-        shape[axis] = size + max(size - 1, 0) * inside
-        spread = np.broadcast_to(value, (prod(shape),)).reshape(shape).copy()
-        place = [slice(None)] * array.ndim
-        place[axis] = slice(None, None, inside + 1)
-        spread[tuple(place)] = array
-        shape[axis] += max(low, 0) + max(high, 0)
-        array = np.broadcast_to(value, (prod(shape),)).reshape(shape).copy()
-        place[axis] = slice(max(low, 0), max(low, 0) + spread.shape[axis])
-        array[tuple(place)] = spread
-        place[axis] = slice(max(-low, 0), array.shape[axis] - max(-high, 0))
-        array = array[tuple(place)]
-    return [array]
+    shape: Any = node.results[0].type.shape
+    config = ast.literal_eval(node.attrs["padding_config"])
+    spread = zip(config, array.shape, strict=True)
+    places = [low + np.arange(size) * (inside + 1) for (low, _, inside), size in spread]
+    kept = [(place >= 0) & (place < size) for place, size in zip(places, shape, strict=True)]
+    padded = np.full(shape, value[0])
+    inside = (place[keep] for place, keep in zip(places, kept, strict=True))
+    padded[np.ix_(*inside)] = array[np.ix_(*kept)]
+    return [padded]
 
 
 def _broadcast(node: Node, operands: Sequence[Ids]) -> list[Ids]:

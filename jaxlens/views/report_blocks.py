@@ -1,11 +1,11 @@
 """A report as blocks of a document."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from jaxlens.ir.driver import Run
 from jaxlens.render.document import Block, Findings, Fold, TableBlock
-from jaxlens.report import Cell, Finding, Report, Table, barred, cells, duration, ranked
+from jaxlens.report import Finding, NumberColumn, Report, Table, duration, ranked, table
 
 MOST = 3  # sentences above the panes of a verb
 
@@ -34,9 +34,14 @@ def run_blocks(run: Run | None) -> list[Block]:
     """Returns a table of the measured execution times; nothing without a run."""
     if run is None:
         return []
-    times = (median(run.seconds), min(run.seconds), max(run.seconds))
-    row = (*cells(len(run.seconds)), *(Cell(duration(time), time) for time in times))
-    columns = ("runs", "median", "least", "most")
-    rows = barred([row], (1, 2, 3))
-    table = Table("Measured", columns, rows, run.how, volatile=True, right=(0, 1, 2, 3))
-    return [TableBlock(table, asked=True)]
+    return [TableBlock(run_table({"": run.seconds}, run.how), asked=True)]
+
+
+def run_table(runs: Mapping[str, Sequence[float]], how: str) -> Table:
+    """Returns a table of the seconds of executions by program; "" is the one that is shown."""
+    rows = [(name, len(s), median(s), min(s), max(s)) for name, s in runs.items()]
+    times = (NumberColumn(name, duration, "s") for name in ("median", "least", "most"))
+    columns: list[str | NumberColumn] = ["", NumberColumn("runs"), *times]
+    start = int([*runs] == [""])
+    shown = (row[start:] for row in rows)
+    return table("Measured", columns[start:], shown, how, volatile=True)

@@ -70,8 +70,8 @@ class HeldArrays:
         bytes: Bytes on all devices.
         new_arrays: Number of those that were not there at the last look.
         new_bytes: Bytes of those.
-        gone_arrays: Number of those of the last look that live no more.
-        gone_bytes: Bytes of those.
+        before: Number of arrays at the last look.
+        grew: By how many bytes it grew since the last look.
         made: The lines that made the new ones, the most frequent first.
     """
 
@@ -80,19 +80,9 @@ class HeldArrays:
     bytes: int
     new_arrays: int
     new_bytes: int
-    gone_arrays: int
-    gone_bytes: int
+    before: int
+    grew: int
     made: tuple[str, ...]
-
-    @property
-    def before(self) -> int:
-        """Number of arrays at the last look."""
-        return self.arrays - self.new_arrays + self.gone_arrays
-
-    @property
-    def grew(self) -> int:
-        """By how many bytes it grew since the last look."""
-        return self.new_bytes - self.gone_bytes
 
 
 @dataclass(frozen=True)
@@ -155,14 +145,15 @@ class LiveArrays:
 
     def _held(self, name: str, held: list[LiveArray], gone: list[GoneArray]) -> HeldArrays:
         new = [array for array in held if array.new and not self.first]
+        new_bytes = sum(array.bytes for array in new)
         return HeldArrays(
             name,
             len(held),
             sum(array.bytes for array in held),
             len(new),
-            sum(array.bytes for array in new),
-            len(gone),
-            sum(array.bytes for array in gone),
+            new_bytes,
+            len(held) - len(new) + len(gone),
+            new_bytes - sum(array.bytes for array in gone),
             tuple(line for line, _ in Counter(a.made for a in new if a.made).most_common()),
         )
 

@@ -144,22 +144,21 @@ def _lines(pairs: Pairs) -> Iterator[LineChange]:
         if old[tail].owner and new[head].owner:
             line_before.setdefault(str(new[head].owner), str(old[tail].owner))
     line_after = {was: now for now, was in line_before.items()}
+    groups: dict[tuple[str, str], dict[str, list[Node]]] = {}
+
+    def add(kind: str, was: str, now: str, node: Node) -> None:
+        kinds = groups.setdefault((was, now), {"new": [], "gone": [], "changed": []})
+        kinds[kind].append(node)
+
     added, changed = set(pairs.new), set(pairs.changed.values())
-    changes = [
-        ("new" if id in added else "changed", str(node.owner or ""), True, node)
-        for id, node in new.items()
-        if id in added or id in changed
-    ]
+    for id, node in new.items():
+        if id in added or id in changed:
+            now = str(node.owner or "")
+            add("new" if id in added else "changed", line_before.get(now, ""), now, node)
     for id in pairs.gone:
         was = str(old[id].owner or "")
-        changes.append(("gone", line_after.get(was, was), was in line_after, old[id]))
-    groups: dict[tuple[str, bool], dict[str, list[Node]]] = {}
-    for kind, line, is_after, node in changes:
-        kinds = groups.setdefault((line, is_after), {"new": [], "gone": [], "changed": []})
-        kinds[kind].append(node)
-    for (line, is_after), kinds in groups.items():
-        now = line if is_after else ""
-        was = line_before.get(now, "") if now else line
+        add("gone", was, line_after.get(was, ""), old[id])
+    for (was, now), kinds in groups.items():
         texts = [f"{kind} {opcodes(nodes)}" for kind, nodes in kinds.items() if nodes]
         ids = {kind: tuple(node.id for node in nodes) for kind, nodes in kinds.items()}
         yield LineChange(was, now, **ids, what="; ".join(texts))

@@ -7,15 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import log2
-from statistics import median
-from typing import Any
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.program.figures import FIGURES, Metric
-from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import listed, opcodes
+from jaxlens.program.sentences import listed
 from jaxlens.questions.compare.causes import Cause
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.report import (
@@ -28,9 +25,7 @@ from jaxlens.report import (
     Trust,
     amount,
     barred,
-    cells,
     count,
-    duration,
     table,
     tally,
 )
@@ -190,8 +185,6 @@ def tables(comparison: Comparison, names: Names) -> Iterator[Table]:
     """Yields the tables of a comparison; some may have no rows."""
     yield _figures(comparison, names)
     yield _by_line(comparison, names)
-    if comparison.instructions is not None:
-        yield _fusions(comparison.instructions, names)
 
 
 def _figures(comparison: Comparison, names: Names) -> Table:
@@ -249,50 +242,3 @@ def _by_line(comparison: Comparison, names: Names) -> Table:
     new, gone, changed = (NumberColumn(n, bar="equations") for n in ("new", "gone", "changed"))
     columns = (f"line {names[0]}", f"line {names[1]}", new, gone, changed, "what")
     return table("Equations by line", columns, rows, most=_ROWS, stage="jaxpr")
-
-
-def _fusions(pairs: Pairs, names: Names) -> Table:
-    """Returns a table of the fusions that are new, gone or have other instructions."""
-    old = {n.id: n for n in pairs.before.nodes() if n.opcode == "fusion"}
-    new = {n.id: n for n in pairs.after.nodes() if n.opcode == "fusion"}
-    fusions: list[tuple[Node | None, Node | None]] = []
-    fusions += [(old[id], None) for id in pairs.gone if id in old]
-    fusions += [(old[a], new[b]) for a, b in pairs.changed.items() if a in old and b in new]
-    fusions += [(None, new[id]) for id in pairs.new if id in new]
-    rows = [_fusion(before, after, pairs) for before, after in fusions]
-    rows = [row for row in rows if row[2].text or row[3].text]
-    note = "Fusions whose contents are the same are left out."
-    if typed := len(fusions) - len(rows):
-        note += f" {count(typed, 'fusion')} of the same operations on other values, too."
-    columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
-    return table("Fusions", columns, rows, note, most=_ROWS, stage="optimized")
-
-
-def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...]:
-    left = inside(old, pairs.before) if old else ()
-    right = inside(new, pairs.after) if new else ()
-    images = {pairs.images.get(node.id) for node in left}
-    ids = {node.id for node in right}
-    gained = [node for node in right if node.id not in images]
-    lost = [node for node in left if pairs.images.get(node.id) not in ids]
-    more, less = opcodes(_beyond(gained, lost)), opcodes(_beyond(lost, gained))
-    after = Cell(new.id, ids=(new.id,)) if new else Cell("-")
-    return Cell(old.id if old else "-"), after, *cells(more, less)
-
-
-def _beyond(nodes: Sequence[Node], others: Sequence[Node]) -> Iterator[Node]:
-    """Yields the nodes of opcodes that are more often among them than among the others."""
-    left = Counter(node.opcode for node in others)
-    for node in nodes:
-        left[node.opcode] -= 1
-        if left[node.opcode] < 0:
-            yield node
-
-
-def runs(measured: Any, names: Names = NAMES) -> Table:
-    """Returns a table of the seconds of executions of both programs."""
-    both = zip(names, (measured.before, measured.after), strict=True)
-    rows = ((name, len(s), median(s), min(s), max(s)) for name, s in both)
-    how = f"{measured.how[:1].upper()}{measured.how[1:]}."
-    times = (NumberColumn(name, duration, "s") for name in ("median", "least", "most"))
-    return table("Measured", ("", NumberColumn("runs"), *times), rows, how, volatile=True)

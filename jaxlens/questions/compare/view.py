@@ -14,7 +14,7 @@ from jaxlens.links.match.instruction_fates import after_edit
 from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
 from jaxlens.questions.compare.facts import facts as compare_facts
-from jaxlens.questions.compare.report import report, runs
+from jaxlens.questions.compare.report import report
 from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Document, Tab, TableBlock, Tabs
 from jaxlens.report import count
 from jaxlens.views.header import header_line, where
@@ -23,7 +23,7 @@ from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.rows import changed_attributes
-from jaxlens.views.report_blocks import report_blocks, run_blocks
+from jaxlens.views.report_blocks import report_blocks, run_blocks, run_table
 
 _MOST = 300  # rows of equations
 _LARGE = 1000  # equations from which panes are not linked
@@ -165,7 +165,11 @@ def compare(
     """
     facts = facts or compare_facts(before, after)
     called = sides(before.program, after.program, names)
-    measured = [TableBlock(runs(run, called), asked=True)] if run else []
+    measured = []
+    if run:
+        how = f"{run.how[:1].upper()}{run.how[1:]}."
+        runs = zip(called, (run.before, run.after), strict=True)
+        measured = [TableBlock(run_table(dict(runs), how), asked=True)]
     answer, *rest = blocks(facts, called, full)
     written = as_written(after)
     first = header_line(after.program, written)

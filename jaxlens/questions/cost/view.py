@@ -155,20 +155,15 @@ def _drawing(placed: Sequence[Point], limits: Limits) -> str:
 def _label(
     x: float, y: float, size: float, text: str, boxes: list[tuple[float, float, float]]
 ) -> Iterator[str]:
-    """Yields a dot's label, moved below the dots and labels in `boxes`, with a line to the dot."""
+    """Yields a dot's label, unless it would lie on the dots and labels in `boxes`."""
     text = shorten(text, 40)
     wide = 7.3 * len(text)
     right = x + wide + 24 < _WIDTH
     start = x + size + 6 if right else x - size - 6 - wide
     at = y + 4
-    while any(start < b and start + wide > a and abs(at - c) < _ROW for a, b, c in boxes):
-        at += _ROW
-    if at > _TOP + _HIGH - 4:
-        return
-    boxes.append((start, start + wide, at))
-    if at - y > _ROW:
-        yield chart.line(x, y + size, start + (0 if right else wide), at - 4, "grid")
-    yield chart.words(start, at, text)
+    if not any(start < b and start + wide > a and abs(at - c) < _ROW for a, b, c in boxes):
+        boxes.append((start, start + wide, at))
+        yield chart.words(start, at, text)
 
 
 def _tip(point: Point) -> str:

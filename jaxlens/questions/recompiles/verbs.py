@@ -7,8 +7,9 @@ log                                     # why each program was made, in a notebo
 with jaxlens.assert_compiles(1): ...    # also as a decorator of a test
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
+from functools import cache
 from typing import Any
 
 from jaxlens.captures import Capture
@@ -52,8 +53,7 @@ class RecompileLog(Watch[Recompiles]):
         super().__init__(self._so_far)
         self._watch = watch or CompileWatch()
         self._where = where
-        self._last: tuple[CompileLog, View[Recompiles]] | None = None
-        self._with_cures: tuple[CompileLog, CompileLog] | None = None
+        self._last: tuple[CompileLog, Callable[[], CompileLog], View[Recompiles]] | None = None
 
     def __enter__(self) -> "RecompileLog":
         with deferred(self.__exit__):
@@ -72,29 +72,25 @@ class RecompileLog(Watch[Recompiles]):
     @property
     def cures(self) -> tuple[Cure, ...]:
         """What would avoid the recompiles, once the watch has stopped; each is tried now."""
-        calls = self._cured(self.log).calls
+        calls = self._read()[1]().calls
         return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
 
     def _so_far(self) -> View[Recompiles]:
-        """Returns the log so far as a view with facts."""
+        return self._read()[2]
+
+    def _read(self) -> tuple[CompileLog, Callable[[], CompileLog], View[Recompiles]]:
+        """Returns the log so far, with cures once the watch has ended, and as a view with facts."""
         log = self.log
         if self._last is None or self._last[0] != log:
+            cured = cache(lambda: log if log.going else with_cures(log, self._watch.keys()))
             answer = View(
                 None,
-                build=lambda: document(self._cured(log), self._where),
+                build=lambda: document(cured(), self._where),
                 know=lambda: facts(log),
-                tell=lambda: report(self._cured(log), self._where),
+                tell=lambda: report(cured(), self._where),
             )
-            self._last = log, answer
-        return self._last[1]
-
-    def _cured(self, log: CompileLog) -> CompileLog:
-        """Returns the log with cures, which are tried at the first read after the watch ends."""
-        if log.going:
-            return log
-        if self._with_cures is None or self._with_cures[0] != log:
-            self._with_cures = log, with_cures(log, self._watch.keys())
-        return self._with_cures[1]
+            self._last = log, cured, answer
+        return self._last
 
 
 def recompiles() -> RecompileLog:

@@ -43,7 +43,7 @@ _SENT: Mapping[str, int | None] = {
     "collective-permute": 0,
     "collective-broadcast": 1,
 }
-NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+_NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 # Collectives whose replica_groups can be groups of replicas, not of devices.
 _NUMBERED = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 
@@ -174,7 +174,6 @@ class Sharding(ProgramFacts):
         outputs: Outputs in order.
         values: Intermediate values, largest first.
         collectives: Collectives in program order.
-        flops: XLA's count of flops for one device; None if the backend has none.
         processes: The process of each device; () if all are of one, or it is not known.
     """
 
@@ -184,7 +183,6 @@ class Sharding(ProgramFacts):
     outputs: tuple[Spread, ...]
     values: tuple[Spread, ...]
     collectives: tuple[Collective, ...]
-    flops: float | None = None
     processes: tuple[int, ...] = ()
 
     @property
@@ -243,13 +241,11 @@ def facts(capture: Capture) -> Sharding:
     travels = exchanges(capture)
     mesh = _Mesh(count, travels.axes)
     unpartitioned = _unpartitioned(dumps, hlo)
-    flops = Given(lambda: capture.cost).or_else({}).get("flops", -1.0)
     return replace(
         travels,
         inputs=_inputs(inputs, unpartitioned or hlo, optimized, mesh),
         outputs=_outputs(outputs, unpartitioned, optimized, mesh),
         values=_values(unpartitioned, mesh) if unpartitioned else (),
-        flops=flops if flops >= 0 else None,
     )
 
 
@@ -259,7 +255,7 @@ def exchanges(capture: Capture) -> Sharding:
     mesh = _Mesh(count, axes(head(capture)))
     collectives = tuple(_collectives(capture, capture.optimized.module, mesh))
     known = processes if len(processes) == count else ()
-    return Sharding(count, mesh.axes, (), (), (), collectives, None, known, _subject=capture)
+    return Sharding(count, mesh.axes, (), (), (), collectives, known, _subject=capture)
 
 
 def _unpartitioned(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
@@ -361,7 +357,7 @@ def _values(module: Module, mesh: _Mesh) -> tuple[Spread, ...]:
     distinct: dict[tuple[str, str, str], Spread] = {}
     for node in module.nodes():
         text = node.attrs.get("sharding", "")
-        if not text or node.opcode in NO_WORK or node.opcode == "custom-call":
+        if not text or node.opcode in _NO_WORK or node.opcode == "custom-call":
             continue
         line = str(node.owner or "")
         key = str(node.type), text, line

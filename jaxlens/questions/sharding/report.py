@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jaxlens.program.sentences import listed, passes
-from jaxlens.questions.sharding.facts import NO_WORK, Collective, Sharding
+from jaxlens.questions.sharding.facts import Collective, Sharding
 from jaxlens.report import (
     Cell,
     Finding,
@@ -26,7 +26,7 @@ def report(sharding: Sharding) -> Report:
     """Reports the sharding of each array, and the bytes that collectives send."""
     findings = [*_answer(sharding)]
     if sharding.devices > 1:
-        findings += [*_pieces(sharding), _per_device(sharding)]
+        findings += _pieces(sharding)
     tables = [_arrays(sharding)]
     if sharding.collectives:
         tables.insert(0, _travels(sharding))
@@ -126,17 +126,6 @@ def _pieces(sharding: Sharding) -> Iterator[Finding]:
     unknown = [spread.name for spread in sharding.inputs if spread.tiling is None]
     if unknown:
         yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
-
-
-def _per_device(sharding: Sharding) -> Finding:
-    """Returns the size of the program that one device runs."""
-    body = sharding.subject().optimized.module.body()
-    work = count(sum(1 for node in body.nodes if node.opcode not in NO_WORK), "instruction")
-    flops = sharding.flops
-    counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
-    counted += ", loops once" if flops and any(n.opcode == "while" for n in body.nodes) else ""
-    text = f"All devices run the same program, each on its pieces: {work}{counted}."
-    return Finding(text, "xla")
 
 
 def _travels(sharding: Sharding) -> Table:

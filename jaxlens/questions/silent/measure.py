@@ -125,20 +125,10 @@ def indices_outside(live: Running) -> tuple[IndexOutside, ...]:
         UnavailableError: The program cannot run here.
     """
     with live.measuring("looks at its indices", "--silent") as (closed, leaves):
-        return run(closed, leaves)
-
-
-def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:
-    """Runs a program once, and returns the indices that were out of bounds, in program order.
-
-    Args:
-        closed: A closed jaxpr of JAX's; it is not run if the user's code indexes nothing.
-        args: Its arguments; none is donated.
-    """
-    probe = _Outside(closed)
-    if not any(map(_indexes, probe.eqns.values())):
-        return ()
-    _, rows = execute(closed, probe, args)
+        probe = _Outside(closed)
+        if not any(map(_indexes, probe.eqns.values())):
+            return ()
+        _, rows = execute(closed, probe, leaves)
     return tuple(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0])
 
 

@@ -203,20 +203,11 @@ def statistics(live: Running) -> ValuesRun:
         UnavailableError: The program cannot run here.
     """
     with live.measuring("measures its values", "--values") as (closed, leaves):
-        return run(closed, leaves)
-
-
-def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
-    """Runs a program once, and returns the statistics of each float value.
-
-    Args:
-        closed: A closed jaxpr of JAX's.
-        args: Its arguments; none is donated.
-    """
-    every = equations(closed)
-    floats = [_real_type(aval.dtype) for eqn in every.values() for _, aval in float_results(eqn)]
-    probe = Statistics(deepest(closed), any(dtype.itemsize > 4 for dtype in floats))
-    results, rows = execute(closed, probe, args)
+        every = equations(closed)
+        kinds = [aval.dtype for eqn in every.values() for _, aval in float_results(eqn)]
+        wide = any(_real_type(kind).itemsize > 4 for kind in kinds)
+        probe = Statistics(deepest(closed), wide)
+        results, rows = execute(closed, probe, leaves)
     measured, unmeasured = {}, []
     for path, tiles in rows.items():
         if not tiles[0, _RUNS]:

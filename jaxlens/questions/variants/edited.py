@@ -7,7 +7,8 @@ from statistics import median
 
 import numpy as np
 
-from jaxlens.report import Finding, NumberColumn, Report, Table, count, duration, table
+from jaxlens.report import Finding, Report, Table, count, duration, table
+from jaxlens.views.report_blocks import run_table
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ def report(facts: Edited) -> Report:
         outputs = (
             (o.name, o.before or "none", o.after or "none", _difference(o)) for o in facts.outputs
         )
-        runs = (("original", facts.seconds), ("edited", facts.edited_seconds))
-        tables = table("Outputs", columns, outputs), _times(runs, facts.how)
+        runs = {"original": facts.seconds, "edited": facts.edited_seconds}
+        tables = table("Outputs", columns, outputs), run_table(runs, facts.how)
     return Report(title, tuple(findings), tables)
 
 
@@ -114,13 +115,6 @@ def _difference(output: OutputChange) -> str:
         return "none"
     by = "" if output.largest is None else f", by at most {output.largest:.3g}"
     return f"{output.differing:,} of {count(output.elements, 'element')}{by}"
-
-
-def _times(rows: Sequence[tuple[str, Sequence[float]]], note: str) -> Table:
-    """Returns a table of measured seconds: what was run, and its runs."""
-    times = [NumberColumn(name, duration, bar="time") for name in ("median", "least", "most")]
-    made = ((name, len(t), median(t), min(t), max(t)) for name, t in rows)
-    return table("Measured", ["program", NumberColumn("runs"), *times], made, note, volatile=True)
 
 
 def changes(

@@ -19,7 +19,7 @@ from jaxlens.questions.compare import facts as compared
 from jaxlens.questions.compare import view as comparison
 from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.receipt import Receipt
-from jaxlens.questions.compare.report import _beyond, _difference, tables
+from jaxlens.questions.compare.report import _difference, tables
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures
@@ -317,15 +317,6 @@ def test_a_program_for_a_device_that_is_not_here_differs_by_that(record, kind, s
     else:
         aside = f", which is not here{gpu}," if gpu else ""
         assert back == f"On {name}{aside} instead of GB"
-
-
-def test_operations_that_a_fusion_holds_as_often_are_in_neither_column() -> None:
-    def fusion(*opcodes: str) -> list[Node]:
-        return [eqn(number, opcode) for number, opcode in enumerate(opcodes)]
-
-    gained, lost = fusion("broadcast", "add", "broadcast", "tanh"), fusion("broadcast", "multiply")
-    assert [n.opcode for n in _beyond(gained, lost)] == ["add", "broadcast", "tanh"]
-    assert [n.opcode for n in _beyond(lost, gained)] == ["multiply"]
 
 
 def test_a_figure_without_the_flops_of_custom_calls_says_so() -> None:

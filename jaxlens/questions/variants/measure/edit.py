@@ -1,6 +1,6 @@
 """Compiles and runs the text of a program that a user has changed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from jaxlens.errors import OptionError, UnavailableError, first_line, nearest
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Input, Program
 from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.program.subject import Given
 from jaxlens.questions.variants.edited import Edited, changes
 from jaxlens.stages.child.first_in_child import tried, vouch
 from jaxlens.stages.compile.program_text import is_scheduled, of_hlo, of_module, plain_array, struct
@@ -106,7 +107,8 @@ def compared(capture: Capture, stage: str, text: str, n: int) -> tuple[Capture, 
     again = stage == "hlo"
     first = _edited(capture, stage, editable(capture, stage)) if again else capture
     try:
-        kernels = _numbers_of_kernels(first, other)
+        numbers = Given[tuple[int, int] | None](lambda: (len(first.kernels), len(other.kernels)))
+        kernels = numbers.or_else(None)
         if not n:
             return other, Edited(*named, kernels=kernels)
         before, after = flat_run(first, n), flat_run(other, n)
@@ -150,29 +152,6 @@ def flat_run(capture: Capture, n: int) -> Run:
     return replace(done, outputs=outputs)
 
 
-def of_text(
-    live: LiveDriver,
-    holder: str,
-    sent: EditedText,
-    inputs: tuple[Input, ...],
-    given: Callable[[], list[Any]],
-) -> Capture:
-    """Returns the program of a text, with the arguments to run it with."""
-    name, target = live.staging.call.name, live.staging.place.target
-    staging = ExistingTrace(
-        name,
-        inputs,
-        target,
-        holder,
-        f"look at the capture of {name}",
-        outputs=lambda: sent.outputs,
-        make=lambda: sent.lowered,
-        given=given,
-    )
-    driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **sent.missing})
-    return Capture(Program(name, inputs, (), target, origin=holder), driver)
-
-
 def _edited(capture: Capture, stage: str, text: str) -> Capture:
     """Returns the program of a changed text, with this one's arguments; compiles nothing.
 
@@ -182,18 +161,23 @@ def _edited(capture: Capture, stage: str, text: str) -> Capture:
         UnavailableError: See `editable`.
     """
     live: LiveDriver = capture.driver.live()
-    inputs = live.entry_inputs()
+    inputs, place = live.entry_inputs(), live.staging.place
     live.check_refs(edited=True)
     with live.taken("an edited program") as lowered:
         options = compat.options_of(lowered) or ()
         outputs = live.outputs()
-        tried(text, live.staging.place.target, options=options)
+        tried(text, place.target, options=options)
         sent = parsed(stage, text, inputs, outputs, options)
-    return of_text(live, f"edited {sent.language}", sent, inputs, partial(live.passed, lowered))
-
-
-def _numbers_of_kernels(before: Capture, after: Capture) -> tuple[int, int] | None:
-    try:
-        return len(before.kernels), len(after.kernels)
-    except UnavailableError:
-        return None
+    name, target, holder = live.staging.call.name, place.target, f"edited {sent.language}"
+    staging = ExistingTrace(
+        name,
+        inputs,
+        target,
+        holder,
+        f"look at the capture of {name}",
+        outputs=lambda: sent.outputs,
+        make=lambda: sent.lowered,
+        given=partial(live.passed, lowered),
+    )
+    driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **sent.missing})
+    return Capture(Program(name, inputs, (), target, origin=holder), driver)
