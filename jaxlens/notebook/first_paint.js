@@ -23,7 +23,8 @@
   }, true);
   const complete = async (/** @type {Event} */ event) => {
     const root = /** @type {any} */ (event.target);
-    if (root === first) host.style.minHeight = `${host.offsetHeight}px`;
+    if (!host.isConnected) document.removeEventListener("jl-panes", complete, true);
+    else if (root === first) host.style.minHeight = `${host.offsetHeight}px`;
     else if (host.contains(root)) {
       document.removeEventListener("jl-panes", complete, true);
       await new Promise((done) => setTimeout(done));
