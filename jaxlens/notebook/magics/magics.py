@@ -1,11 +1,13 @@
 """The magics: read the line, run the cell, call one verb, show what it returns."""
 
+from contextlib import suppress
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import display
 
+from jaxlens.errors import LensError
 from jaxlens.notebook.magics.complete import remember, remember_name
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.widgets.comm import OutputComms
@@ -16,6 +18,13 @@ if TYPE_CHECKING:
     from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
     from jaxlens.notebook.magics.magic_line import MagicLine  # not imported by %load_ext
     from jaxlens.views.view import View
+
+
+def _early(view: "View[Any]") -> str:
+    """Returns the HTML of a view that shows while the rest of it is written; "" for none."""
+    from jaxlens.notebook.widgets.first_paint import first_paint  # not imported by %load_ext
+
+    return first_paint(view.document)
 
 
 def parser_on_use(magic: Any) -> Any:
@@ -78,6 +87,8 @@ class OutputMagics(Magics):
             rest: What writes the rest: an option of the magic, where it has one.
         """
         if self.in_html:
+            with suppress(LensError):  # which the bundle says
+                self._progress.first(lambda: _early(view))
             bundle = dict(self._comms.bundle(view))
         else:
             bundle = {"text/plain": view.text(full=full, times=True, rest=rest)}

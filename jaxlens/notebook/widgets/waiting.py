@@ -39,6 +39,7 @@ class NotebookLine:
         self._publisher = publisher
         self._id = ""
         self._has_panes = False
+        self._has_answer = False  # its first paint
         self._ended = False
         self._step: progress.Task | None = None
         self._sentence = ""
@@ -64,13 +65,19 @@ class NotebookLine:
                 self._has_panes = True
                 self._publish({"text/plain": step.sentence, "text/html": html})
 
+    def first(self, html: str) -> None:
+        """Shows the first paint of an answer, which stays if the cell is interrupted."""
+        with self._lock:
+            self._has_panes = self._has_answer = True
+            self._publish({"text/html": html})
+
     def replace(self, bundle: Mapping[str, Any]) -> bool:
         """Replaces the line by an answer; returns False if there is no line."""
         with self._lock:
             if not self._id:
                 return False
             self._publish(bundle)
-            self._id, self._has_panes = "", False
+            self._id, self._has_panes, self._has_answer = "", False, False
             return True
 
     def end(self, interrupted: bool) -> None:
@@ -82,6 +89,8 @@ class NotebookLine:
         with self._lock:
             self._ended = True
             step = self._step if interrupted else None
+            if self._has_answer:
+                return
         after = f"Interrupted after {step.seconds:.0f} s: {self._sentence}." if step else ""
         self.replace({"text/plain": after} if after else {})
 
@@ -131,6 +140,12 @@ class CellProgress:
     def replace(self, bundle: Mapping[str, Any]) -> bool:
         """Shows an answer in place of the line; returns False if there is no line."""
         return self._line is not None and self._line.replace(bundle)
+
+    def first(self, html: Callable[[], str]) -> None:
+        """Shows the first paint of an answer in a live front end; nothing for ""."""
+        line = self.front_end()
+        if line is not None and (early := html()):
+            line.first(early)
 
     def previewed(self, html: Callable[[], str]) -> Callable[[], None]:
         """Returns a function that shows finished panes below the line."""

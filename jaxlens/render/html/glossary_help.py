@@ -26,12 +26,10 @@ from jaxlens.render.document import (
     TableBlock,
     walk,
 )
-from jaxlens.render.html.lazy_lines import row_of
-from jaxlens.render.html.marks import MARKS, attr, escaped
+from jaxlens.render.html.marks import attr, escaped
 from jaxlens.report import Table
 
 _MOST = 1000  # lines of a program that are scanned; of longer ones all words are embedded
-_OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
 _EXPERTS = 6_000  # characters of texts for experts; `%glossary WORD` has all
 _OFTEN = 3  # values of one attribute that are scanned
 _KINDS: dict[str, Kind] = {
@@ -164,8 +162,8 @@ def _listing(block: Listing, words: _Words) -> None:
     if kind is None:
         return
     if kind not in _ATTRIBUTES:
-        rows = map(row_of, chain(block.lines, block.more))
-        for op in dict.fromkeys(_OP.findall("\n".join(row for row, _, _ in rows))):
+        pieces = chain.from_iterable(line.pieces for line in chain(block.lines, block.more))
+        for op in dict.fromkeys(piece.text for piece in pieces if piece.kind == "op"):
             words.add(_machine(kind, op), op)
         return
     shown: Iterable[Line] = islice(block.lines, _MOST)
