@@ -51,17 +51,17 @@ metadata={op_name="jit(f)/_jls2_/jit(relu)/_jls5_/max"}
 """
 
 
-def line(number: int, *outer: int) -> tuple[Span, ...]:
+def line(number, *outer):
     """Frames of cell 1, innermost first."""
     return tuple(Span("cell 1", n, n, 4, 9, "f", "<cell 1>") for n in (number, *outer))
 
 
-def node(id: str, opcode: str, reads: str, gives: str, **more: object) -> Node:
+def node(id, opcode, reads, gives, **more):
     """An equation or op of one result."""
     return Node(id, opcode, tuple(reads.split()), (Value(gives, F32),), **more)  # type: ignore[arg-type]
 
 
-def jaxpr() -> Module:
+def jaxpr():
     """The equations."""
     main = (
         node("e0", "mul", "x x", "a", spans=line(2)),
@@ -77,10 +77,10 @@ def jaxpr() -> Module:
     return Module("f", "jaxpr", "main", regions)
 
 
-def stablehlo(stamped: bool = True) -> Module:
+def stablehlo(stamped=True):
     """The ops; without stamps only scopes and frames tell where they came from."""
 
-    def op(id: str, opcode: str, reads: str, equation: str, scope: str, at: int = 0) -> Node:
+    def op(id, opcode, reads, equation, scope, at=0):
         stamps = ((equation,),) if equation and stamped else ()
         spans = line(at) if at else ()
         name = f"stablehlo.{opcode}" if opcode != "call" else "func.call"
@@ -107,7 +107,7 @@ def stablehlo(stamped: bool = True) -> Module:
     return Module("f", "stablehlo", "main", regions)
 
 
-def linked(stamped: bool = True) -> Linked:
+def linked(stamped=True):
     """All four stages."""
     before, after = BEFORE, AFTER
     if not stamped:
