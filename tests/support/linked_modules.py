@@ -9,46 +9,11 @@ cell 1:4   c = relu(b + 0)    e2  s2   calls e3 again
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.links.linked import Linked
+from tests.support.paths import TEXTS
 
 F32 = Type("f32", (8,))
-BEFORE = """HloModule jit_f
-
-%relu (p: f32[8]) -> f32[8] {
-  %p = f32[8]{0} parameter(0)
-  %zero = f32[] constant(0)
-  %spread = f32[8]{0} broadcast(%zero), dimensions={}, metadata={op_name="_jls4_/max"}
-  ROOT %max = f32[8]{0} maximum(%p, %spread), metadata={op_name="_jls5_/max"}
-}
-
-ENTRY %main (x: f32[8]) -> f32[8] {
-  %x = f32[8]{0} parameter(0)
-  %mul = f32[8]{0} multiply(%x, %x), metadata={op_name="jit(f)/_jls0_/mul"}
-  %c1 = f32[8]{0} call(%mul), to_apply=%relu, metadata={op_name="jit(f)/_jls1_/jit(relu)"}
-  ROOT %c2 = f32[8]{0} call(%c1), to_apply=%relu, metadata={op_name="jit(f)/_jls2_/jit(relu)"}
-}
-"""
-AFTER = """HloModule jit_f, is_scheduled=true
-
-%inside (q: f32[8]) -> f32[8] {
-  %q = f32[8]{0} parameter(0)
-  %mul.1 = f32[8]{0} multiply(%q, %q), metadata={op_name="jit(f)/_jls0_/mul"}
-  %zero.1 = f32[] constant(0)
-  %spread.1 = f32[8]{0} broadcast(%zero.1), dimensions={}
-  ROOT %max.1 = f32[8]{0} maximum(%mul.1, %spread.1), \
-metadata={op_name="jit(f)/_jls1_/jit(relu)/_jls5_/max"}
-}
-
-ENTRY %main (x: f32[8]) -> f32[8] {
-  %x = f32[8]{0} parameter(0)
-  %mul_max = f32[8]{0} fusion(%x), kind=kLoop, calls=%inside
-  %zero.2 = f32[] constant(0)
-  %spread.2 = f32[8]{0} broadcast(%zero.2), dimensions={}
-  %max.2 = f32[8]{0} maximum(%mul_max, %spread.2), \
-metadata={op_name="jit(f)/_jls2_/jit(relu)/_jls5_/max"}
-  %moved = f32[8]{0} copy(%max.2)
-  ROOT %handed = f32[8]{0} copy(%x)
-}
-"""
+BEFORE = (TEXTS / "relu.before.hlo.txt").read_text()
+AFTER = (TEXTS / "relu.after.hlo.txt").read_text()
 
 
 def line(number, *outer):
