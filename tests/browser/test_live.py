@@ -160,33 +160,6 @@ def check_row(page, name, package, how):
     check(name, major, seen(outputs_of(page)[0]), how)
 
 
-IN_SIGHT = """output => {
-  const panel = document.querySelector(".jp-NotebookPanel-notebook").getBoundingClientRect();
-  const cell = output.closest(".jp-OutputArea-child");
-  cell.scrollIntoView({ block: "end" });
-  const shown = [...output.querySelectorAll("details[open] > div, .node-details")];
-  return shown.map((e) => e.getBoundingClientRect()).map(({ top, bottom, left, right }) =>
-    [top >= panel.top, bottom <= panel.bottom + 1, left, right]);
-}"""
-
-
-def test_beside_the_sidebar_two_panes_and_the_strip_are_in_sight(live):
-    page, _ = live
-    size = page.viewport_size
-    page.set_viewport_size({"width": 1366, "height": 768})
-    assert page.locator("#jp-left-stack").is_visible()
-    for output in outputs_of(page):
-        assert output.bounding_box()["width"] < 1000
-        output.locator(".pane-tabs:not(.stacked)").first.wait_for()
-        output.locator(".node-details .hint").wait_for()
-        page.wait_for_timeout(200)  # two frames
-        code, *others, strip = output.evaluate(IN_SIGHT)
-        assert others
-        assert all(top and bottom for top, bottom, *_ in (code, *others, strip))
-        assert all(code[3] <= left for _, _, left, _ in others)
-    page.set_viewport_size(size)
-
-
 def test_everything_works_while_the_kernel_lives(live, lab):
     page, log = live
     check_all(page)

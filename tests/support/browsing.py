@@ -4,10 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import nbformat
 
@@ -46,7 +44,7 @@ CONTRAST = """
 """
 
 
-def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> object:
+def wait_for(question, what, seconds=90):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
@@ -59,7 +57,7 @@ def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> 
 
 
 @contextmanager
-def running(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Iterator[None]:
+def running(command, folder, env):
     """A server with its log in a folder; all its processes end with the block."""
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(
@@ -76,7 +74,7 @@ def running(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Ite
                 server.wait()
 
 
-def wait_for_outputs(path: Path, count: int):
+def wait_for_outputs(path, count):
     """Waits until the notebook that Jupyter saves has so many outputs, and returns it."""
 
     def book():
@@ -96,17 +94,17 @@ class PageLog:
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
-    def follow(self, page) -> None:
+    def follow(self, page):
         page.on("request", lambda request: self._ask(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
 
-    def _ask(self, url: str) -> None:
+    def _ask(self, url):
         if not url.startswith(("data:", "blob:", "about:")):
             self.requests.append(url)
 
 
-def check_quiet(page, log: PageLog, origin: str) -> None:
+def check_quiet(page, log, origin):
     """No hostile name has run, no error was logged, and all requests went to `origin`."""
     assert page.evaluate("window.pwned") is None
     assert page.locator(".jaxlens img[src=x]").count() == 0

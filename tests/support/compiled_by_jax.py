@@ -3,10 +3,8 @@
 import difflib
 import re
 import tempfile
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import jax
 from jax._src import compiler
@@ -22,24 +20,24 @@ class Executables:
     on, an executable prints tuple elements and shardings in another way than dumps do.
     """
 
-    def __enter__(self) -> "Executables":
+    def __enter__(self):
         self.texts: list[str] = []
         self._compile = compiler.compile_or_get_cached
         compiler.compile_or_get_cached = self._heard
         return self
 
-    def _heard(self, backend: Any, module: Any, devices: Any, options: Any, *rest: Any) -> Any:
+    def _heard(self, backend, module, devices, options, *rest):
         with tempfile.TemporaryDirectory() as folder:
             options.executable_build_options.debug_options.xla_dump_to = folder
             executable = self._compile(backend, module, devices, options, *rest)
             self.texts += [path.read_text() for path in Path(folder).glob(_OPTIMISED)]
         return executable
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         compiler.compile_or_get_cached = self._compile
 
 
-def ran(f: Callable[..., Any], args: Any, kwargs: Any) -> str:
+def ran(f, args, kwargs):
     """The program that a call runs: calls the function and returns the last compiled program.
 
     Those before it are of single operations, which cut or convert arguments.
@@ -50,7 +48,7 @@ def ran(f: Callable[..., Any], args: Any, kwargs: Any) -> str:
     return made.texts[-1]
 
 
-def fingerprint(text: str) -> str:
+def fingerprint(text):
     """XLA's own text of a program without names and metadata, and the values of its constants.
 
     Its first line says what goes in and out, and what is donated. Constants that are left out of
@@ -61,7 +59,7 @@ def fingerprint(text: str) -> str:
     return "\n".join([re.sub(r"\bconstant\(.*?\)", "constant", again), *values])
 
 
-def difference(shown: str, run: str) -> str:
+def difference(shown, run):
     """The first lines in which two programs differ, "" where they are the same program."""
     before, after = fingerprint(run), fingerprint(shown)
     if before == after:

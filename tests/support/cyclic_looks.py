@@ -33,31 +33,31 @@ class Tree:
     inner: Any
 
 
-def cyclic_dict() -> Any:
+def cyclic_dict():
     node: dict[str, Any] = {"w": jnp.ones(3)}
     node["child"] = {"parent": node}
     return node
 
 
-def cyclic_list() -> Any:
+def cyclic_list():
     items: list[Any] = [jnp.ones(3)]
     items.append([items])
     return items
 
 
-def cyclic_object() -> Any:
+def cyclic_object():
     node = SimpleNamespace(w=jnp.ones(3))
     node.next = SimpleNamespace(previous=node, all=[node])
     return node
 
 
-def cyclic_tree() -> Any:
+def cyclic_tree():
     tree = Tree(jnp.ones(3), None)
     tree.inner = {"up": tree}
     return tree
 
 
-def deep(wrap: Callable[[Any], Any], node: Any) -> Any:
+def deep(wrap, node):
     """A value in as many others."""
     for _ in range(DEEP):
         node = wrap(node)
@@ -78,7 +78,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def weight(value: Any) -> Any:
+def weight(value):
     """An array somewhere in it, found as Python finds it."""
     while not isinstance(value, jax.Array):
         if isinstance(value, dict):
@@ -91,25 +91,25 @@ def weight(value: Any) -> Any:
     return value
 
 
-def looks(value: Any) -> dict[str, Callable[[], Any]]:
+def looks(value):
     """Looks at a value that is closed over, an argument, created by the trace, or compared."""
 
-    def closes(x: Any) -> Any:
+    def closes(x):
         return (x * weight(value)).sum()
 
-    def leaves_a_global(x: Any) -> Any:
+    def leaves_a_global(x):
         global LEFT
         LEFT = [value, x]
         return x * 2
 
-    def wraps_itself(x: Any) -> Any:
+    def wraps_itself(x):
         return x * 2
 
     wraps_itself.__wrapped__ = wraps_itself  # type: ignore[attr-defined]
     jitted = jax.jit(closes)
     twin = SimpleNamespace(inner=[value, None])
 
-    def watched() -> str:
+    def watched():
         with jaxlens.recompiles() as found:
             jitted(X)
             jitted(jnp.ones((2, 3)))
@@ -136,11 +136,11 @@ def looks(value: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
-def python_levels() -> int:
+def python_levels():
     """How many frames of Python fit on the stack."""
     count = 0
 
-    def go() -> None:
+    def go():
         nonlocal count
         count += 1
         go()
@@ -150,7 +150,7 @@ def python_levels() -> int:
     return count
 
 
-def c_levels() -> int:
+def c_levels():
     """How deep C code recurses: a list in lists, printed."""
     low, high = 0, 20_000
     while low < high:
@@ -159,14 +159,14 @@ def c_levels() -> int:
     return low
 
 
-def nested(levels: int) -> list[Any]:
+def nested(levels):
     items: list[Any] = []
     for _ in range(levels):
         items = [items]
     return items
 
 
-def prints(items: list[Any]) -> bool:
+def prints(items):
     try:
         repr(items)
     except RecursionError:
@@ -174,7 +174,7 @@ def prints(items: list[Any]) -> bool:
     return True
 
 
-def main() -> None:
+def main():
     told: dict[str, dict[str, Any]] = {}
     str(jaxlens.cost(lambda x: x * 2, X))  # what is imported late is imported now
     before = python_levels()

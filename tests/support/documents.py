@@ -1,28 +1,23 @@
 """The documents that the verbs show of a capture, and texts as they were approved."""
 
 import os
-from typing import Any
 
 from jaxlens import answers
-from jaxlens.captures import Capture
-from jaxlens.ir.driver import Run
 from jaxlens.questions import of_verb
-from jaxlens.render.document import Document
-from jaxlens.render.graph.figure import Figure
 from jaxlens.viewer import show
 from jaxlens.viewer.panes import OPTIONS
 from tests.support.paths import TEXTS
 
 
-def jaxpr(capture: Capture, options: Any = None) -> Document:
+def jaxpr(capture, options=None):
     return show.verb("jaxpr", capture, options or OPTIONS["jaxpr"]()).document
 
 
-def hlo(capture: Capture, **options: Any) -> Document:
+def hlo(capture, **options):
     return show.verb("hlo", capture, OPTIONS["hlo"](**options)).document
 
 
-def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Document:
+def compile(capture, options=None, run=None):
     """With executions that were measured, where such are given."""
     options = options or OPTIONS["compile"]()
     if run is None:
@@ -35,11 +30,11 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
     return answers.document(capture, "compile", asked, options.full, run)
 
 
-def explore(capture: Capture) -> Document:
+def explore(capture):
     return show.verb("explore", capture, OPTIONS["explore"]()).document
 
 
-def outline(figure: Figure) -> str:
+def outline(figure):
     """A figure in words: each panel with its boxes and edges."""
     lines = [f"{figure.stage}, {figure.depth} open: {figure.note or 'nothing is folded'}"]
     for panel in figure.panels:
@@ -52,7 +47,7 @@ def outline(figure: Figure) -> str:
     return "\n".join(lines)
 
 
-def approved(name: str, text: str) -> None:
+def approved(name, text):
     """Compares with the text of that name in `texts`; with JAXLENS_UPDATE=1 writes it there."""
     path = TEXTS / f"{name}.txt"
     if os.environ.get("JAXLENS_UPDATE"):

@@ -1,7 +1,5 @@
 """A capture from hand-written texts and tables, whose every figure is known."""
 
-from collections.abc import Mapping
-
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import RecordedDriver
@@ -54,23 +52,23 @@ HloLiveRange (max 6):
 LLVM = "define ptr @max_fusion(ptr %0) {\n  ret ptr null\n}\n"
 
 
-def module(text: str, stage: str = "hlo") -> Module:
+def module(text, stage="hlo"):
     """HLO text, read."""
     return hlo.read(text, stage=stage)
 
 
-def stage(name: str, text: str, title: str = "") -> Stage:
+def stage(name, text, title=""):
     """A stage of HLO text."""
     return Stage(BY_NAME[name], lambda: text, lambda: module(text, name), title)
 
 
-def dump(index: int, pipeline: str, name: str, text: str, changed: bool = True) -> PassStage:
+def dump(index, pipeline, name, text, changed=True):
     """The HLO after one pass."""
     title = f"{pipeline} / {name}" if pipeline else BY_NAME["hlo"].title
     return PassStage(index, pipeline, name, stage("passes", text, title), changed)
 
 
-def dumps() -> tuple[PassStage, ...]:
+def dumps():
     """Before optimisation, a pass that changed nothing, and the one that fused."""
     return (
         dump(0, "", "before_optimizations", BEFORE, False),
@@ -79,19 +77,19 @@ def dumps() -> tuple[PassStage, ...]:
     )
 
 
-def at(line: int) -> tuple[Span, ...]:
+def at(line):
     """A frame of the cell."""
     return (Span("cell 3", line, line, 4, 20, "layer", "<cell 3>"),)
 
 
-def jaxpr(*nodes: Node, inputs: Mapping[str, Type] | None = None) -> Module:
+def jaxpr(*nodes, inputs=None):
     """A jaxpr of one body."""
     values = tuple(Value(name, type_) for name, type_ in (inputs or {}).items())
     region = Region("main", values, nodes, (nodes[-1].name,), "jaxpr")
     return Module("layer", "jaxpr", "main", {"main": region})
 
 
-def layer() -> Module:
+def layer():
     """The layer's equations: 2*4*8*2 = 128 flops of dot, 8 each of add, max and gt."""
     out, mask = Type("f32", (4, 2)), Type("bool", (4, 2))
     dot = Node(
@@ -132,7 +130,7 @@ PROFILE = Profile(
 class FixedDriver(RecordedDriver):
     """A driver with the texts above, without the stages named in `missing`."""
 
-    def __init__(self, missing: tuple[str, ...] = ()) -> None:
+    def __init__(self, missing=()):
         self.missing = missing
         self._stages = {
             "jaxpr": Stage(BY_NAME["jaxpr"], lambda: "{ lambda ; }", layer),
@@ -140,21 +138,21 @@ class FixedDriver(RecordedDriver):
             "optimized": stage("optimized", AFTER),
         }
 
-    def _check(self, name: str) -> None:
+    def _check(self, name):
         if name in self.missing:
             raise UnavailableError(f"this backend gives no {name}")
 
-    def stage(self, name: str) -> Stage:
+    def stage(self, name):
         self._check(name)
         if name not in self._stages:
             raise UnavailableError(f"{name} was not recorded")
         return self._stages[name]
 
-    def passes(self) -> tuple[PassStage, ...]:
+    def passes(self):
         self._check("passes")
         return dumps()
 
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self):
         self._check("kernels")
         return (
             Kernel("dot.1", "dot.1", "library call", note="the runtime calls a library for dot"),
@@ -162,45 +160,45 @@ class FixedDriver(RecordedDriver):
             Kernel("gt_fusion", "gt_fusion", "kernel", LLVM, LLVM, "ret"),
         )
 
-    def fusion_log(self) -> str:
+    def fusion_log(self):
         raise UnavailableError("XLA gave no reasons for what it fused for layer on cpu")
 
-    def buffers(self) -> str:
+    def buffers(self):
         self._check("buffers")
         return BUFFERS
 
-    def memory(self) -> Memory:
+    def memory(self):
         self._check("memory")
         return Memory(200, 40, 96, 0)
 
-    def cost(self) -> Mapping[str, float]:
+    def cost(self):
         self._check("cost")
         return {"flops": 160.0, "bytes accessed": 400.0}
 
-    def profile(self) -> Profile:
+    def profile(self):
         self._check("profile")
         return PROFILE
 
-    def times(self) -> tuple[Timing, ...]:
+    def times(self):
         return (Timing("trace", 0.002), Timing("compile", 0.25))
 
-    def verdict(self) -> Verdict:
+    def verdict(self):
         return Verdict(False, "trace", ("x: f32[4,8], was f32[2,8]",), 1)
 
-    def deviations(self) -> tuple[str, ...]:
+    def deviations(self):
         return ()
 
-    def outputs(self) -> tuple[Input, ...]:
+    def outputs(self):
         return (Input("[0]", Type("f32", (4, 2))), Input("[1]", Type("bool", (4, 2))))
 
-    def constants(self) -> tuple[()]:
+    def constants(self):
         return ()
 
-    def sources(self) -> Mapping[str, Source]:
+    def sources(self):
         return {"<cell 3>": Source("cell 3", CODE)}
 
 
-def capture(*missing: str) -> Capture:
+def capture(*missing):
     """The layer at every stage but those in `missing`."""
     inputs = (
         Input("x", Type("f32", (4, 8))),

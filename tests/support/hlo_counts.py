@@ -7,7 +7,7 @@ _INSTRUCTION = re.compile(r"^  (?:ROOT )?%[\w.-]+ = (?:\(.*?\)|\S+) ([a-z-]+)\((
 _NOTHING = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
 
 
-def computations(text: str) -> dict[str, list[tuple[str, str]]]:
+def computations(text):
     """Opcode and rest of each line, by computation."""
     found: dict[str, list[tuple[str, str]]] = {}
     for line in text.splitlines():
@@ -19,17 +19,17 @@ def computations(text: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _called(rest: str) -> str:
+def _called(rest):
     match = re.search(r"calls=%([\w.-]+)", rest)
     assert match is not None
     return match[1]
 
 
-def joining_fusions(text: str) -> int:
+def joining_fusions(text):
     """Fusions outside of fusions that hold two operations or more."""
     bodies = computations(text)
 
-    def size(name: str) -> int:
+    def size(name):
         return sum(
             size(_called(rest)) if opcode == "fusion" else opcode not in _NOTHING
             for opcode, rest in bodies[name]

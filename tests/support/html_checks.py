@@ -1,7 +1,6 @@
 """Checks of HTML: balanced tags, and what JupyterLab keeps of it in an untrusted notebook."""
 
 import re
-from collections.abc import Sequence
 from html import escape
 from html.parser import HTMLParser
 
@@ -128,7 +127,7 @@ def kept_style(style):
     return ";".join(r for r in rules if any(re.fullmatch(form, r) for form in KEPT_STYLES))
 
 
-def unrolled(written: int | Sequence[int]) -> list[int]:
+def unrolled(written):
     """Inverse of `payload.runs`, which packs sets of atoms, as `viewer/link_data.js` has it."""
     atoms: list[int] = []
     for number in [written] if isinstance(written, int) else written:

@@ -1,8 +1,6 @@
 """Events that JAX sends to its listeners: the reference for what jaxlens says of recompiles."""
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import jax
 import pytest
@@ -14,13 +12,13 @@ EVENTS: list[object] = []
 
 
 @pytest.fixture(scope="module", autouse=True)
-def listeners() -> Iterator[None]:
+def listeners():
     """Appends every event to `EVENTS` while the tests of a module that imports this run."""
 
-    def lasting(name: str, _: float, **about: object) -> None:
+    def lasting(name, _, **about):
         EVENTS.append((name, about.get("fun_name")))
 
-    def plain(name: str, **_: object) -> None:
+    def plain(name, **_):
         EVENTS.append(name)
 
     jax.monitoring.register_event_duration_secs_listener(lasting)
@@ -52,7 +50,7 @@ class Compiles:
             self.names.append(about["fun_name"])
 
 
-def jitted_sum(**settings: Any) -> Callable[..., Any]:
+def jitted_sum(**settings):
     """A new jitted function that has not been called; `settings` go to `jax.jit`."""
 
     @functools.partial(jax.jit, **settings)
@@ -62,7 +60,7 @@ def jitted_sum(**settings: Any) -> Callable[..., Any]:
     return f
 
 
-def stop_watches() -> None:
+def stop_watches():
     """Stops the watches that other tests left behind, which remember calls of theirs."""
     for watch in [*listen._recorder._watches]:
         watch.stop()

@@ -18,11 +18,11 @@ import pytest
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-def _call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+def _call(f, *args, **kwargs):
     return f, args, kwargs
 
 
-def nnx_parts() -> tuple[Any, Any, Callable[..., Any]]:
+def nnx_parts():
     """A Flax model, its optimizer, and a step that updates both in place and is not jitted."""
     import optax
     from flax import nnx
@@ -50,7 +50,7 @@ def nnx_parts() -> tuple[Any, Any, Callable[..., Any]]:
     return model, nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param), train_step
 
 
-def nnx_optimizer() -> Call:
+def nnx_optimizer():
     """Flax's usual step."""
     from flax import nnx
 
@@ -58,14 +58,14 @@ def nnx_optimizer() -> Call:
     return _call(nnx.jit(train_step), model, optimizer, jnp.ones((3, 8)), jnp.zeros((3, 4)))
 
 
-def nnx_batch_norm() -> Call:
+def nnx_batch_norm():
     """A forward pass that updates running averages and random counts."""
     from flax import nnx
 
     return _call(nnx.jit(lambda model, x: model(x)), nnx_parts()[0], jnp.ones((3, 8)))
 
 
-def nnx_scan() -> Call:
+def nnx_scan():
     """Layers made by `nnx.vmap` and applied by `nnx.scan`."""
     from flax import nnx
 
@@ -85,7 +85,7 @@ def nnx_scan() -> Call:
     return _call(forward, layers(nnx.Rngs(0)), jnp.ones((3, 8)))
 
 
-def nnx_donating() -> Call:
+def nnx_donating():
     from flax import nnx
 
     @functools.partial(nnx.jit, donate_argnums=0)
@@ -95,7 +95,7 @@ def nnx_donating() -> Call:
     return _call(update, nnx.Linear(8, 16, rngs=nnx.Rngs(0)), jnp.ones((3, 8)))
 
 
-def equinox_step() -> Call:
+def equinox_step():
     """`eqx.filter_jit` of a step with an Optax chain."""
     import equinox as eqx
     import optax
@@ -114,7 +114,7 @@ def equinox_step() -> Call:
     return _call(step, model, state, jnp.ones((8, 4)), jnp.zeros((8, 1)))
 
 
-def equinox_state() -> Call:
+def equinox_state():
     """A batch norm whose running averages are a state that goes in and out."""
     import equinox as eqx
 
@@ -138,7 +138,7 @@ def equinox_state() -> Call:
     return _call(forward, model, state, jnp.ones((3, 4)))
 
 
-def linen_step() -> Call:
+def linen_step():
     """A Linen train state with batch norm and dropout."""
     import flax.linen as nn
     import optax
@@ -169,7 +169,7 @@ def linen_step() -> Call:
     return _call(step, state, variables["batch_stats"], x, jax.random.key(1))
 
 
-def haiku_step() -> Call:
+def haiku_step():
     """A Haiku network with state, its apply function jitted."""
     import haiku as hk
 
@@ -183,7 +183,7 @@ def haiku_step() -> Call:
     return _call(jax.jit(f.apply), params, state, jax.random.key(1), x)
 
 
-def diffrax_gradient() -> Call:
+def diffrax_gradient():
     """The gradient of a stiff solve with an implicit solver."""
     import diffrax
     import equinox as eqx
@@ -201,7 +201,7 @@ def diffrax_gradient() -> Call:
     return _call(sensitivity, jnp.array(2.0), jnp.ones(2))
 
 
-def numpyro_svi() -> Call:
+def numpyro_svi():
     """One update of variational inference."""
     import numpyro
     import numpyro.distributions as dist
@@ -219,14 +219,14 @@ def numpyro_svi() -> Call:
     return _call(jax.jit(svi.update), state, x, 2 * x)
 
 
-def blackjax_hmc() -> Call:
+def blackjax_hmc():
     import blackjax
 
     sampler = blackjax.hmc(lambda x: -(x**2).sum() / 2, 0.1, jnp.ones(2), 3)
     return _call(jax.jit(sampler.step), jax.random.key(0), sampler.init(jnp.ones(2)))
 
 
-def mjx_step() -> Call:
+def mjx_step():
     """A step of a pendulum in MuJoCo's simulator."""
     import mujoco
     from mujoco import mjx
@@ -239,7 +239,7 @@ def mjx_step() -> Call:
     return _call(jax.jit(mjx.step), on_device, mjx.make_data(on_device))
 
 
-def callbacks() -> Call:
+def callbacks():
     """A pure and an ordered callback, and a print."""
     from jax.experimental import io_callback
 
@@ -253,7 +253,7 @@ def callbacks() -> Call:
     return _call(f, jnp.ones(3))
 
 
-def pallas_interpreted() -> Call:
+def pallas_interpreted():
     from jax.experimental import pallas as pl
 
     def kernel(x, y, out):
@@ -271,11 +271,11 @@ def pallas_interpreted() -> Call:
     return _call(f, jnp.ones((8, 8)), jnp.ones((8, 8)))
 
 
-def mapped_over_one() -> Call:
+def mapped_over_one():
     return _call(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i"), jnp.ones((1, 4)))
 
 
-def partial_of_jitted() -> Call:
+def partial_of_jitted():
     @functools.partial(jax.jit, static_argnames="n", donate_argnums=0)
     def power(x, w, n):
         return (x @ w) ** n
@@ -283,7 +283,7 @@ def partial_of_jitted() -> Call:
     return _call(functools.partial(power, n=3), jnp.ones((4, 4)), jnp.ones((4, 4)))
 
 
-def partial_binding_an_array() -> Call:
+def partial_binding_an_array():
     f = jax.jit(lambda w, x, *, scale: jnp.tanh(x @ w) * scale)
     return _call(functools.partial(f, jnp.ones((4, 4)), scale=2.0), jnp.ones((3, 4)))
 
@@ -291,15 +291,15 @@ def partial_binding_an_array() -> Call:
 class Layer:
     """An object whose method is jitted with itself static."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.w = np.full((4, 4), 0.5, np.float32)
 
     @functools.partial(jax.jit, static_argnums=0)
-    def apply(self, x: Any) -> Any:
+    def apply(self, x):
         return jnp.tanh(x @ self.w)
 
 
-def bound_method() -> Call:
+def bound_method():
     return _call(Layer().apply, jnp.ones((3, 4)))
 
 
@@ -310,15 +310,15 @@ class Doubled:
 
     @classmethod
     @functools.partial(jax.jit, static_argnums=0)
-    def apply(cls, x: Any) -> Any:
+    def apply(cls, x):
         return jnp.sin(x) * cls.by
 
 
-def class_method() -> Call:
+def class_method():
     return _call(Doubled.apply, jnp.ones(3))
 
 
-def class_of_arrays() -> Call:
+def class_of_arrays():
     """A registered class as an argument, jitted over its method."""
 
     @jax.tree_util.register_dataclass
@@ -334,7 +334,7 @@ def class_of_arrays() -> Call:
     return _call(Cell(jnp.ones(3), jnp.zeros(())).step, jnp.ones(3))
 
 
-def exported() -> Call:
+def exported():
     """A call of what was exported with a symbolic shape: resolved before it is compiled."""
     from jax import export
 
@@ -343,17 +343,17 @@ def exported() -> Call:
     return _call(jax.jit(lambda x: inner.call(x) + 1), jnp.ones((3, 4)))
 
 
-def float64() -> Call:
+def float64():
     """Called and looked at with 64-bit types enabled; see `surroundings`."""
     f = jax.jit(lambda x, n: jnp.linalg.solve(x, x.sum(0)) ** n + 0.1)
     return _call(f, np.eye(4) * 3.0, 2.0)
 
 
-def _cut(mesh: Any, shape: tuple[int, ...], *spec: Any) -> Any:
+def _cut(mesh, shape, *spec):
     return jax.device_put(jnp.ones(shape), jax.NamedSharding(mesh, jax.P(*spec)))
 
 
-def fsdp_step() -> Call:
+def fsdp_step():
     """Parameters and moments cut over all devices, gathered layer by layer, the batch too."""
     import optax
 
@@ -381,7 +381,7 @@ def fsdp_step() -> Call:
     return _call(step, params, state, _cut(mesh, (64, 64), "all", None))
 
 
-def jitted_shard_map() -> Call:
+def jitted_shard_map():
     mesh = jax.make_mesh((4, 2), ("data", "model"))
 
     def body(x, w):
@@ -393,7 +393,7 @@ def jitted_shard_map() -> Call:
     return _call(jax.jit(f), _cut(mesh, (8, 8), "data", "model"), _cut(mesh, (8, 4), "model"))
 
 
-def mapped_over_eight() -> Call:
+def mapped_over_eight():
     def step(w, x):
         return w - 0.1 * jax.lax.pmean(jax.grad(lambda w: jnp.sum(x @ w))(w), "i")
 
@@ -401,7 +401,7 @@ def mapped_over_eight() -> Call:
     return _call(f, jnp.ones((4, 4)), np.ones((8, 2, 4), np.float32))
 
 
-def shardings_told_to_jit() -> Call:
+def shardings_told_to_jit():
     """Uncut arguments that jit cuts, and results that it puts elsewhere."""
     mesh = jax.make_mesh((8,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     cut, whole = jax.NamedSharding(mesh, jax.P("i")), jax.NamedSharding(mesh, jax.P())
@@ -409,7 +409,7 @@ def shardings_told_to_jit() -> Call:
     return _call(f, np.ones((8, 4), np.float32), np.ones((4, 4), np.float32))
 
 
-def explicit_mesh() -> Call:
+def explicit_mesh():
     """Types that carry their shardings."""
     mesh = jax.make_mesh((8,), ("i",), axis_types=(jax.sharding.AxisType.Explicit,))
     whole = jax.NamedSharding(mesh, jax.P(None, None))
@@ -417,7 +417,7 @@ def explicit_mesh() -> Call:
     return _call(f, _cut(mesh, (8, 4), "i", None))
 
 
-def _named(*made: Callable[[], Call]) -> dict[str, Callable[[], Call]]:
+def _named(*made):
     return {each.__name__: each for each in made}
 
 
@@ -465,12 +465,12 @@ LIBRARIES = {
 }
 
 
-def require(name: str) -> None:
+def require(name):
     """Skips the test where the library of a call is not installed."""
     if library := LIBRARIES.get(name.partition("_")[0]):
         pytest.importorskip(library)
 
 
-def surroundings(name: str) -> Any:
+def surroundings(name):
     """A context in which a call is made, looked at and compiled."""
     return jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()

@@ -9,59 +9,24 @@ cell 1:4   c = relu(b + 0)    e2  s2   calls e3 again
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.links.linked import Linked
+from tests.support.paths import TEXTS
 
 F32 = Type("f32", (8,))
-BEFORE = """HloModule jit_f
-
-%relu (p: f32[8]) -> f32[8] {
-  %p = f32[8]{0} parameter(0)
-  %zero = f32[] constant(0)
-  %spread = f32[8]{0} broadcast(%zero), dimensions={}, metadata={op_name="_jls4_/max"}
-  ROOT %max = f32[8]{0} maximum(%p, %spread), metadata={op_name="_jls5_/max"}
-}
-
-ENTRY %main (x: f32[8]) -> f32[8] {
-  %x = f32[8]{0} parameter(0)
-  %mul = f32[8]{0} multiply(%x, %x), metadata={op_name="jit(f)/_jls0_/mul"}
-  %c1 = f32[8]{0} call(%mul), to_apply=%relu, metadata={op_name="jit(f)/_jls1_/jit(relu)"}
-  ROOT %c2 = f32[8]{0} call(%c1), to_apply=%relu, metadata={op_name="jit(f)/_jls2_/jit(relu)"}
-}
-"""
-AFTER = """HloModule jit_f, is_scheduled=true
-
-%inside (q: f32[8]) -> f32[8] {
-  %q = f32[8]{0} parameter(0)
-  %mul.1 = f32[8]{0} multiply(%q, %q), metadata={op_name="jit(f)/_jls0_/mul"}
-  %zero.1 = f32[] constant(0)
-  %spread.1 = f32[8]{0} broadcast(%zero.1), dimensions={}
-  ROOT %max.1 = f32[8]{0} maximum(%mul.1, %spread.1), \
-metadata={op_name="jit(f)/_jls1_/jit(relu)/_jls5_/max"}
-}
-
-ENTRY %main (x: f32[8]) -> f32[8] {
-  %x = f32[8]{0} parameter(0)
-  %mul_max = f32[8]{0} fusion(%x), kind=kLoop, calls=%inside
-  %zero.2 = f32[] constant(0)
-  %spread.2 = f32[8]{0} broadcast(%zero.2), dimensions={}
-  %max.2 = f32[8]{0} maximum(%mul_max, %spread.2), \
-metadata={op_name="jit(f)/_jls2_/jit(relu)/_jls5_/max"}
-  %moved = f32[8]{0} copy(%max.2)
-  ROOT %handed = f32[8]{0} copy(%x)
-}
-"""
+BEFORE = (TEXTS / "relu.before.hlo.txt").read_text()
+AFTER = (TEXTS / "relu.after.hlo.txt").read_text()
 
 
-def line(number: int, *outer: int) -> tuple[Span, ...]:
+def line(number, *outer):
     """Frames of cell 1, innermost first."""
     return tuple(Span("cell 1", n, n, 4, 9, "f", "<cell 1>") for n in (number, *outer))
 
 
-def node(id: str, opcode: str, reads: str, gives: str, **more: object) -> Node:
+def node(id, opcode, reads, gives, **more):
     """An equation or op of one result."""
     return Node(id, opcode, tuple(reads.split()), (Value(gives, F32),), **more)  # type: ignore[arg-type]
 
 
-def jaxpr() -> Module:
+def jaxpr():
     """The equations."""
     main = (
         node("e0", "mul", "x x", "a", spans=line(2)),
@@ -77,10 +42,10 @@ def jaxpr() -> Module:
     return Module("f", "jaxpr", "main", regions)
 
 
-def stablehlo(stamped: bool = True) -> Module:
+def stablehlo(stamped=True):
     """The ops; without stamps only scopes and frames tell where they came from."""
 
-    def op(id: str, opcode: str, reads: str, equation: str, scope: str, at: int = 0) -> Node:
+    def op(id, opcode, reads, equation, scope, at=0):
         stamps = ((equation,),) if equation and stamped else ()
         spans = line(at) if at else ()
         name = f"stablehlo.{opcode}" if opcode != "call" else "func.call"
@@ -107,7 +72,7 @@ def stablehlo(stamped: bool = True) -> Module:
     return Module("f", "stablehlo", "main", regions)
 
 
-def linked(stamped: bool = True) -> Linked:
+def linked(stamped=True):
     """All four stages."""
     before, after = BEFORE, AFTER
     if not stamped:

@@ -1,8 +1,6 @@
 """The programs of other people's libraries (`programs.MODELS`), and what tests of them need."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -21,14 +19,14 @@ LAYERS = 4  # the fewest that are shown as layers that repeat
 
 
 @functools.cache
-def program(name: str) -> Any:
+def program(name):
     """A program of that name with its arguments; skips the test where its library is missing."""
     require(name)
     small = functools.partial(programs.gpt_step, layers=LAYERS)
     return {**programs.MODELS, "gpt_step": small}[name]()
 
 
-def on_models(test: Callable[[str], None]) -> Callable[[str], None]:
+def on_models(test):
     """Runs a test for each name in `programs.MODELS`, where its library is installed."""
     for mark in MARKS:
         test = mark(test)

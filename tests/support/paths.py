@@ -4,7 +4,6 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,13 +12,13 @@ CAPTURES = sorted(RECORDS.glob("*.jaxlens"))
 TEXTS = Path(__file__).with_name("texts")
 
 
-def environment(**changes: str) -> dict[str, str]:
+def environment(**changes):
     """This process's variables, with a path on which `jaxlens` and `tests` are found."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **changes}
 
 
-def run_python(code: str, *words: str, folder: Path | None = None, **changes: str) -> str:
+def run_python(code, *words, folder=None, **changes):
     """Runs code in a process of its own, which must end well; returns what it printed."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *words],
@@ -34,7 +33,7 @@ def run_python(code: str, *words: str, folder: Path | None = None, **changes: st
     return done.stdout
 
 
-def without_folders(text: str) -> str:
+def without_folders(text):
     """A text in which neither the checkout nor the environment is called by its folder.
 
     A clone lies in a folder named `jaxlens`, and so do the files of its environment: only below
@@ -46,7 +45,7 @@ def without_folders(text: str) -> str:
     return text
 
 
-def marked_line(source: Callable[..., object] | str, mark: str = "here") -> int:
+def marked_line(source, mark="here"):
     """The number of the line, of a function or of a file, that ends in a comment of this word."""
     if isinstance(source, str):
         lines, start = Path(source).read_text().splitlines(), 1

@@ -7,10 +7,8 @@ import re._compiler as compiler
 import re._constants as constants
 import re._parser as parser
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jaxlens
 
@@ -34,7 +32,7 @@ class Use:
     methods: tuple[str, ...]
 
 
-def uses() -> Iterator[Use]:
+def uses():
     """Each pattern that has a name in a module, and each that is written where it is used."""
     methods: dict[tuple[str, str], set[str]] = defaultdict(set)
     inline: list[Use] = []
@@ -70,14 +68,14 @@ def uses() -> Iterator[Use]:
     yield from inline
 
 
-def _imported(file: Path) -> Any:
+def _imported(file):
     name = ".".join(("jaxlens", *file.relative_to(ROOT).with_suffix("").parts))
     if name.endswith("__main__"):
         return None
     return importlib.import_module(name.removesuffix(".__init__"))
 
 
-def _inline(where: str, nodes: list[ast.AST]) -> list[Use]:
+def _inline(where, nodes):
     found = []
     for node in nodes:
         match node:
@@ -89,7 +87,7 @@ def _inline(where: str, nodes: list[ast.AST]) -> list[Use]:
     return found
 
 
-def texts(pattern: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
+def texts(pattern):
     """Texts that take some patterns long: beginning, what is repeated, and end.
 
     One sign over and over, the signs of the pattern and some others; and what it matches, repeated
@@ -109,7 +107,7 @@ def texts(pattern: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
             yield before, part, "\0"
 
 
-def _literals(tree: Any) -> Iterator[str]:
+def _literals(tree):
     for op, value in tree:
         if op in (constants.LITERAL, constants.NOT_LITERAL):
             yield chr(value)
@@ -117,7 +115,7 @@ def _literals(tree: Any) -> Iterator[str]:
             yield from _literals(inner)
 
 
-def _inner(op: Any, value: Any) -> list[Any]:
+def _inner(op, value):
     if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
         return [value[2]]
     if op is constants.SUBPATTERN:
@@ -131,7 +129,7 @@ def _inner(op: Any, value: Any) -> list[Any]:
     return []
 
 
-def _loops(tree: Any) -> Iterator[str]:
+def _loops(tree):
     """What each loop of a pattern matches once."""
     for op, value in tree:
         if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
@@ -140,7 +138,7 @@ def _loops(tree: Any) -> Iterator[str]:
             yield from _loops(inner)
 
 
-def _within(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
+def _within(tree, before=""):
     """Each loop with what stands before it in the pattern."""
     for op, value in tree:
         if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
@@ -150,12 +148,12 @@ def _within(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
         before += _example([(op, value)], 1)
 
 
-def _example(tree: Any, times: int) -> str:
+def _example(tree, times):
     """A text that a part of a pattern matches."""
     return "".join(_one(op, value, times) for op, value in tree)
 
 
-def _one(op: Any, value: Any, times: int) -> str:
+def _one(op, value, times):
     if op is constants.LITERAL:
         return chr(value)
     if op in (constants.NOT_LITERAL, constants.ANY, constants.IN):
@@ -168,7 +166,7 @@ def _one(op: Any, value: Any, times: int) -> str:
     return "".join(_example(part, times) for part in inner)
 
 
-def _sign(op: Any, value: Any) -> str:
+def _sign(op, value):
     """The first sign that a class of signs matches."""
     one = compiler.compile(parser.SubPattern(parser.State(), [(op, value)]))
     signs = map(chr, (*b"ab0 _.=x,", *range(32, 127), 10, 9, 0))

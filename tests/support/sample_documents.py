@@ -54,7 +54,7 @@ _WORDS = re.compile(
 _JAXPR_LINES = {"scan": 8, "tanh": 7, "reduce_sum": 9, "add": 4, "dot_general": 4, "max": 4}
 
 
-def pieces(text: str) -> tuple[Piece, ...]:
+def pieces(text):
     """Words of a program line with their kinds."""
     found, end = [], 0
     for match in _WORDS.finditer(text):
@@ -63,7 +63,7 @@ def pieces(text: str) -> tuple[Piece, ...]:
     return tuple(p for p in (*found, Piece(text[end:])) if p.text)
 
 
-def jaxpr_listing() -> Listing:
+def jaxpr_listing():
     lines = []
     for i, text in enumerate((TEXTS / "loss.jaxpr.txt").read_text().rstrip().split("\n")):
         op = re.search(r"(?<== )[a-z_0-9]+", text)
@@ -74,7 +74,7 @@ def jaxpr_listing() -> Listing:
     return Listing("jaxpr", tuple(lines))
 
 
-def hlo_lines(name: str) -> list[Line]:
+def hlo_lines(name):
     lines = []
     for text in (TEXTS / f"loss.{name}.hlo.txt").read_text().rstrip().split("\n"):
         where = re.search(r"source_line=(\d+)", text)
@@ -91,7 +91,7 @@ def hlo_lines(name: str) -> list[Line]:
     return lines
 
 
-def source_pane() -> SourcePane:
+def source_pane():
     listing = jaxpr_listing().lines
     lines = []
     for number, text in enumerate(SOURCE, 1):
@@ -103,7 +103,7 @@ def source_pane() -> SourcePane:
     return SourcePane("cell 3", "tint: share of equations", tuple(lines))
 
 
-def diff() -> Diff:
+def diff():
     before = [line for line in hlo_lines("before") if line.id]
     after = {line.id: line for line in hlo_lines("after") if line.id}
     fused = [line for line in before if line.line == "cell 3:7"][:4]
@@ -136,7 +136,7 @@ def diff() -> Diff:
     )
 
 
-def kernels() -> Table:
+def kernels():
     rows = (
         (Cell("multiply_tanh_fusion"), Cell("loop"), Cell("200,704", 200704, bar=1.0), Cell("3")),
         (Cell("maximum_subtract_fusion"), Cell("loop"), Cell("98,304", 98304, bar=0.49), Cell("4")),
@@ -152,7 +152,7 @@ def kernels() -> Table:
     )
 
 
-def times() -> Table:
+def times():
     return Table(
         "Time per stage",
         ("stage", "ms"),
@@ -162,7 +162,7 @@ def times() -> Table:
     )
 
 
-def findings() -> Findings:
+def findings():
     return Findings(
         (
             Finding("Two matrix products take 98 % of 103 Mflop; both are library calls."),
@@ -176,11 +176,11 @@ def findings() -> Findings:
     )
 
 
-def llvm() -> Code:
+def llvm():
     return Code("llvm", (TEXTS / "maximum_subtract.ll").read_text(), "after LLVM's optimisations")
 
 
-def everything() -> Document:
+def everything():
     """Every kind of block but a drawing."""
     before, after = hlo_lines("before"), hlo_lines("after")
     panes = (

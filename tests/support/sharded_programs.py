@@ -102,7 +102,7 @@ def alone():
     return layers, (jnp.ones((4, 4)), jnp.ones((4, 4)), jnp.ones((4, 4)))
 
 
-def seen(name: str, kept: str) -> dict:
+def seen(name, kept):
     """What is seen of a program and of its capture saved in a file."""
     f, args = globals()[name]()
     cap = jaxlens.capture(f, *args)

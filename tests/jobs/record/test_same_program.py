@@ -11,19 +11,12 @@ from jaxlens.ir.record import RecordedConstant
 from jaxlens.jobs.record.facts import facts
 from jaxlens.jobs.record.report import report
 from tests.jobs.record.job_records import compiled, job, process
+from tests.support.documents import approved
 
 
-def sentence(*processes):
+def texts(*processes):
     found = facts(job(*processes), lambda name, stage: None)
-    return report(found).findings[0].text
-
-
-def test_equal_programs_in_one_order():
-    same = [process(index, compiled(1, "init"), compiled(2)) for index in range(4)]
-    assert sentence(*same) == (
-        "It is the same program on every host: 4 processes compiled 2 programs together, "
-        "in one order."
-    )
+    return [finding.text + finding.tail for finding in report(found).findings]
 
 
 def static(compile, value):
@@ -31,49 +24,68 @@ def static(compile, value):
     return replace(compile, call=replace(compile.call, parts=(*compile.call.parts, part)))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "what"),
-    [
-        (
-            compiled(2),
-            compiled(2, x="f32[16,4]", program="f2"),
-            "x is f32[8,4] in process 0, f32[16,4] in process 1",
-        ),
-        (
-            static(compiled(2), "0.1"),
-            static(compiled(2, program="f2"), "0.2"),
-            "rate is 0.1 in process 0, 0.2 in process 1",
-        ),
-        (
-            static(compiled(2), "0.1"),
-            compiled(2, program="f2"),
-            "only process 0 has rate",
-        ),
-        (
-            compiled(2),
-            compiled(2, "other", program="f2"),
-            "process 0 compiled step, process 1 other",
-        ),
-        (
-            compiled(2, constants=(RecordedConstant("f32[30]", "aa"),)),
-            compiled(2, constants=(RecordedConstant("f32[30]", "bb"),)),
-            "an array that it closes over, constant 0 (f32[30]), has other values",
-        ),
-        (
-            compiled(2),
-            compiled(2, program="f2"),
-            "their lines cannot be compared: one of the programs was not written",
-        ),
-    ],
-    ids=["shape", "static", "alone", "function", "constant", "unknown"],
-)
-def test_the_first_difference_is_named(first, second, what):
-    left = process(0, compiled(1, "init"), first, compiled(3, "later"))
-    right = process(1, compiled(1, "init"), second, compiled(3, "later", program="f9"))
-    assert sentence(left, right) == (
-        "It is not the same program on every host: the second program that they compile together, "
-        f"step, differs between process 0 and process 1: {what}."
-    )
+def between(first, second):
+    """Two processes whose second programs are these."""
+    yield process(0, compiled(1, "init"), first, compiled(3, "later"))
+    yield process(1, compiled(1, "init"), second, compiled(3, "later", program="f9"))
+
+
+def several(*compiles, **changes):
+    """As many processes, with a program each; or with these."""
+    for number, each in enumerate(compiles):
+        each = each if isinstance(each, tuple) else (each,)
+        yield process(number, *each, **{"count": len(compiles), **changes})
+
+
+def closing_over(shape, digest=""):
+    return compiled(2, constants=(RecordedConstant(shape, digest),))
+
+
+def with_settings():
+    settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
+    others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]
+    for number, other in enumerate(others):
+        compile = replace(compiled(1), program=str(number))
+        yield process(number, compile, settings={**settings, **other})
+
+
+F2 = compiled(2, program="f2")
+LOAD, SAVE = (compiled(1, name, program=name) for name in ("load", "save"))
+EVAL, METRIC = compiled(3, "eval", program="e"), compiled(2, "metric", program="m")
+BOTH = compiled(1, processes=(0, 1, 2, 3))
+STAGES = [(BOTH, compiled(2, "stage", p, processes=(2, 3))) for p in ("a", "b")]
+OWN = [compiled(1, program=name, processes=(0, 1, 2, 3)) for name in "abbb"]
+ORDERS = [compiled(1, devices=ids) for ids in ((0, 1, 2, 3), (2, 3, 0, 1))]
+JOBS = {
+    "equal programs in one order": several(*[(compiled(1, "init"), compiled(2))] * 4),
+    "a shape": between(compiled(2), compiled(2, x="f32[16,4]", program="f2")),
+    "a static argument": between(static(compiled(2), "0.1"), static(F2, "0.2")),
+    "an argument of one alone": between(static(compiled(2), "0.1"), F2),
+    "a function": between(compiled(2), compiled(2, "other", program="f2")),
+    "an array": between(closing_over("f32[30]", "aa"), closing_over("f32[30]", "bb")),
+    "an array of another shape": between(closing_over("f32[0]", "0"), closing_over("f32[1]", "1")),
+    "a program that was not written": between(compiled(2), F2),
+    "one that did not get to a program": several((compiled(1), compiled(2, "eval")), compiled(1)),
+    "a program of one process": several(
+        (compiled(1, "log", processes=(0,)), compiled(2)), compiled(1)
+    ),
+    "those that the first takes no part in": several(BOTH, BOTH, *STAGES),
+    "the same one of these": several(BOTH, BOTH, STAGES[0], STAGES[0]),
+    "a program more": several((compiled(1), EVAL), (compiled(1), METRIC, EVAL)),
+    "two programs in another order": several((compiled(1), LOAD, SAVE), (compiled(1), SAVE, LOAD)),
+    "processes named by what they compiled": several(*OWN),
+    "devices in another order": several(*ORDERS),
+    "versions and flags": with_settings(),
+    "a record without some processes": [process(0, compiled(1))],
+}
+
+
+def test_what_is_not_the_same_is_named():
+    lines = []
+    for name, processes in JOBS.items():
+        said = [text for text in texts(*processes) if "took longest" not in text]
+        lines += ["", f"{name}:", *said]
+    approved("same_program", "\n".join(lines[1:]))
 
 
 @pytest.mark.parametrize(
@@ -85,25 +97,9 @@ def test_the_first_difference_is_named(first, second, what):
 )
 def test_what_one_record_does_not_have_is_no_difference(other):
     whole = {"constants": (RecordedConstant("f32[30]", "aa"),)}
-    left, right = process(0, compiled(1, **whole)), process(1, compiled(1, **other))
-    assert sentence(left, right).startswith("It is the same program")
-    assert sentence(process(0, compiled(1, **other)), process(1, compiled(1, **whole))).startswith(
-        "It is the same program"
-    )
-
-
-def test_a_process_that_did_not_get_to_a_program():
-    left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
-    assert sentence(left, right) == (
-        "It is not the same program on every host: process 1 did not get to the second program "
-        "that they compile together, eval, as process 0 did."
-    )
-
-
-def test_programs_of_one_process_are_its_own():
-    alone = {"processes": (0,)}
-    left = process(0, compiled(1, "log", **alone), compiled(2))
-    assert sentence(left, process(1, compiled(1))).startswith("It is the same program")
+    for one, two in ((whole, other), (other, whole)):
+        said, *_ = texts(process(0, compiled(1, **one)), process(1, compiled(1, **two)))
+        assert said.startswith("It is the same program")
 
 
 def test_programs_of_other_processes_are_not_compared():
@@ -112,18 +108,6 @@ def test_programs_of_other_processes_are_not_compared():
     right = process(2, compiled(1), compiled(2, "pair", processes=(1, 2)), count=3)
     pair = facts(job(left, middle, right), lambda *_: None)
     assert pair.mismatch is None
-
-
-def test_programs_that_the_first_process_takes_no_part_in_are_compared_too():
-    both = compiled(1, processes=(0, 1, 2, 3))
-    stages = [compiled(2, "stage", p, processes=(2, 3)) for p in ("a", "a", "a", "b")]
-    four = [process(i, both, *([stage] * (i > 1)), count=4) for i, stage in enumerate(stages)]
-    assert (
-        "the second program that they compile together, stage, differs between process 2 and "
-        in (sentence(*four))
-    )
-    four[3] = process(3, both, stages[2], count=4)
-    assert facts(job(*four), lambda *_: None).mismatch is None
 
 
 def test_the_starts_of_a_restarted_job_are_compared_one_by_one():
@@ -145,51 +129,6 @@ def test_the_earliest_difference_of_many_processes():
     assert found.mismatch.groups == (("0", "1"), ("2", "3"))
 
 
-def test_a_program_more_is_named_with_what_the_other_compiled_there():
-    both = [compiled(3, "eval", program="e")]
-    more = compiled(2, "metric", program="m")
-    assert sentence(process(0, compiled(1), *both), process(1, compiled(1), more, *both)).endswith(
-        ": process 0 compiled eval, process 1 metric."
-    )
-
-
-def test_two_programs_in_another_order():
-    a, b = (compiled(1, name, program=name) for name in ("load", "save"))
-    assert sentence(process(0, compiled(1), a, b), process(1, compiled(1), b, a)).endswith(
-        ": process 0 compiled load, process 1 save."
-    )
-
-
-def test_processes_are_named_by_what_they_compiled():
-    own = [compiled(1, program=name, processes=(0, 1, 2, 3)) for name in "abbb"]
-    four = [process(i, compile, count=4) for i, compile in enumerate(own)]
-    assert "differs between process 0 and processes 1, 2 and 3: " in sentence(*four)
-
-
-def test_devices_in_another_order_are_another_program():
-    left, right = (
-        process(i, compiled(1, devices=ids)) for i, ids in enumerate([(0, 1, 2, 3), (2, 3, 0, 1)])
-    )
-    assert sentence(left, right).endswith(
-        ": its devices are in another order: number 0 is 0 in process 0, 2 in process 1."
-    )
-
-
-def test_versions_and_flags_that_differ_come_first():
-    settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
-    others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]
-    two = [
-        process(i, replace(compiled(1), program=str(i)), settings={**settings, **other})
-        for i, other in enumerate(others)
-    ]
-    found = report(facts(job(*two), lambda *_: None)).findings
-    assert found[0].text == (
-        "The processes differ in what should be equal on all hosts: jax is 0.10.2 in process 0, "
-        "0.11.2 in process 1."
-    )
-    assert found[1].text.startswith("The StableHLO is the same on every host: 2 processes")
-
-
 def test_how_a_process_ended():
     def findings(*seconds, **changes):
         others = [process(i, compiled(1), seconds=s, ended=False) for i, s in enumerate(seconds)]
@@ -201,24 +140,6 @@ def test_how_a_process_ended():
     waits = "after 12.2 s. The others may wait for it in a collective."
     assert f"Process 1 ended with RuntimeError, {waits}" in findings(20.0, error="RuntimeError")
     assert not any("Process 1" in text for text in findings(20.0, ended=False))
-
-
-def test_a_record_without_some_processes():
-    texts = [f.text for f in report(facts(job(process(0, compiled(1))), lambda *_: None)).findings]
-    assert texts[0] == (
-        "The record has only process 0 of 2: the others wrote nothing here; copy their process-* "
-        "and programs into it to compare them."
-    )
-
-
-def test_constants_of_other_shapes():
-    left, right = (
-        process(i, compiled(1, program=str(i), constants=(RecordedConstant(f"f32[{i}]", str(i)),)))
-        for i in range(2)
-    )
-    assert sentence(left, right).endswith(
-        "that it closes over, constant 0 is f32[0] in process 0, f32[1] in process 1."
-    )
 
 
 def jaxpr(line, *lines):

@@ -24,6 +24,7 @@ from jaxlens.jobs.sweeps import children, journal
 from jaxlens.jobs.sweeps import sweep as sweeping
 from jaxlens.jobs.sweeps.grid import axes
 from jaxlens.jobs.sweeps.worker import measured
+from tests.support.documents import approved
 
 pytestmark = pytest.mark.backend
 
@@ -249,48 +250,25 @@ def layers_of(dtype):
     return {n: shape(64, dtype=dtype if n < 3 else "float32") for n in range(4)}
 
 
-@pytest.mark.parametrize(
-    ("values", "labels", "numbers"),
-    [
-        ([Config(layers=n) for n in (1, 2)], ("layers=1", "layers=2"), (1, 2)),
-        (
-            [Config(dtype=t) for t in (jnp.float32, jnp.bfloat16)],
-            ("dtype=float32", "dtype=bfloat16"),
-            (),
-        ),
-        (
-            [Config(), Config(layers=2, dtype=jnp.int32)],
-            ("layers=1, dtype=float32", "layers=2, dtype=int32"),
-            (),
-        ),
-        ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("f32[4,4]", "f32[8,8]"), (4, 8)),
-        ([np.int64(1), np.float64(0.5)], ("1", "0.5"), (1, 0.5)),
-        (
-            [layers_of("float32"), layers_of("bfloat16")],
-            ("f32[64] x 4", "bf16[64] x 3, f32[64]"),
-            (),
-        ),
-        (
-            [{n: shape(size + n) for n in range(6)} for size in (8, 16)],
-            (
-                "f32[8], f32[9], f32[10], f32[11], ...",
-                "f32[16], f32[17], f32[18], f32[19], ...",
-            ),
-            (),
-        ),
-        ([[shape(8)] * 4, [shape(8)] * 6], ("f32[8] x 4", "f32[8] x 6"), ()),
-        ([shape(8), shape(16, dtype="bfloat16")], ("f32[8]", "bf16[16]"), ()),
-        (["a" * 90 + end for end in "xy"], (repr("a" * 90 + "x"), repr("a" * 90 + "y")), ()),
-        (
-            [Widths(), Widths(2, 3, 4, 5)],
-            ("a=1, b=2, c=3, d=4", "a=2, b=3, c=4, d=5"),
-            (),
-        ),
-    ],
-)
-def test_labels_are_what_differs(values, labels, numbers):
-    (axis,) = axes({"x": values})
-    assert (axis.labels, axis.numbers) == (labels, numbers)
+VALUES = [
+    [Config(layers=n) for n in (1, 2)],
+    [Config(dtype=t) for t in (jnp.float32, jnp.bfloat16)],
+    [Config(), Config(layers=2, dtype=jnp.int32)],
+    [{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)],
+    [np.int64(1), np.float64(0.5)],
+    [layers_of("float32"), layers_of("bfloat16")],
+    [{n: shape(size + n) for n in range(6)} for size in (8, 16)],
+    [[shape(8)] * 4, [shape(8)] * 6],
+    [shape(8), shape(16, dtype="bfloat16")],
+    ["a" * 90 + end for end in "xy"],
+    [Widths(), Widths(2, 3, 4, 5)],
+]
+
+
+def test_labels_are_what_differs():
+    found = [axis for values in VALUES for axis in axes({"x": values})]
+    lines = [f"{'; '.join(axis.labels)}: {[float(n) for n in axis.numbers]}" for axis in found]
+    approved("labels_of_a_sweep", "\n".join(lines))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import traitlets
 
 import jaxlens
 from jaxlens.notebook.widgets.comm import OutputComms, cell_of
-from tests.support.paths import run_python
 
 F = "import jaxlens\nimport jax.numpy as jnp\ndef f(x): return jnp.sin(x).sum()\nx = jnp.ones(3)"
 
@@ -144,20 +143,6 @@ def test_every_question_is_answered(view, monkeypatch):
     (said,) = answered(explorer, {"ask": 4, "what": {"lines": 1}})
     assert said == {"answer": 4, "error": "ZeroDivisionError: division by zero"}
     explorer.close()
-
-
-def test_loading_opens_nothing_and_imports_no_widgets():
-    code = (
-        "import sys, time\n"
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "shell = InteractiveShell.instance()\n"
-        "shell.run_cell('%load_ext jaxlens')\n"
-        "shell.run_cell('import jax.numpy as jnp')\n"
-        "shell.run_cell('%jaxpr -o v jnp.ones(3).sum()')\n"
-        "assert shell.user_ns['v'].document\n"
-        "print([m for m in ('ipywidgets', 'anywidget') if m in sys.modules])"
-    )
-    assert run_python(code).splitlines()[-1] == "[]"
 
 
 def test_marimo_gets_the_widget_with_the_html_in_it(view):

@@ -127,6 +127,8 @@ def test_data_beyond_the_budget_is_left_out_and_said():
     whole, part = graph_data(drawn, budget=10**9), graph_data(drawn, budget=4_000)
     assert len(whole["panels"]) == len(drawn.panels)
     assert len(part["panels"]) < len(drawn.panels)
+    titles = [panel[0] for panel in graph_data(drawn, budget=8_000)["panels"]]
+    assert titles == ["main", "layer", "layer 1", "layer 2 to 59"]  # the first copy right after
     assert (part["note"], whole["locked"]) == (whole["note"], "")
     assert "not open in this output" in part["locked"]  # hidden once a kernel opens them
     shut = [box for row in part["panels"] for box in row[4] if box[4] < 0]

@@ -29,8 +29,9 @@ from jaxlens.render.document import (
 from jaxlens.render.graph.figure import Box, Figure, Panel
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
-from jaxlens.report import Cell, Table, cells
+from jaxlens.report import Cell, Finding, Table, cells
 from tests.support import sample_documents as sample
+from tests.support.documents import approved
 from tests.support.paths import TEXTS
 
 
@@ -44,6 +45,58 @@ def listing(*texts):
 
 def figure():
     return Figure((Panel("main", "f", (Box("x", "x"),), ()),), note="Folded 3 layers.")
+
+
+def diff(*rows, open=True):
+    return Diff("before", "after", (DiffGroup("Group", rows, open=open),))
+
+
+SAME = Line((Piece("%same"),))
+GONE = Line((Piece("%a = add(%b, %c)"),))
+WIDE = (
+    (Cell("a" * 30), Cell("words go on below their heading"), Cell("1")),
+    (Cell("b"), Cell(""), Cell("1,024")),
+)
+STEP = (cells("trace", "12.1", "1 of 3"),)
+LINES = (
+    SourceLine(7, "y = b * c", 0.5, "50 %", (Line((Piece("a = mul b c"),)),)),
+    SourceLine(8, "z"),
+    SourceLine(9, "w", 0.0, "none"),
+)
+PICTURE = Picture("Lanes", "Lanes: 2", "<svg/>", ("a b",), note="2 more.", legend="Red: a.")
+BLOCKS = {
+    "columns of times": TableBlock(
+        Table("Steps", ("step", "ms", "part"), STEP, right=(1, 2), volatile_columns=(1,))
+    ),
+    "a table of times": TableBlock(Table("Times", ("step", "ms", "part"), STEP, "", True)),
+    "numbers on the right, words wrapped, names whole": TableBlock(
+        Table("T", ("name", "what", "count"), WIDE, right=(2,))
+    ),
+    "no rows": TableBlock(Table("T", ("name",), ())),
+    "a diff": diff(DiffRow(GONE, None, "removed", "dce: nobody reads it")),
+    "a closed group": diff(DiffRow(SAME, SAME, "same"), open=False),
+    "source lines": SourcePane("cell 3", "flops", LINES),
+    "folded pieces": Listing("hlo", (Line((Piece("%a = f32[]"), Piece(", metadata={}", "fold"))),)),
+    "tabs": Tabs((Tab("One", (listing("1"),), True), Tab("Two", (listing("2"),)))),
+    "a drawing": GraphPane(figure(), "f: 1 input."),
+    "a picture": PICTURE,
+    "a picture without text": replace(PICTURE, text=()),
+    "findings": Findings((*sample.findings().findings, Finding("Nobody knows.", "unknown"))),
+}
+
+
+def test_each_kind_of_block_reads_as_approved():
+    texts = []
+    for name, block in BLOCKS.items():
+        brief, whole = (text(document(block), width=60, full=f, times=f) for f in (False, True))
+        texts.append(f"### {name}\n{brief[5:]}" + (f"\n=== full{whole[5:]}" * (whole != brief)))
+    approved("blocks", "\n\n".join(texts))
+    names = BLOCKS["numbers on the right, words wrapped, names whole"]
+    assert "a" * 30 in text(document(names), width=40)
+
+
+def test_how_to_read_a_drawing_is_in_the_page():
+    assert "Red: a. 2 more." in html(document(PICTURE))
 
 
 def test_every_block_reads_as_approved():
@@ -66,69 +119,11 @@ def test_text_is_the_same_each_time_and_has_no_blanks_at_line_ends(full):
     assert not re.search(r"[ \t]$", written, re.MULTILINE)
 
 
-def test_columns_of_times_are_left_out_of_a_table_whose_others_stay():
-    rows = (cells("trace", "12.1", "1 of 3"),)
-    table = Table("Steps", ("step", "ms", "part"), rows, right=(1, 2), volatile_columns=(1,))
-    lines = text(document(TableBlock(table))).splitlines()
-    assert [line.split() for line in lines[-4:]] == [
-        ["step", "part"],
-        ["-----", "------"],
-        ["trace", "1", "of", "3"],
-        [".text(times=True)", "writes", "its", "times", "too."],
-    ]
-    assert "12.1" in text(document(TableBlock(table)), times=True)
-
-
-def test_times_are_left_out_with_a_line_that_says_how_to_get_them():
-    block = TableBlock(
-        Table("Time per stage", ("stage", "ms"), (cells("trace", "12.1"),), "", True)
-    )
-    assert text(document(block)).endswith(
-        "Time per stage: left out, it changes from run to run; .text(times=True) writes it"
-    )
-    assert "12.1" in text(document(block), times=True)
-
-
-def test_tables_align_numbers_right_and_wrap_words_but_not_names():
-    rows = (
-        (Cell("a" * 30), Cell("words go on below their heading"), Cell("1")),
-        (Cell("b"), Cell(""), Cell("1,024")),
-    )
-    block = TableBlock(Table("T", ("name", "what", "count"), rows, right=(2,)))
-    assert text(document(block), width=60).split("\n")[3:] == [
-        "  name                            what                 count",
-        "  ------------------------------  -------------------  -----",
-        "  " + "a" * 30 + "  words go on below        1",
-        "                                  their heading",
-        "  b                                                    1,024",
-    ]
-    assert "a" * 30 in text(document(block), width=40)
-
-
-def test_a_table_without_rows_says_so():
-    assert "(no rows)" in text(document(TableBlock(Table("T", ("name",), ()))))
-
-
 @pytest.mark.parametrize("width", [50, 80, 100, 140])
 def test_two_columns_stay_within_the_width(width):
     written = text(document(sample.diff()), width=width, full=True)
     assert max(map(len, written.split("\n"))) <= width
     assert "multiply_tanh_fusion" in written
-
-
-def test_a_diff_row_has_its_fate_as_word_and_sign_and_its_note():
-    left = Line((Piece("%a = add(%b, %c)"),))
-    group = DiffGroup("Gone", (DiffRow(left, None, "removed", "dce: nobody reads it"),))
-    written = text(document(Diff("before", "after", (group,))))
-    assert re.search(r"%a = add\(%b, %c\) +- removed +\(dce: nobody reads it\)", written)
-
-
-def test_a_closed_group_is_one_line_until_full():
-    line = Line((Piece("%same"),))
-    group = DiffGroup("Unchanged", (DiffRow(line, line, "same"),), open=False)
-    block = Diff("before", "after", (group,))
-    assert "[+] Unchanged (1 row; .text(full=True) opens it)" in text(document(block))
-    assert "%same" in text(document(block), full=True)
 
 
 def test_long_blocks_are_cut_and_say_so():
@@ -142,49 +137,6 @@ def test_long_blocks_are_cut_and_say_so():
     assert text(document(block), full=True).endswith("\n1233")
 
 
-def test_source_lines_have_number_bar_and_note_and_open_when_full():
-    under = (Line((Piece("a = mul b c"),)),)
-    lines = (
-        SourceLine(7, "y = b * c", 0.5, "50 %", under),
-        SourceLine(8, "z"),
-        SourceLine(9, "w", 0.0, "none"),
-    )
-    pane = SourcePane("cell 3", "flops", lines)
-    assert text(document(pane)).split("\n")[2:] == [
-        "cell 3  (flops)",
-        "  7 | y = b * c  ####      50 %",
-        "  8 | z",
-        "  9 | w                    none",
-    ]
-    assert "    :     a = mul b c" in text(document(pane), full=True)
-
-
-def test_folded_pieces_show_only_in_full():
-    block = Listing("hlo", (Line((Piece("%a = f32[]"), Piece(", metadata={}", "fold"))),))
-    assert "metadata" not in text(document(block))
-    assert "%a = f32[], metadata={}" in text(document(block), full=True)
-
-
-def test_tabs_not_in_the_text_are_named():
-    tabs = Tabs((Tab("One", (listing("1"),), True), Tab("Two", (listing("2"),))))
-    assert text(document(tabs)) == (
-        "taken\n\nOne:\n\n  1\n\nAlso here (.text(full=True) writes them): Two."
-    )
-
-
-def test_a_drawing_is_told_in_words():
-    written = text(document(GraphPane(figure(), "f: 1 input.")))
-    assert "Drawing: f: 1 input. Folded 3 layers. (.svg() and .dot() give it)" in written
-
-
-def test_how_to_read_a_drawing_is_not_in_the_text():
-    picture = Picture("Lanes", "Lanes: 2", "<svg/>", ("a b",), note="2 more.", legend="Red: a.")
-    assert text(document(picture)) == "taken\n\nLanes:\na b\n2 more."
-    without = text(document(replace(picture, text=())))
-    assert without == "taken\n\nDrawing: Lanes: 2 (.svg() gives it)\n2 more."
-    assert "Red: a. 2 more." in html(document(picture))
-
-
 def test_folds_nest_as_deep_as_programs_do():
     block = listing("core")
     for level in range(5000):
@@ -193,16 +145,6 @@ def test_folds_nest_as_deep_as_programs_do():
     assert "core" in written
     assert written.count("level") == 5000
     assert sum(1 for step in walk((block,)) if step.move == "leave") == 5000
-
-
-def test_findings_say_how_they_are_known():
-    block = sample.findings()
-    written = text(document(block))
-    for label in ("[XLA's figure]", "[measured]", "[estimate]"):
-        assert label in written
-    assert "[counted]" not in written  # most is
-    unknown = replace(block.findings[0], trust="unknown")
-    assert "[unknown]" in text(document(Findings((unknown,))))
 
 
 @pytest.mark.parametrize(

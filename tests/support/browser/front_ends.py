@@ -34,7 +34,7 @@ class Seen:
     search: str
 
 
-def seen(root) -> Seen:
+def seen(root):
     """Tries an output of `%%jaxpr`.
 
     Args:
@@ -77,7 +77,7 @@ def seen(root) -> Seen:
     return Seen(", ".join(shows), *("yes" if it else "no" for it in (panes, linked, found)))
 
 
-def check(name: str, version: str, found: Seen, how: str) -> None:
+def check(name, version, found, how):
     """Compares with the front end's row in the table, or writes it if the environment says so."""
     row = [name, version, *astuple(found), how]
     rows = read()
@@ -89,7 +89,7 @@ def check(name: str, version: str, found: Seen, how: str) -> None:
     assert row in read(), "the table disagrees; JAXLENS_WRITE_FRONT_ENDS=1 writes this row into it"
 
 
-def read() -> list[list[str]]:
+def read():
     """The rows of the table."""
     if not TABLE.exists():
         return []

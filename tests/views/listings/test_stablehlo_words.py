@@ -5,52 +5,33 @@ import pytest
 from jaxlens.render.document import Line
 from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings.stablehlo_words import pieces
-
-
-def plain(text):
-    return "".join(p.text for p in pieces(text) if p.kind != "fold")
-
+from tests.support.documents import approved
 
 LONG = ", ".join(f"%iterArg_{i} = %{i}" for i in range(9))
 TYPES = ", ".join(["tensor<128x256xf32>"] * 9)
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("module @jit_f attributes {mhlo.num_partitions = 1 : i32} {", "module @jit_f {"),
-        (
-            'func.func public @main(%arg0: tensor<8xf32>) -> (i1 {jax.result_info = "a"}) {',
-            "func.func public @main(%arg0: tensor<8xf32>) -> (i1) {",
-        ),
-        (f"%0:9 = stablehlo.while({LONG}) : {TYPES}", f"%0:9 = stablehlo.while({LONG})"),
-        (f"return %0#0, %0#1 : {TYPES}", "return %0#0, %0#1"),
-        ("}) : (tensor<8xf32>) -> tensor<8xf32>", "}) : (tensor<8xf32>) -> tensor<8xf32>"),
-        (
-            f'%1 = "stablehlo.gather"(%0) <{{numbers = #stablehlo.gather<[{"0, " * 30}]>}}> ({{',
-            '%1 = "stablehlo.gather"(%0) ({',
-        ),
-        (
-            f'%1 = stablehlo.custom_call @f(%0) {{config = "}} : {"x" * 80}"}} : (i1) -> i1',
-            "%1 = stablehlo.custom_call @f(%0) : (i1) -> i1",
-        ),
-    ],
-)
-def test_what_is_folded(text, left):
-    assert "".join(p.text for p in pieces(text)) == text
-    assert plain(text) == left
+LINES = [
+    "module @jit_f attributes {mhlo.num_partitions = 1 : i32} {",
+    'func.func public @main(%arg0: tensor<8xf32>) -> (i1 {jax.result_info = "a"}) {',
+    f"%0:9 = stablehlo.while({LONG}) : {TYPES}",
+    f"return %0#0, %0#1 : {TYPES}",
+    "}) : (tensor<8xf32>) -> tensor<8xf32>",
+    f'%1 = "stablehlo.gather"(%0) <{{numbers = #stablehlo.gather<[{"0, " * 30}]>}}> ({{',
+    f'%1 = stablehlo.custom_call @f(%0) {{config = "}} : {"x" * 80}"}} : (i1) -> i1',
+    "%0 = stablehlo.constant dense<1.0> : tensor<2xcomplex<f32>>",
+    "return %0 : tensor<f32>",
+    "%0 = call @relu(%arg0)",
+]
 
 
-def test_kinds():
-    text = "%0 = stablehlo.constant dense<1.0> : tensor<2xcomplex<f32>>"
-    assert [(p.text, p.kind) for p in pieces(text) if p.kind] == [
-        ("%0", "name"),
-        ("stablehlo.constant", "op"),
-        ("dense<1.0>", "literal"),
-        ("tensor<2xcomplex<f32>>", "type"),
-    ]
-    assert pieces("return %0 : tensor<f32>")[0].kind == "keyword"
-    assert ("@relu", "keyword") in [(p.text, p.kind) for p in pieces("%0 = call @relu(%arg0)")]
+def test_words_have_their_kinds_and_what_is_folded_is_left_out():
+    lines = []
+    for line in LINES:
+        assert "".join(p.text for p in pieces(line)) == line
+        words = (p for p in pieces(line) if p.kind != "fold")
+        lines.append("".join(f"<{p.kind} {p.text}>" if p.kind else p.text for p in words))
+    approved("views/stablehlo_words", "\n".join(lines))
 
 
 @pytest.mark.parametrize("text", ["", "}", "%", '"unfinished', "dense<1", "tensor<<<>", "a\x00b"])

@@ -22,27 +22,9 @@ from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
 from tests.support.documents import approved
 from tests.support.html_checks import unrolled
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, TEXTS
 
-START = """HloModule jit_f
-
-ENTRY main {
-  x = f32[8] parameter(0)
-  zero = f32[] constant(0)
-  zeros = f32[8] broadcast(zero), dimensions={}
-  a = f32[8] add(x, zeros)
-  m1 = f32[8] multiply(a, a)
-  m2 = f32[8] multiply(a, a)
-  dead = f32[8] negate(x)
-  two = f32[] constant(2)
-  three = f32[] constant(3)
-  six = f32[] multiply(two, three)
-  sixes = f32[8] broadcast(six), dimensions={}
-  e = f32[8] exponential(m1)
-  s = f32[8] subtract(e, m2)
-  ROOT r = f32[8] add(s, sixes)
-}
-"""
+START = (TEXTS / "passes.before.hlo.txt").read_text()
 
 
 def changed(program, *lines):
@@ -72,23 +54,7 @@ FOLDED = changed(
     ("six =", "constant.1 = f32[] constant(6)"),
     ("sixes", "sixes = f32[8] broadcast(constant.1), dimensions={}"),
 )
-FUSED = """HloModule jit_f
-
-fused_computation {
-  p = f32[8] parameter(0)
-  m1.1 = f32[8] multiply(p, p)
-  e.1 = f32[8] exponential(m1.1)
-  s.1 = f32[8] subtract(e.1, m1.1)
-  constant.2 = f32[] constant(6)
-  sixes.1 = f32[8] broadcast(constant.2), dimensions={}
-  ROOT r.1 = f32[8] add(s.1, sixes.1)
-}
-
-ENTRY main {
-  x = f32[8] parameter(0)
-  ROOT add_fusion = f32[8] fusion(x), kind=kLoop, calls=fused_computation
-}
-"""
+FUSED = (TEXTS / "passes.after.hlo.txt").read_text()
 SERIES = {
     "algsimp": SIMPLER,
     "dce": LIVE,
