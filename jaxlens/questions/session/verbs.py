@@ -1,7 +1,6 @@
 """What `%jaxlens on` watches: every cell of a session."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,19 +16,16 @@ from jaxlens.views.view import View
 class SessionWatch:
     """Watches every cell of a session, for `%jaxlens on`.
 
-    Args:
-        stderr: Returns what was written to stderr since it was last called.
-
     Attributes:
         cells: Number of cells that have ended.
         after: What the last cell that compiled a function did; None if none has.
     """
 
-    def __init__(self, stderr: Callable[[], str] = lambda: "") -> None:
+    def __init__(self) -> None:
         self.cells = 0
         self.after: AfterCell | None = None
         self._log: RecompileLog | None = None
-        self._watch = CellWatch(stderr)
+        self._watch = CellWatch()
         self._programs: Counter[Any] = Counter()
         self._recompiles: Counter[Any] = Counter()
         self._watch.start()

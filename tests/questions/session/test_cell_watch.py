@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 @pytest.fixture
 def watch():
-    watch = CellWatch(lambda: "")
+    watch = CellWatch()
     watch.start()
     yield watch
     watch.stop()
