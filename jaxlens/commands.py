@@ -4,10 +4,13 @@ jaxlens record -o runs/a train.py --steps 100
 jaxlens show runs/a                     # or with -o page.html
 jaxlens diff runs/a runs/b
 jaxlens explore step.jaxlens            # a saved capture, a dump folder or HLO text, as a page
+jaxlens explore train:step --in "f32[8,128]"
 """
 
 import argparse
 import builtins
+import importlib
+import inspect
 import os
 import runpy
 import shutil
@@ -21,8 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.errors import LensError, OptionError
-from jaxlens.tracebacks import below
+from jaxlens.errors import LensError, OptionError, TargetError, nearest
+from jaxlens.tracebacks import below, user_frames
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.record import JobRecording
@@ -49,8 +52,17 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     diff.add_argument("after", type=Path)
     diff.set_defaults(run=_diff)
     explore = commands.add_parser("explore", help="write a program as a page to share")
-    help = "a saved capture, a folder of dumps, HLO or StableHLO"
-    explore.add_argument("program", type=Path, metavar="PROGRAM", help=help)
+    explore.add_argument(
+        "program",
+        metavar="PROGRAM",
+        help="a saved capture, a folder of dumps, HLO text; or MODULE:FUNCTION",
+    )
+    explore.add_argument(
+        "--in", dest="shapes", action="append", default=[], metavar="SHAPES", help="f32[8,128]"
+    )
+    explore.add_argument(
+        "--target", action="append", help="cpu, gpu, tpu:v5e:2x2, gpu:h100; several side by side"
+    )
     explore.set_defaults(run=_explore)
     for command in (show, diff, explore):
         command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
@@ -123,7 +135,7 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
 
 def _raised(error: BaseException) -> int:
     """Shows an error of the user's code as Python would; returns the exit status."""
-    shown = error.with_traceback(below(error.__traceback__))
+    shown = error.with_traceback(user_frames(below(error.__traceback__)))
     sys.excepthook(type(error), shown, shown.__traceback__)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
@@ -144,11 +156,83 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _explore(options: argparse.Namespace) -> int:
+    """Writes a program's page; an error of a function's own is shown with its own traceback."""
+    file = Path(options.program)
+    name, colon, path = options.program.partition(":")
+    if file.exists() or (file.suffix and not colon):
+        return _opened(file, options)
+    if not path or name.endswith(".py"):
+        meant = f"{Path(name).stem}:{path or 'step'}"
+        raise OptionError(f"expected a file or MODULE:FUNCTION, got {options.program!r}: {meant}")
+    try:
+        return _explored(name, path, options)
+    except LensError:
+        raise
+    except Exception as error:
+        return _raised(error)
+
+
+def _opened(file: Path, options: argparse.Namespace) -> int:
     from jaxlens.api import explore
     from jaxlens.jobs.record.program_file import opened
 
-    file: Path = options.program
+    if options.shapes or options.target:
+        raise OptionError(f"--in and --target go with MODULE:FUNCTION; {file} is a program")
     return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
+
+
+def _explored(name: str, path: str, options: argparse.Namespace) -> int:
+    from jaxlens.api import explore, take
+    from jaxlens.viewer.side_by_side import on_targets
+
+    function = _function(name, path)
+    if not options.shapes and (needed := _needed(function)):
+        raise OptionError(
+            f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
+            f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
+        )
+    shapes = ", ".join(options.shapes)
+    programs: dict[str, Any] = {}
+    for target in options.target or [""]:
+        try:
+            programs[target] = take(function, (), {}, target=target, shapes=shapes)
+        except TargetError as error:
+            programs[target] = error
+    first, *others = programs.values()
+    several = others or isinstance(first, LensError)
+    view = on_targets(list(programs.items()), "explore") if several else explore(first)
+    return _written(view.save, options.output or Path(f"{path}.html"))
+
+
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the arguments without a default; none where they are unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+
+
+def _function(name: str, path: str) -> Callable[..., Any]:
+    """Imports a module, and returns a function of it."""
+    sys.path.insert(0, os.getcwd())
+    sys.argv = [name]  # a script may read its own when it is imported
+    try:
+        value: Any = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] and error.name != name:
+            raise  # of a module that it imports
+        raise OptionError(f"no module {name!r} here; run this where it can be imported") from None
+    for part in path.split("."):
+        if not hasattr(value, part):
+            functions = [n for n in vars(value) if callable(getattr(value, n))]
+            known = [n for n in functions if not n.startswith("_") and not hasattr(builtins, n)]
+            raise OptionError(f"{name} has no {path!r}; {nearest(part, known)}")
+        value = getattr(value, part)
+    if not callable(value):
+        raise OptionError(f"{name}:{path} is no function, but a {type(value).__name__}")
+    return value  # type: ignore[no-any-return]
 
 
 def _given(answer: Any, output: Path | None) -> int:

@@ -134,6 +134,24 @@ def test_the_whole_process_and_those_that_it_starts_are_recorded(tmp_path):
     assert all(run.capture.optimized.text for run in runs)
 
 
+@pytest.mark.parametrize(
+    "raising", ["def f(x):\n    return 1 / 0", "1 / 0"], ids=["call", "import"]
+)
+def test_an_error_of_an_explored_function_is_its_own(raising, tmp_path, monkeypatch, capsys):
+    (tmp_path / "raising.py").write_text(raising)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "raising", raising=False)
+    monkeypatch.setattr(sys, "argv", ["jaxlens"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    assert main(["explore", "raising:f", "--in", "f32[2]"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert "ZeroDivisionError: division by zero" in lines
+    frames = [line for line in lines if line.startswith("  File ")]
+    assert len(frames) == 1
+    assert "raising.py" in frames[0]
+
+
 @pytest.mark.parametrize("script", ["exit", "words"], indirect=True)
 def test_a_script_that_exits(script):
     folder, status, said = script
@@ -148,7 +166,7 @@ def test_a_script_that_exits(script):
 def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "of_command.py").write_text("")
+    (tmp_path / "of_command.py").write_text("def train(x): ...\nsize = 3")
     (tmp_path / "a" / "process-0-host-1").mkdir(parents=True)
     (tmp_path / "a" / "process-0-host-1" / "process.json").touch()
     (tmp_path / "dumps").mkdir()
@@ -164,11 +182,19 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
             "jaxlens explore dumps opens its largest program",
         ),
         (["explore", "of_command.py"], "of_command.py is a script, not a program: jaxlens record"),
+        (["explore", "of_command"], "expected a file or MODULE:FUNCTION, got 'of_command'"),
+        (["explore", "of_command:trian"], "of_command has no 'trian'; did you mean 'train'?"),
+        (["explore", "of_command:size"], "of_command:size is no function, but a int"),
+        (["explore", "nowhere:f"], "no module 'nowhere' here"),
+        (["explore", "of_command.py:train"], "expected a file or MODULE:FUNCTION, got 'of_com"),
+        (["explore", "of_command:train"], "train takes x: give a shape for each"),
+        (["explore", str(CAPTURES[0]), "--in", "f32[8]"], "--in and --target go with MODULE:"),
         (["explroe", "a"], "no command 'explroe'; did you mean 'explore'?"),
         (["explore", "a"], "'a' is the record of a job: jaxlens show a -o page.html"),
         (["explore", "log.json"], "log.json is no program: give the text of an HLO"),
         (["explore", "m.hlo.pb"], "m.hlo.pb is no program: give the text of an HLO"),
         (["explore", "dumps"], "'dumps' has XLA's dumps as protos only: add --xla_dump_hlo_as"),
+        (["explore", "of_command:train", "--in", "8xf32"], '--in takes shapes such as "f32[8,128]'),
         (["explore", "none.jaxlens"], "cannot read none.jaxlens: No such file"),
         (["explore", str(CAPTURES[0]), "-o", "a.pdf"], "a view is saved as .html"),
         (["explore", str(CAPTURES[0]), "-o", "no/a.html"], "cannot write no/a.html"),
@@ -180,8 +206,26 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.backend
-def test_a_saved_capture_becomes_a_page(tmp_path, monkeypatch):
+def test_a_function_on_shapes_and_a_saved_capture_become_pages(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["jaxlens"])
+    (tmp_path / "of_pages.py").write_text(
+        "class M:\n    @staticmethod\n    def f(x): return x * 41"
+    )
+    assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]"]) == 0
+    assert capsys.readouterr().out == "M.f.html\n"
+    assert "f32[8,2]" in (tmp_path / "M.f.html").read_text()
+    targets = ["--target", "cpu", "--target", "gpu:none"]
+    assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]", *targets, "-o", "two.html"]) == 0
+    shown = (tmp_path / "two.html").read_text()
+    assert "side by side for" in shown
+    assert "no description of" in shown
+    assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]", *targets[2:]]) == 2
+    capsys.readouterr()
+    (tmp_path / "of_two.py").write_text("def g(x, w): return x @ w")
+    assert main(["explore", "of_two:g", "--in", "f32[3,2]", "--in", "f32[2,5]"]) == 0
+    assert "f32[2,5]" in (tmp_path / "g.html").read_text()
     assert main(["explore", str(CAPTURES[0])]) == 0
     assert (tmp_path / f"{CAPTURES[0].stem}.html").stat().st_size > 10_000
 

@@ -29,7 +29,7 @@ def opened(path: str | os.PathLike[str]) -> Capture:
     if file.suffix == ".py":  # its text would be the error's, in the place of its name
         raise CaptureFileError(
             f"{file.name} is a script, not a program: jaxlens record -o runs/a {path} records what "
-            "it compiles"
+            f"it compiles, jaxlens explore {file.stem}:FUNCTION writes a function's page"
         )
     if data[:2] != b"PK":
         from jaxlens.stages.existing.program_file import of_bytes
