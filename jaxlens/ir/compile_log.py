@@ -210,6 +210,33 @@ class Cure:
 
 
 @dataclass(frozen=True, slots=True)
+class Replication:
+    """A value that XLA could reshard only by replicating it on every device of the mesh.
+
+    Attributes:
+        instruction: The HLO instruction that makes it, before partitioning.
+        piece: Type of one device's piece ("f32[64,32]").
+        old: Its sharding, as HLO prints it.
+        new: The sharding that its reader needs.
+        lines: The user's lines that it came from, innermost first.
+        mesh: Names and sizes of the mesh axes; empty if the program declares none.
+        whole: Type of the whole value; "" where unknown, as for the next two.
+        old_spec: Its sharding as a PartitionSpec.
+        new_spec: The sharding that its reader needs as a PartitionSpec.
+    """
+
+    instruction: str
+    piece: str
+    old: str
+    new: str
+    lines: tuple[Span, ...] = ()
+    mesh: tuple[tuple[str, int], ...] = ()
+    whole: str = ""
+    old_spec: str = ""
+    new_spec: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CallEvent:
     """One call for which JAX did more than start a program.
 
@@ -235,6 +262,7 @@ class CallEvent:
             that it closes over. None where the watch does not read it, or the backend does not
             give it.
         captured: The large arrays that its program contains, where the watch reads them.
+        replicated: What XLA could not reshard, where the watch reads it.
         transforms: The transforms inside its jit, outermost first: of `jax.jit(jax.vmap(step))`,
             "vmap".
     """
@@ -255,6 +283,7 @@ class CallEvent:
     cure: Cure | None = None
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
+    replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
 
     @property

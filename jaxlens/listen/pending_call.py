@@ -10,6 +10,7 @@ from jaxlens.ir.compile_log import (
     CompileStep,
     KeyChange,
     KeyPart,
+    Replication,
 )
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
@@ -19,7 +20,7 @@ from jaxlens.keys.jax_key import JaxKey
 # Attributes that a `CallEvent` has too.
 _SAME = tuple(
     "function role line defined layer earlier parts thread under program bytes captured "
-    "transforms".split()
+    "replicated transforms".split()
 )
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
@@ -60,6 +61,7 @@ class PendingCall:
     disk_parts: dict[str, str] = field(default_factory=dict)
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
+    replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
 
     def frozen(self, number: int) -> CallEvent:

@@ -14,6 +14,7 @@ from traitlets import Bool, observe
 from jaxlens.after_import import when_imported
 from jaxlens.errors import CellError, OptionError, nearest
 from jaxlens.interrupts import deferred, undoing
+from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 from jaxlens.report import Finding, count
@@ -32,6 +33,7 @@ class JaxLens(WholeCellMagics):
     ).tag(config=True)
 
     _session: "SessionWatch | None" = None
+    _stderr: KernelStderr | None = None
     _cancel_wait: Callable[[], None] | None = None
     _has_failed = False
     # Cells that ended after the last error, and after the last compile; %explain does not count.
@@ -46,8 +48,8 @@ class JaxLens(WholeCellMagics):
 
         Nothing is said after a cell that compiled no function of yours, and nothing is slower
         that JAX's caches serve. Warnings: a function is recompiled again and again for one
-        reason, a program contains arrays of more than 10 MB, or the arrays of the process grow
-        in five cells that define no names for them.
+        reason, a program contains arrays of more than 10 MB, XLA replicates an array to
+        reshard it, or the arrays of the process grow in five cells that define no names for them.
 
             %jaxlens on
             %jaxlens off
@@ -157,9 +159,11 @@ class JaxLens(WholeCellMagics):
         """Ends the watch."""
         if self._session is not None:
             self._session.stop()
+        if self._stderr is not None:
+            self._stderr.stop()
         if self._cancel_wait is not None:
             self._cancel_wait()
-        self._session, self._cancel_wait = None, None
+        self._session, self._stderr, self._cancel_wait = None, None, None
 
     def begin(self) -> None:
         """Starts the watch as soon as JAX is there; importing it is left to the user's cells."""
@@ -172,7 +176,9 @@ class JaxLens(WholeCellMagics):
             from jaxlens.questions.session.verbs import SessionWatch
 
             with deferred(self.stop):
-                self._session = SessionWatch()
+                self._stderr = KernelStderr()
+                self._stderr.start()
+                self._session = SessionWatch(self._stderr.read)
         except Exception as error:
             self._fail(error)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog
+from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, Replication
+from jaxlens.ir.graph import Span
 from jaxlens.program.closed_over import alarm
 from jaxlens.program.recompile_causes import Identity, at, by_function, cause_sentence
 from jaxlens.program.sentences import ordinal
@@ -56,7 +57,7 @@ def warnings(after: AfterCell, explained: bool = False) -> tuple[Finding, ...]:
         after: What the cell compiled.
         explained: Whether what would avoid them follows.
     """
-    kinds = (_too_often(after), _captured(after))
+    kinds = (_too_often(after), _captured(after), _replicated(after))
     found = [one for kind in kinds for one in list(dict.fromkeys(kind))[:_SHOWN]]
     return tuple(replace(f, text=f.text.replace(_TRY, "")) if explained else f for f in found)
 
@@ -137,3 +138,24 @@ def _captured(after: AfterCell) -> Iterator[Finding]:
         for finding in alarm(call.captured):
             text = finding.text[0].lower() + finding.text[1:]
             yield Finding(f"In the program of `{call.function}`, {text}", "traced")
+
+
+def _replicated(after: AfterCell) -> Iterator[Finding]:
+    for call in after.compiles:
+        for one in call.replicated:
+            yield Finding(_replication(one, call), "xla")
+
+
+def _replication(one: Replication, call: CallEvent) -> str:
+    own = [line for line in one.lines if not line.library and not _same(line, call.line)]
+    where = at(own[0]) if own else f" by {one.instruction} of `{call.function}`"
+    called = f" (called{at(own[1])})" if len(own) > 1 else ""
+    return (
+        f"XLA replicates {one.whole or 'a value'}, made{where}{called}, on every device, to "
+        f"reshard it from {one.old_spec or one.old} to {one.new_spec or one.new} (involuntary full "
+        "rematerialization)."
+    )
+
+
+def _same(line: Span, other: Span | None) -> bool:
+    return other is not None and (line.file, line.line) == (other.file, other.line)

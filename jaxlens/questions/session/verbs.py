@@ -1,6 +1,7 @@
 """What `%jaxlens on` watches: every cell of a session."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +17,19 @@ from jaxlens.views.view import View
 class SessionWatch:
     """Watches every cell of a session, for `%jaxlens on`.
 
+    Args:
+        stderr: Returns what was written to stderr since it was last called.
+
     Attributes:
         cells: Number of cells that have ended.
         after: What the last cell that compiled a function did; None if none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stderr: Callable[[], str] = lambda: "") -> None:
         self.cells = 0
         self.after: AfterCell | None = None
         self._log: RecompileLog | None = None
-        self._watch = CellWatch()
+        self._watch = CellWatch(stderr)
         self._programs: Counter[Any] = Counter()
         self._recompiles: Counter[Any] = Counter()
         self._watch.start()

@@ -8,6 +8,7 @@ from jaxlens.ir.compile_log import (
     CompileStep,
     Cure,
     KeyChange,
+    Replication,
 )
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
@@ -130,6 +131,17 @@ def test_an_array_in_a_program_once():
         "In the program of `step`, one array is closed over, `W` (f32[2000,2000], 16 MB), first "
         "read at cell 1:4: pass it as an argument, and its values are no part of the program."
     ]
+
+
+def test_a_reshard_is_put_on_the_users_lines():
+    lines = (Span("nn.py", 9, 9, library=True), Span("cell 1", 4, 4), Span("cell 1", 7, 7), CALLED)
+    tiles = "{devices=[1,2,4]<=[8] last_tile_dim_replicate}"
+    one = Replication("copy.1", "f32[64,32]", tiles, "{maximal device=0}", lines)
+    (found,) = warnings(after(call(replicated=(one, one))))
+    assert found.text == (
+        "XLA replicates a value, made at cell 1:4 (called at cell 1:7), on every device, to "
+        f"reshard it from {tiles} to {{maximal device=0}} (involuntary full rematerialization)."
+    )
 
 
 def test_a_warning_stands_above_the_tables_that_the_line_opens():

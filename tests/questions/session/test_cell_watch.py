@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
 @pytest.fixture
 def watch():
-    watch = CellWatch()
+    watch = CellWatch(lambda: "")
     watch.start()
     yield watch
     watch.stop()
