@@ -31,7 +31,7 @@ from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
-from jaxlens.ir.stage import BY_NAME, STAGES, StageInfo
+from jaxlens.ir.stage import BY_NAME, STAGES
 from jaxlens.links.links import Links
 
 
@@ -58,10 +58,10 @@ class Capture:
         object.__setattr__(self, "links", Links(self.driver))
 
     def __repr__(self) -> str:
-        """The call, the stages made so far, and the steps that the others need."""
+        """The call, the stages made so far, and the steps that the others need; computes none."""
         steps: dict[str | None, list[str]] = {}
-        for row, step in self._steps():
-            steps.setdefault(step, []).append(row.title)
+        for row in STAGES[1:]:
+            steps.setdefault(self.driver.waits_for(row.name), []).append(row.title)
         there, none = steps.pop("", ["nothing yet"]), steps.pop(None, [])
         parts = [f"{step} gives {', '.join(titles)}" for step, titles in steps.items()]
         parts += [f"{self.driver.holder} has no {', '.join(none)}"] if none else []
@@ -73,29 +73,6 @@ class Capture:
             f"  there: {', '.join(there)}\n"
             f"  when asked: {'; '.join(parts) or 'nothing more'}"
         )
-
-    def _repr_html_(self) -> str:
-        """The same as a table of stages, with how to read each; nothing is computed for it."""
-        from jaxlens.render.html.table import table_html
-        from jaxlens.report import Table, cells
-
-        rows = tuple(
-            cells(
-                row.title,
-                "there" if step == "" else "not here" if step is None else f"takes {step}",
-                f"cap.{row.name}",
-                row.meaning,
-            )
-            for row, step in self._steps()
-        )
-        title, *_ = repr(self).splitlines()
-        note = "jaxlens.explore(cap) shows them side by side, jaxlens.cost(cap) answers a question."
-        return table_html(Table(title, ("stage", "state", "read it", "what it is"), rows, note))
-
-    def _steps(self) -> Iterator[tuple[StageInfo, str | None]]:
-        """Yields each stage after the source, and the step that it needs; nothing is computed."""
-        for row in STAGES[1:]:
-            yield row, self.driver.waits_for(row.name)
 
     def gather(self, needs: Needs) -> "Capture":
         """Records what questions need, with at most one compile, and returns itself.

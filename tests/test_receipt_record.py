@@ -38,8 +38,6 @@ def test_a_record_holds_the_figures_and_what_a_person_reads(cpu):
     assert cpu["traced"]["fingerprint"] == {"cpu": found.fingerprint}
     section = cpu["compiled"]["cpu"]
     assert (section["kernels"], section["peak"]) == (found.kernels, found.peak)
-    opcodes = [node.opcode for node in found.capture.optimized.module.nodes()]
-    assert sum(section["fused"].values()) == opcodes.count("fusion")
     [line] = [text for text in cpu["traced"]["lines"] if "tanh" in text or "relu" in text][:1]
     assert "f32" in cpu["traced"]["lines"][line]
 
@@ -92,7 +90,7 @@ def test_another_version_or_machine_is_named_and_no_failure(cpu):
     assert changes(other, receipt()).left_out == ()  # equal on another machine: nothing to report
 
 
-def test_changes_name_figures_lines_and_fusions():
+def test_changes_name_figures_and_lines():
     now = fixed()
     earlier = json.loads(json.dumps(record(now)))
     traced, compiled = earlier["traced"], earlier["compiled"]["cpu"]
@@ -103,8 +101,7 @@ def test_changes_name_figures_lines_and_fusions():
     lines["y = x @ w - b"] = was.replace("add f32", "sub f32 x 2")
     lines["z = jnp.sin(x)"] = "sin f32 #abcd"
     compiled["fusions"] = 1
-    compiled["fused"] = {"multiply": 2, **compiled["fused"]}
-    del compiled["fused"]["add, broadcast x 2, maximum"]
+    compiled["fused"] = {"multiply": 2}  # as older records have it, which says nothing now
     assert changes(earlier, now).lines == (
         f"  fingerprint: {now.fingerprint}, was 00ff",
         f"  flops: {now.flops}, was 7",
@@ -115,9 +112,6 @@ def test_changes_name_figures_lines_and_fusions():
         "      new add f32; gone sub f32 x 2",
         "  gone: z = jnp.sin(x)",
         "      gone sin f32",
-        "by fusion:",
-        "  add, broadcast x 2, maximum: 1 fusion, new",
-        "  multiply: gone, was 2 fusions",
     )
 
 

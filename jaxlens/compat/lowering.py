@@ -112,6 +112,15 @@ def hlo(lowered: Any) -> Any:
         return lowered.compiler_ir("hlo")
 
 
+def symbols(size: Any) -> tuple[str, ...]:
+    """Returns the names in a symbolic size ("b" and "n" of 2*b + n); () for a number.
+
+    Gone: ().
+    """
+    names = getattr(size, "_get_vars", None)
+    return tuple(sorted(names())) if names is not None else ()
+
+
 def hlo_text(module: Any, editable: bool = False) -> str:
     """Returns HLO text as XLA prints compiled modules: with metadata, large constants elided.
 

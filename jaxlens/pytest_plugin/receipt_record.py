@@ -1,11 +1,11 @@
 """Records a receipt as plain data, for a file beside a test, and finds what differs later.
 
-A record has the figures, the arguments and results, the equations of each source line and what each
-fusion computes, in a form that a person reads in a diff: lines by their text, so that one that
-moves is the same line. Figures and the fingerprint say whether a program is the same; the others,
-which have names, say what differs. Traced figures are the same on every machine with one version of
-JAX. Compiled ones depend on the device, and may depend on jaxlib and on a CPU's instruction set and
-cores: where one of these is another, a difference is reported and is no failure.
+A record has the figures, the arguments and results, and the equations of each source line, in a
+form that a person reads in a diff: lines by their text, so that one that moves is the same line.
+Figures and the fingerprint say whether a program is the same; the others, which have names, say
+what differs. Traced figures are the same on every machine with one version of JAX. Compiled ones
+depend on the device, and may depend on jaxlib and on a CPU's instruction set and cores: where one
+of these is another, a difference is reported and is no failure.
 """
 
 import hashlib
@@ -23,13 +23,12 @@ from jaxlens.ir.facts import Target
 from jaxlens.ir.graph import Node
 from jaxlens.links.match.across_edits import edited_lines, printed_kind
 from jaxlens.program.figures import figure_text
-from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import device, line_text, lines_of, listed
 from jaxlens.program.subject import Given
 from jaxlens.questions.compare.verbs import Receipt
 from jaxlens.report import count, tally
 
-_MOST = 12  # lines, and fusions, of a message that is not whole
+_MOST = 12  # lines of a message that is not whole
 _NO_LINE = "(no line of yours)"
 _ALIKE = "the same operations with other shapes, parameters, literals or operands"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
@@ -37,7 +36,7 @@ _ALL_ALIKE = (
     "  each line has the same operations: their order or that of arguments, a constant, a setting "
     "or jit's options differ"
 )
-_NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
+_NO_FIGURES = {"lines", "arguments", "results", "made_by", "fused"}  # the last of older records
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
 _VERSION = 4  # of a record: changed with what its figures count, or its fingerprint is made of
 
@@ -50,7 +49,7 @@ class Changes:
     """What differs between a record and a program.
 
     Attributes:
-        lines: Lines of a message: figures, source lines, fusions. () if nothing that was compared
+        lines: Lines of a message: figures, source lines. () if nothing that was compared
             differs.
         left_out: What was not compared, or differs as another machine may explain, and why.
     """
@@ -112,7 +111,6 @@ def changes(
         own = [*_figures(section, here)]
         if section["made_by"] == here["made_by"]:
             figures += own
-            lines += _section("by fusion", _times(section["fused"]), _times(here["fused"]), most)
         elif own:  # which another machine explains, so it is no failure
             both = f"its compiled figures are of {section['made_by']}, this is {here['made_by']}"
             left_out.append(f"{both}: {'; '.join(text.strip() for text in own)}")
@@ -124,7 +122,7 @@ def is_whole(record: Any) -> bool:
     try:
         traced, sections = record["traced"], record["compiled"].values()
         parts = [(record, {"jax"}), (traced, {"fingerprint", "lines"})]
-        parts += [(section, {"made_by", "fused"}) for section in sections]
+        parts += [(section, {"made_by"}) for section in sections]
         return all(keys <= part.keys() for part, keys in parts)
     except (AttributeError, KeyError, TypeError):
         return False
@@ -174,7 +172,7 @@ def _results(receipt: Receipt) -> dict[str, str]:
 def _compiled(receipt: Receipt) -> dict[str, Any]:
     traced = receipt.figures(compiled=False)
     figures = {k: v for k, v in receipt.figures().items() if k not in traced}
-    return {**_plain(figures), "made_by": _made_by(receipt), "fused": dict(_fusions(receipt))}
+    return {**_plain(figures), "made_by": _made_by(receipt)}
 
 
 def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,23 +216,6 @@ def _operations(nodes: list[Node]) -> str:
         digest.update(repr(printed_kind(node)).encode(errors="surrogatepass"))
     counts = Counter(f"{n.opcode} {n.type.dtype}" if n.results else n.opcode for n in nodes)
     return f"{', '.join(tally(dict(sorted(counts.items()))))} #{digest.hexdigest()[:4]}"
-
-
-def _fusions(receipt: Receipt) -> Counter[str]:
-    """Returns how many fusions compute each thing, in words: `add x 2, tanh`.
-
-    The opcodes are sorted, so that an order that means nothing is no difference.
-    """
-    module, fusions = receipt.capture.optimized.module, Counter[str]()
-    for node in module.nodes():
-        if node.opcode == "fusion":
-            opcodes = (n.opcode for n in inside(node, module) if n.opcode != "constant")
-            fusions[", ".join(tally(sorted(opcodes)))] += 1
-    return fusions
-
-
-def _times(counts: Mapping[str, int]) -> dict[str, str]:
-    return {text: count(n, "fusion") for text, n in counts.items()}
 
 
 def _figures(was: Record, now: Record) -> Iterator[str]:

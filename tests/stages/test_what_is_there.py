@@ -22,7 +22,7 @@ def test_looking_traces_and_compiles_nothing():
 
     cap = jaxlens.capture(counted, X)
     with Compiles() as compiles:
-        shown, markup = repr(cap), cap._repr_html_()
+        shown = repr(cap)
     assert (traced, compiles.names) == ([], [])
     assert shown.splitlines() == [
         "Capture of counted(x) with 1 array, on cpu",
@@ -30,9 +30,6 @@ def test_looking_traces_and_compiles_nothing():
         "  when asked: a trace gives jaxpr; lowering gives StableHLO, HLO before optimisation; "
         f"a compile gives {COMPILED}",
     ]
-    assert markup.count("<tr>") == 8  # the heading, and each stage after the source
-    assert "takes&nbsp;a&nbsp;compile" in markup
-    assert "<script" not in markup
 
 
 def test_it_says_what_each_step_has_given():
@@ -63,8 +60,3 @@ def test_of_a_program_that_exists_it_names_what_there_is_not(step, there, lacks)
 def test_a_file_names_what_was_not_saved():
     loaded = jaxlens.load(RECORDS / "attention.tpu-v5e-2x2.jaxlens")
     assert repr(loaded).endswith("a capture loaded from a file has no LLVM IR, Assembly")
-
-
-def test_no_name_of_the_users_is_markup():
-    cap = jaxlens.capture(type("<b>", (), {"__call__": lambda self, x: x + 1})(), X)
-    assert "<b>" not in cap._repr_html_()

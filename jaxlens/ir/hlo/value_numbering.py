@@ -118,11 +118,18 @@ def number(module: Module, numbers: Numbers) -> dict[str, list[Occurrence]]:
     }
     for name, region in reversed(tuple(module.regions.items())):
         if name == module.entry or name in called:
-            parameters = enumerate(region.parameters)
-            values = tuple(_parameter(numbers, index, value.type) for index, value in parameters)
             bodies[name] = walk.occurrences = []
-            walk.functions[name] = walk.through(region, values)
+            walk.functions[name] = walk.function(region)
     return bodies
+
+
+def functions(module: Module) -> dict[str, int]:
+    """Numbers what each region but the entry computes of its parameters."""
+    walk = _Walk(module, Numbers())
+    for name, region in reversed(tuple(module.regions.items())):
+        if name != module.entry:
+            walk.functions[name] = walk.function(region)
+    return walk.functions
 
 
 def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
@@ -149,6 +156,12 @@ class _Walk:
         size = sum(len(region.nodes) for region in module.regions.values())
         self.budget = _EXPANSION * size + 1000
         self.occurrences: list[Occurrence] = []
+
+    def function(self, region: Region) -> int:
+        """The number of the region's root, in terms of its parameters."""
+        parameters = enumerate(region.parameters)
+        values = (_parameter(self.numbers, index, value.type) for index, value in parameters)
+        return self.through(region, tuple(values))
 
     def through(self, region: Region, parameters: tuple[int, ...]) -> int:
         """The number of the region's root."""

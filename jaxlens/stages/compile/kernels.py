@@ -15,10 +15,10 @@ from functools import cache, partial
 
 from jaxlens.ir.facts import Kernel, KernelKind, KernelText, Part, lazy_kernel
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.value_numbering import functions
 from jaxlens.ir.machine import launches
 from jaxlens.ir.machine.disassemble import disassemble, missing, readable, symbols
 from jaxlens.stages.compile.dump_files import Dump
-from jaxlens.stages.compile.shared_kernels import owners
 
 _DEFINE = re.compile(
     rb'^define (?!internal\b|private\b|available_externally\b)[^@\n]*@("[^"\n]*"|[\w.$-]+)\(',
@@ -100,13 +100,24 @@ class _Code:
         self._texts: dict[str, dict[KernelText, Callable[[], str]]] = {}
 
     def share(self, module: Module, fusions: Iterable[Node]) -> None:
-        """Sets `shared` for the fusions that have no symbol of their name."""
+        """Sets `shared` for the fusions without a symbol of their name.
+
+        XLA compiles equal fusions once, under the name of one of them.
+        """
         having: list[Node] = []
         lacking: list[Node] = []
         for node in fusions if self.units else ():
             if not _library(node):
                 (having if self.symbol(node) else lacking).append(node)
-        self.shared = owners(module, lacking, having)
+        bodies = functions(module) if lacking else {}
+
+        def computed(node: Node) -> tuple[object, ...]:
+            return bodies.get(node.regions[0]), node.type, node.attrs.get("kind")
+
+        first: dict[object, str] = {}
+        for node in having if lacking else ():
+            first.setdefault(computed(node), node.id)
+        self.shared = {n.id: first[computed(n)] for n in lacking if computed(n) in first}
 
     def symbol(self, node: Node) -> str | None:
         """Returns the symbol of a node's code; None if no symbol has its name."""

@@ -1,7 +1,7 @@
 """Reads HLO and StableHLO text, and compiles it when a later stage is needed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.driver import ExistingDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
 
+_Leaves = tuple[Input, ...]
 CURE = "look at the call itself: jaxlens.capture(f, x)"
 _HLO = re.compile(r"\s*HloModule\b")
 _MLIR = re.compile(
@@ -66,7 +67,16 @@ def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
     return _staged(stage.module, lowered, name, "HLO text", {"hlo": stage}, missing)
 
 
-def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Capture:
+def stablehlo_capture(
+    module: Any,
+    platform: str,
+    name: str,
+    holder: str,
+    *,
+    unsized: str = "",
+    inputs: Callable[[_Leaves], _Leaves] = tuple,
+    outputs: Callable[[_Leaves], _Leaves] = tuple,
+) -> Capture:
     """Returns the capture of an MLIR StableHLO module, compiled when a later stage is needed.
 
     Args:
@@ -74,18 +84,21 @@ def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Cap
         platform: The platform of this process to compile for; "" for the default one.
         name: The program's name; "" for the module's.
         holder: What it was read from, as a noun.
+        unsized: Why it is not compiled: which sizes are no numbers, and what gives them.
+        inputs: Completes the inputs that the module shows.
+        outputs: Completes the outputs.
     """
     read = stablehlo.read(module)
     sizes = [read.attrs.get(f"mhlo.num_{n}", "1") for n in ("partitions", "replicas")]
     dynamic = [f"{leaf.name} {leaf.type}" for leaf in entry_inputs(read) if "?" in leaf.type.shape]
-    unsized = (
-        f"sizes of {', '.join(dynamic)} are symbolic, and XLA compiles numbers: look at "
-        "jaxlens.capture(exported.call, x) of the jax.export.Exported, with arrays; its StableHLO "
-        "is there: jaxlens.hlo(cap, stage='stablehlo')"
-    )
-    devices = _devices(platform or None, *sizes)
-    lowered = _ModuleOnly(module, None, *devices, unsized if dynamic else "")
-    return _staged(read, lowered, name, holder, {}, {"jaxpr": "jaxpr"})
+    if dynamic and not unsized:
+        unsized = (
+            f"sizes of {', '.join(dynamic)} are not in the text, and XLA compiles numbers: look at "
+            "jaxlens.capture(exported.call, x) of the jax.export.Exported that it is from"
+        )
+    lowered = _ModuleOnly(module, None, *_devices(platform or None, *sizes), unsized)
+    missing = {"jaxpr": "jaxpr"}
+    return _staged(read, lowered, name, holder, {}, missing, inputs, outputs)
 
 
 def _staged(
@@ -95,15 +108,17 @@ def _staged(
     holder: str,
     stages: Mapping[str, Stage],
     missing: Mapping[str, str],
+    inputs: Callable[[_Leaves], _Leaves] = tuple,
+    outputs: Callable[[_Leaves], _Leaves] = tuple,
 ) -> Capture:
     staging = ExistingTrace(
         name or module.name.removeprefix("jit_"),
-        entry_inputs(module),
+        inputs(entry_inputs(module)),
         target_of(lowered.devices),
         holder,
         CURE,
         make=lambda: lowered,
-        outputs=lambda: entry_outputs(module),
+        outputs=lambda: outputs(entry_outputs(module)),
     )
     return captured(staging, stages, missing)
 

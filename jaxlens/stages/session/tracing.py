@@ -30,7 +30,7 @@ from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.keys.earlier_trace import difference
 from jaxlens.keys.jax_keys import JaxKeys, verdict_of_core
 from jaxlens.lines.record import Recorder
-from jaxlens.stages.trace import captured_arrays, captured_limits, lower, stamp, trace
+from jaxlens.stages.trace import captured_arrays, lower, stamp, trace
 
 _EARLIER = (
     "{name} was traced before, and a call runs that program until jax.clear_caches(): "
@@ -129,8 +129,8 @@ class TracedCall:
         Raises:
             UnavailableError: The function closes over too much to be compiled.
         """
-        if self.captured_bytes >= captured_limits.MOST:
-            raise UnavailableError(captured_limits.refusal(self.call.name, self.constants))
+        if self.captured_bytes >= captured_arrays.MOST:
+            raise UnavailableError(captured_arrays.refusal(self.call.name, self.constants))
         with self.as_called(), progress.step(f"JAX lowers {self.call.name}"):
             done = self._lowered()
         # Cache the facts that need the arguments, then drop the strong references to the user's

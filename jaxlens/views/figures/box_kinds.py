@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from jaxlens.ir.graph import Node
+from jaxlens.render.document import Line
 from jaxlens.render.graph.figure import BoxKind
 
 _FAMILIES: dict[BoxKind, str] = {
@@ -143,17 +144,10 @@ def _contraction(numbers: str) -> str:
     return text if batch == "·" else f"batch {batch}  {text}"
 
 
-def hint(node: Node) -> str:
-    """Returns the whole equation on one line, for the tooltip."""
-    results = " ".join(f"{value.name}:{value.type}" for value in node.results)
-    attrs = " ".join(f"{k}={v}" for k, v in node.attrs.items() if v not in _QUIET_VALUES)
-    text = f"{results} = {node.opcode}" + (f"[{attrs}]" if attrs else "")
-    text = f"{text} {' '.join(node.operands)}".strip()
-    owner = node.owner
-    return f"{text}  ({owner})" if owner else text
-
-
-_QUIET_VALUES = frozenset({"None", "False", "()", "", "(None,)", "(UnspecifiedValue,)", "Mesh()"})
+def hint(line: Line) -> str:
+    """Returns a node's line without what is folded, and with its owner, for the tooltip."""
+    text = "".join(piece.text for piece in line.pieces if piece.kind != "fold")
+    return f"{text}  ({line.line})" if line.line else text
 
 
 def alike(types: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.program.sentences import fusion_kind
 from jaxlens.render.graph.figure import Box, BoxKind
-from jaxlens.views.figures.box_kinds import family, literal
+from jaxlens.views.figures.box_kinds import family, hint, literal
 from jaxlens.views.listings.hlo import instruction
 
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"(\d+)"')
@@ -47,15 +47,15 @@ def box(
         aside: Ids of other instructions that the box represents.
     """
     fused = (inner,) if inner else _fused(node, module)
-    text = hint(node)
+    place = str(owner or "")
     return Box(
         old.id,
         label(node),
         detail(node, shown, inner, fused),
         kind(node, fused),
         old.inside,
-        f"{text}  ({owner})" if owner else text,
-        str(owner) if owner else "",
+        hint(instruction(node, place)),
+        place,
         (node.id, *aside) if aside else old.nodes,
     )
 
@@ -157,9 +157,3 @@ def _contraction(attrs: Mapping[str, str]) -> str:
     batch = attrs.get("lhs_batch_dims", "").strip("{}")
     text = "·".join(sides) if any(sides) else "outer"
     return f"batch {batch}  {text}" if batch else text
-
-
-def hint(node: Node) -> str:
-    """Returns the instruction as XLA prints it, without metadata and layouts."""
-    pieces = instruction(node).pieces
-    return "".join(piece.text for piece in pieces if piece.kind != "fold")

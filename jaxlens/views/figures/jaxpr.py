@@ -19,6 +19,7 @@ from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
 from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
 from jaxlens.views.figures.runs import StepRange
+from jaxlens.views.listings.equation import equation
 
 AUTO = 0
 _COMFORTABLE = 30
@@ -213,7 +214,7 @@ def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     inside = ""
     if node.regions:
         inside = node.regions[0] if len(node.regions) == 1 else _bodies_name(node)
-    owner = node.owner
+    owner = str(node.owner or "")
     names = [body.names.get(value, "") for value in body.columns.values(part.low)]
     own = f"{', '.join(names)} = " if all(names) and names else ""
     return Box(
@@ -222,8 +223,8 @@ def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         detail(node, variables),
         family(node, variables),
         inside,
-        hint(node) + ("; after the gradients" if part.low in body.after else ""),
-        str(owner) if owner else "",
+        hint(equation(node, owner)) + ("; after the gradients" if part.low in body.after else ""),
+        owner,
     )
 
 

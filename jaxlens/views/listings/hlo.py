@@ -81,8 +81,8 @@ class Plan:
         return names_of(self._module, self._inputs)
 
     @cached_property
-    def _callers(self) -> dict[str, list[str]]:
-        return _callers(self._module)
+    def _titles(self) -> Mapping[str, Line]:
+        return titles(self._module, self._brief)
 
     def _instructions(self, region: Region) -> Sequence[Node]:
         """Returns the instructions that have a line."""
@@ -96,9 +96,7 @@ class Plan:
         for number, (region, parts) in enumerate(self._runs):
             if number:
                 yield Line(())
-            entry = region.name == self._module.entry
-            inputs = region.parameters if self._brief and not entry else ()
-            yield _title(region, entry, inputs, self._callers.get(region.name, []))
+            yield self._titles[region.name]
             results = frozenset(region.results)
             for run in parts:
                 if run.fold:
@@ -142,18 +140,18 @@ def _brief(node: Node, owner: str, names: Mapping[str, str]) -> Line:
     return Line(tuple(pieces), line.id, line.indent, line.line)
 
 
-def titles(module: Module) -> Mapping[str, Line]:
-    """Returns the title of each computation, with its parameters and callers, by name."""
-    callers = _callers(module)
-    return {
-        name: _title(
-            region,
-            name == module.entry,
-            () if name == module.entry else region.parameters,
-            callers.get(name, []),
-        )
-        for name, region in module.regions.items()
-    }
+def titles(module: Module, brief: bool = True) -> Mapping[str, Line]:
+    """Returns the title of each computation, by name; with its parameters if it is brief."""
+    callers: dict[str, list[str]] = {}
+    for node in module.nodes():
+        for name in node.regions:
+            callers.setdefault(name, []).append(node.id)
+    made = {}
+    for name, region in module.regions.items():
+        entry = name == module.entry
+        inputs = region.parameters if brief and not entry else ()
+        made[name] = _title(region, entry, inputs, callers.get(name, []))
+    return made
 
 
 def _wrapped(module: Module) -> dict[str, Node]:
@@ -166,15 +164,6 @@ def _wrapped(module: Module) -> dict[str, Node]:
             if len(inner) == 1 and not inner[0].regions:
                 wrapped[name] = inner[0]
     return wrapped
-
-
-def _callers(module: Module) -> dict[str, list[str]]:
-    """Returns the ids of the instructions that call each computation."""
-    callers: dict[str, list[str]] = {}
-    for node in module.nodes():
-        for name in node.regions:
-            callers.setdefault(name, []).append(node.id)
-    return callers
 
 
 def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[str]) -> Line:

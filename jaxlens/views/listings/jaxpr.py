@@ -17,9 +17,9 @@ from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import listed
 from jaxlens.report import count
-from jaxlens.views.listings.equation import left, operands, params, scope
+from jaxlens.views.listings.equation import equation, left, operands, params, scope
 from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
-from jaxlens.views.listings.lines_by_id import EquationLines, LinesById
+from jaxlens.views.listings.lines_by_id import LinesById
 
 _WORD = re.compile(r"\w{1,40}$")
 _LONGEST = 40  # characters of a field's name
@@ -92,9 +92,9 @@ def listing(
     return replace(shown, note=note)
 
 
-def equations(module: Module, names: UserNames | None = None) -> EquationLines:
+def equations(module: Module, names: UserNames | None = None) -> LinesById:
     """Returns every equation on one line, by id; `names` are those of the values to show."""
-    return EquationLines(module, names or UserNames(module))
+    return LinesById(module, equation, names or UserNames(module))
 
 
 def _written(page: Page, rows: Sequence[Line | Stretch]) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from jaxlens.call.arguments.closed_over_names import closed_over
 from jaxlens.call.core_program import is_core, is_core_call
 from jaxlens.ir.facts import Constant
 from jaxlens.program.closed_over import alarm
-from jaxlens.stages.trace import captured_limits
+from jaxlens.stages.trace import captured_arrays
 from tests.support.paths import marked_line
 
 pytestmark = pytest.mark.backend
@@ -226,7 +226,7 @@ def test_without_a_compile() -> None:
 
 
 def test_of_arrays_that_are_too_large_the_bytes_are_known(monkeypatch) -> None:
-    monkeypatch.setattr(captured_limits, "MOST", 16_000_000)
+    monkeypatch.setattr(captured_arrays, "MOST", 16_000_000)
     large = numbers(2200, 2000)
     answer = jaxlens.captured(lambda x: large @ x, numbers(2000))
     assert answer.bytes == 2200 * 2000 * 4

@@ -93,16 +93,22 @@ def exported():
     return jax.export.export(jax.jit(step))(*shapes)
 
 
-def test_of_symbolic_sizes_the_stablehlo_is_shown(exported):
+def test_symbolic_sizes_are_named_and_the_stablehlo_is_shown(exported):
     cap = jaxlens.capture(exported)
-    types = [str(leaf.type) for leaf in (*cap.program.inputs, *cap.outputs)]
-    assert types == ["f32[?,?]"] * 3
+    assert [str(leaf.type) for leaf in (*cap.program.inputs, *cap.outputs)] == [
+        "f32[b,n]",
+        "f32[n,2*n]",
+        "f32[b,2*n]",
+    ]
+    assert "with symbolic sizes (b, n)" in cap.program.origin
     assert "stablehlo.tanh" in jaxlens.hlo(cap, stage="stablehlo").text()
     for verb in (jaxlens.hlo, jaxlens.compile, jaxlens.explore):
         assert "jaxlens.capture(exported.call, x)" in " ".join(verb(cap).text().split())
     for verb in (jaxlens.cost, jaxlens.memory):
-        with pytest.raises(UnavailableError, match=r"f32\[\?,\?\].*exported.call, x"):
+        with pytest.raises(UnavailableError, match=r"\(b, n\).*exported.call, x"):
             verb(cap).text()
+    with pytest.raises(UnavailableError, match=r"f32\[\?,\?\].*exported.call, x"):
+        _ = jaxlens.capture(exported.mlir_module()).optimized
 
 
 def test_with_arrays_its_call_compiles(exported):

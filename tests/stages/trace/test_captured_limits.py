@@ -12,7 +12,7 @@ from jaxlib import _hlo
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.trace import captured_limits
+from jaxlens.stages.trace import captured_arrays
 from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -57,7 +57,7 @@ def bare():
 
 @pytest.fixture
 def limited(monkeypatch):
-    monkeypatch.setattr(captured_limits, "MOST", 1_000_000)
+    monkeypatch.setattr(captured_arrays, "MOST", 1_000_000)
 
 
 def test_it_is_the_program_that_runs(program, bare):
