@@ -189,8 +189,10 @@ class _Sum:
         once: Flops with each loop body counted once.
         loose: Flops of equations without a user line, which count for the line of the caller.
         recomputed: The part of `flops` that `jax.checkpoint` computes again.
+        known: Whether every equation, and how often each body runs, is known.
     """
 
+    known: bool = True
     flops: int = 0
     transcendentals: int = 0
     once: int = 0
@@ -265,6 +267,7 @@ class EquationSums:
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()
+        self._uncounted: set[str] = set()  # ids of those equations
         for region in reversed(tuple(module.regions.values())):
             self.region[region.name] = self._sum(region)
 
@@ -292,7 +295,16 @@ class EquationSums:
                 whole.once += body.once * (1 if node.opcode in _LOOPS else n)
                 loose += n * body.loose
             whole.loose += 0 if _is_users(node) else loose
+            whole.known = whole.known and self.whole(node) is not None
         return whole
+
+    def whole(self, node: Node) -> int | None:
+        """Returns the flops of an equation and of the bodies that it runs; None where unknown."""
+        bodies = list(self.bodies(node)) if node.regions else []
+        is_known = node.id not in self._uncounted and all(self.region[n].known for n, _ in bodies)
+        if not is_known or (bodies and self.trips(node) is None):
+            return None
+        return self.own[node.id] + sum(n * self.region[name].flops for name, n in bodies)
 
     def _apply(self, node: Node, types: Mapping[str, Type]) -> None:
         """Stores how often a reduction applies its body, or that an equation cannot be counted."""
@@ -301,6 +313,7 @@ class EquationSums:
             self._times[node.id] = times
         elif not node.regions or node.opcode.startswith(APPLIED):
             self.unknown[node.opcode] += 1
+            self._uncounted.add(node.id)
 
     def trips(self, node: Node) -> int | None:
         """Returns how often an equation runs its body; None where that is unknown."""

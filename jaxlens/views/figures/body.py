@@ -12,6 +12,7 @@ from jaxlens.ir.columns import Columns, ProgramColumns, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
 from jaxlens.views.figures.gradients import after_gradients
+from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 
 _OF_MODULES = 30  # steps of a body of modules that is drawn step by step
@@ -33,6 +34,7 @@ class DrawnRegion:
         called: Returns what the user's code calls the values of a region.
         results: Names of results in the user's program, in order; "" for none.
         constants: Parameters that are captured constants.
+        costs: Estimates the flops of runs; None for none.
         most: Maximum number of boxes in a panel; a region with more steps is folded.
         nouns: What several steps are called in a box and in a sentence.
         after: Steps that come after the gradients.
@@ -47,7 +49,8 @@ class DrawnRegion:
     results: tuple[str, ...]
     constants: frozenset[int]
     most: int
-    nouns: tuple[str, str]
+    costs: RunCosts | None = None
+    nouns: tuple[str, str] = ("eqns", "equations")
     after: frozenset[int] = frozenset()
 
     @cached_property
@@ -111,7 +114,7 @@ class DrawnRegion:
     @cached_property
     def modular(self) -> bool:
         """Whether its equations belong to modules: classes that are called, or named scopes."""
-        if self.nouns != _OF_JAXPR:
+        if self.costs is None:  # not a jaxpr
             return False
         places = map(self.program.places.__getitem__, set(self.columns.place))
         return any(
@@ -160,6 +163,7 @@ def bodies_of(
     inputs: Sequence[str],
     outputs: Sequence[str],
     called: Callable[[str], Mapping[int, str]] = lambda _: {},
+    costs: RunCosts | None = None,
 ) -> Mapping[str, DrawnRegion]:
     """Returns every region of the module with the data for drawing; arguments as of `figure`.
 
@@ -172,7 +176,7 @@ def bodies_of(
         rows = program.regions[name]
         naming = namer(module, rows)
         constants, own = frozenset(range(region.constants)), after.get(name, frozenset())
-        rest = (), constants, max_boxes, nouns, own
+        rest = (), constants, max_boxes, costs, nouns, own
         bodies[name] = DrawnRegion(region, rows, program, naming, {}, called, *rest)
     entry = module.regions[module.entry]
     numbers = range(entry.constants, len(entry.parameters))

@@ -7,6 +7,7 @@ from itertools import takewhile
 from jaxlens.ir.graph import Span
 from jaxlens.render.graph.figure import Box
 from jaxlens.render.graph.text_width import DETAIL_COLUMNS, columns
+from jaxlens.report import amount
 from jaxlens.views.figures.body import DrawnRegion
 from jaxlens.views.figures.runs import StepRange
 
@@ -39,12 +40,15 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     size = f"{steps:,} {short} each" if repeats else f"{len(part):,} {short}"
     lines = _lines(body, part)
     ids = body.columns.ids
+    flops = body.costs.flops(body.region.name, part.low, part.high) if body.costs else None
+    cost = f"≈ {amount(flops, 'flop')}" if flops else ""
     text = f"{title}{times}: {long} {ids[part.low]} to {ids[part.high - 1]}, {size}"
+    text += f", {cost}, estimated from shapes" if cost else ""
     name = fold_name(body, part)
     return Box(
         name,
         title + times,
-        _detail(way, size, f"{steps:,} each" if repeats else f"{len(part):,}", lines),
+        _detail(way, size, f"{steps:,} each" if repeats else f"{len(part):,}", lines, cost),
         "call",
         name,
         f"{text}  (from {lines})" if lines else text,
@@ -53,10 +57,12 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     )
 
 
-def _detail(way: str, size: str, short: str, lines: str) -> str:
+def _detail(way: str, size: str, short: str, lines: str, cost: str) -> str:
     """Returns the most detailed text that fits a box; source lines are never truncated."""
     name = lines.rpartition("/")[2]
-    tries = (way, size, lines), (way, size, name), (way, short, name), (short, name), (size, "")
+    plain = (way, size, lines), (way, size, name), (way, short, name), (short, name), (size, "")
+    priced = (way, size, cost, lines), (way, size, cost, name), (size, cost, name), (size, cost)
+    tries = (*(priced if cost else ()), *plain)
     texts = [" · ".join(filter(None, parts)) for parts in tries]
     return next((text for text in texts if columns(text) <= DETAIL_COLUMNS), texts[-1])
 

@@ -18,6 +18,7 @@ from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
 from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
+from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 from jaxlens.views.listings.equation import equation
 
@@ -36,6 +37,7 @@ def figure(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     called: Callable[[str], Mapping[int, str]] = lambda _: {},
+    costs: RunCosts | None = None,
 ) -> Figure:
     """Returns the figure of a module.
 
@@ -48,11 +50,12 @@ def figure(
         inputs: Names of the entry's inputs, without captured constants ("params['w']").
         outputs: Names of the entry's results.
         called: Returns what the user's code calls the values of a region, by number.
+        costs: Estimates the flops of folded runs; None for none.
 
     Returns:
         Every panel that can be opened, the whole program first.
     """
-    bodies = bodies_of(module, max(8, max_boxes), inputs, outputs, called)
+    bodies = bodies_of(module, max(8, max_boxes), inputs, outputs, called, costs)
     panels = Panels(_DrawnPanels(bodies))
     body = bodies[module.entry]
     shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
