@@ -313,14 +313,12 @@ def _module_row(group: Sequence[EquationRounding]) -> tuple[object, ...]:
 
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
-    worst = sorted(facts.run.results, key=lambda one: -one.total)[:most]
+    worst = sorted(facts.run.results, key=lambda one: -one.total)
     rows = [(one.index, one.dtype, _cell(one.total), _cell(one.compiled)) for one in worst]
     columns = ("result", "type", NumberColumn("op by op"), NumberColumn("compiled"))
-    more = len(facts.run.results) - len(rows)
-    note = f"{count(more, 'more result')}, with less. " if more else ""
-    note += "Ulps against float64; an exact 0 has no relative error, and counts as 0."
+    note = "Ulps against float64; an exact 0 has no relative error, and counts as 0."
     if rows:
-        yield table("Error of the results", columns, rows, note)
+        yield table("Error of the results", columns, rows, note, most=most, rest=", with less")
 
 
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:
