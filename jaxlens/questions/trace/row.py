@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from jaxlens.questions.trace.tree.facts import Depth
 
 
+_LINES = (
+    "nothing is timed; the lines are those that Python ran, the equations those that JAX had "
+    "recorded after each"
+)
+
+
 def _tape() -> Lens[Tracing]:
     """What `jaxlens.tape` returns.
 
@@ -36,8 +42,7 @@ TAPE = Question(
     "tape",
     About(
         "What happens while JAX traces?",
-        measured="nothing is timed; the lines are those that Python ran, the equations those that "
-        "JAX had recorded after each",
+        measured=_LINES,
         counted="which loops were unrolled and which branch was taken, from the text of the lines",
     ),
     _tape,
@@ -73,8 +78,7 @@ BYTECODE = Question(
     "bytecode",
     About(
         "What is each line to Python, and what is it to JAX?",
-        measured="nothing is timed; the lines are those that Python ran, the equations those that "
-        "JAX had recorded after each",
+        measured=_LINES,
         counted="the instructions of each line, by Python's own `dis`; they differ between "
         "versions of Python",
     ),
