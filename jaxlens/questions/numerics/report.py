@@ -130,7 +130,7 @@ def _equation_at(facts: Numerics, loss: DigitLoss) -> str:
     """Returns "`add` of Model / Dense_0 in model.py:3 (y = model.apply(p, x))"."""
     path = loss.execution.path
     row = next((one for one in facts.equations if one.path == path and one.module), None)
-    module = f" of {_module(row)}" if row else ""
+    module = f" of {by_module.module_text(row)}{' (backward)' * row.backward}" if row else ""
     return f"`{loss.opcode}`{module} in {_at(facts, loss.span)}"
 
 
@@ -286,10 +286,6 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
         note += f" Not known in float64, and taken as exact: {listed}."
     if shown:
         yield table("Error by equation", columns, map(row, shown), note, stage="jaxpr")
-
-
-def _module(one: EquationRounding) -> str:
-    return by_module.module_text(one) + (" (backward)" if one.backward else "")
 
 
 def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
