@@ -175,15 +175,56 @@ def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
     assert not offered(jax.grad(lambda x: loops(x).sum()))
 
 
-def test_an_error_of_the_core_says_all_itself():
+def by_core(f, *args):
     from jaxlens import core
 
-    def either(x):
-        return x if x.sum() > 0 else -x
+    return explain_failure.explanation(raised(f, core.array([1.0, 2.0, 3.0]), *args))
 
-    error = raised(either, core.array([1.0, 2.0]))
-    assert explain_failure.explanation(error) is None
-    assert "asks for a Python `if`" in str(error)
+
+def test_a_program_of_the_core_is_offered_what_the_core_has():
+    from jaxlens.core import numpy as cnp
+
+    def either(x):
+        y = cnp.tanh(x)
+        if y.sum() > 0:
+            return y
+        return -y
+
+    explained = by_core(either)
+    assert (explained.value.text, explained.value.type) == ("y.sum() > 0", "bool[]")
+    assert explained.value.made_at == f"test_failures.py:{either.__code__.co_firstlineno + 2}"
+    assert [(remedy.code, remedy.outcome) for remedy in explained.remedies] == [
+        ("return cnp.where(y.sum() > 0, y, -y)", "it traces and gives f32[3]"),
+        (
+            "return core.lax.cond(y.sum() > 0, lambda: y, lambda: -y)",
+            "it traces and gives f32[3]",
+        ),
+    ]
+
+
+def test_what_the_core_computed_for_all_examples_is_no_argument():
+    from jaxlens import core
+
+    def positive(x):
+        y = x * 2 > 0
+        return x if y else -x
+
+    error = raised(core.vmap(positive), core.array([1.0]), verb=lambda f, x: f(x))
+    value = explain_failure.explanation(error).value
+    assert (value.text, value.type, value.made_at, value.arguments) == ("y", "bool[]", "", ())
+
+
+def test_a_static_argument_of_the_core():
+    def repeated(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    first = by_core(repeated, 3).remedies[0]
+    assert (first.code, first.outcome) == (
+        "core.jit(repeated, static_argnames='n')",
+        "repeated traces",
+    )
 
 
 def test_a_trial_that_would_not_end_is_given_up():

@@ -8,6 +8,7 @@ jaxlens traced the call.
 
 import contextlib
 import io
+import os
 import re
 import traceback
 from dataclasses import replace
@@ -27,6 +28,7 @@ from jaxlens.questions.failure.measure.remedies import aliases, remedies
 from jaxlens.questions.failure.report import note
 
 _KEPT = "_jaxlens_failure"
+_CORE = os.path.join(OWN, "core", "")
 _LONGEST_MESSAGE = 300  # characters
 _NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
 _OPERANDS = ("", "carry", "branches", "data as key")
@@ -97,8 +99,8 @@ def _explained(
         call: The call that was traced; needed to try static arguments.
         place: The target device.
     """
-    if isinstance(error, _NOT_OF_TRACING) or type(error).__module__.startswith("jaxlens."):
-        return None  # an error of `jaxlens.core` says all of this itself
+    if isinstance(error, _NOT_OF_TRACING):
+        return None
     line = failing_line(error.__traceback__)
     message = _message_of(error)
     cause = cause_of(error, {**aliases(line), "message": message})
@@ -171,6 +173,7 @@ def _message_of(error: BaseException) -> str:
 
 
 def _is_own(error: BaseException) -> bool:
-    """Whether the innermost frame is in jaxlens."""
+    """Whether the innermost frame is in jaxlens, but not in `jaxlens.core`."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and frames[-1].f_code.co_filename.startswith(OWN)
+    file = frames[-1].f_code.co_filename if frames else ""
+    return file.startswith(OWN) and not file.startswith(_CORE)

@@ -41,8 +41,16 @@ def _is(tracer: Any, kind: Any) -> bool:
 
 
 def is_tracer(value: Any) -> bool:
-    """Whether a value is a tracer of JAX."""
-    return issubclass(type(value), jax.core.Tracer)
+    """Whether a value is a tracer of JAX or of `jaxlens.core`."""
+    return issubclass(type(value), jax.core.Tracer) or is_core_tracer(value)
+
+
+def is_core_tracer(value: Any) -> bool:
+    """Whether a value is a tracer of `jaxlens.core`."""
+    return any(
+        base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.kernel.interpreter"
+        for base in type(value).__mro__
+    )
 
 
 def traced_value(line: FailingLine, mistake: str) -> TracedValue | None:
@@ -70,6 +78,8 @@ def traced_value(line: FailingLine, mistake: str) -> TracedValue | None:
 
 def described(tracer: Any, text: str) -> TracedValue:
     """Returns the type, defining equation, source line and arguments of a traced value."""
+    if is_core_tracer(tracer):
+        return _by_core(tracer, text)
     origin = compat.origin(tracer)
     equation = origin.equation
     stack = resolver()(equation.source_info.traceback) if equation is not None else ()
@@ -83,6 +93,19 @@ def described(tracer: Any, text: str) -> TracedValue:
         () if library else origin.arguments,
         "" if library else origin.function,
     )
+
+
+def _by_core(tracer: Any, text: str) -> TracedValue:
+    """Describes a tracer of `jaxlens.core`, which records its own source line."""
+    from jaxlens.core.transforms.errors import origin
+
+    line, kind = origin(tracer), str(type_of(tracer.aval))
+    if not line:
+        return TracedValue(text, kind)
+    if line == "the arguments":
+        return TracedValue(text, kind, arguments=(text,) if text.isidentifier() else ())
+    place, _, function = line.removesuffix(")").partition(" (")
+    return TracedValue(text, kind, made_at=place, function=function)
 
 
 def operands(line: FailingLine, shows: Callable[[Any], bool]) -> tuple[str, ...]:

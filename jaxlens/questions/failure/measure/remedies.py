@@ -27,7 +27,7 @@ from jaxlens.lines.user_frames import may_be_users
 from jaxlens.questions.failure.facts import Remedy, TracedValue
 from jaxlens.questions.failure.measure.causes import MessageCause
 from jaxlens.questions.failure.measure.failing_line import FailingLine
-from jaxlens.questions.failure.measure.failing_value import is_tracer
+from jaxlens.questions.failure.measure.failing_value import is_core_tracer, is_tracer
 from jaxlens.questions.failure.measure.rewrites import REWRITES, FailingCode, Rewrite
 from jaxlens.stages.trace.trace import trace
 
@@ -39,7 +39,6 @@ _PURE += (jax.debug.print, range)  # the first prints when the program runs
 _TYPES_OF = ("builtins", "functools", "jax", "jaxlib", "jaxlens", "numpy")
 _TRACED = object()  # stands for each array, and for what JAX makes of one
 _FOREIGN = lambda: None  # noqa: E731 - stands for what may run code when it is read
-_NAMES: dict[str, Any] = {"jax": jax, "jnp": jnp}  # what a rewrite may name
 _NUMBERS = bool | int | float | complex | np.generic
 
 
@@ -67,18 +66,20 @@ def remedies(
     found: list[Remedy] = []
     if rewrites is not None and (line.expression is not None or cause.mistake == "in place"):
         node = line.expression or ast.Constant(None)
-        written = FailingCode(line, node, **aliases(line), message=message)
+        by_core = any(is_core_tracer(bound) for bound in line.variables.values())
+        written = FailingCode(line, node, **aliases(line), message=message, by_core=by_core)
         found = [remedy for rewrite in rewrites(written) if (remedy := _tried(rewrite, line))]
     yield from found or cause.remedies
 
 
 def aliases(line: FailingLine | None) -> dict[str, str]:
     """Returns what the user's code calls the library that traces, and its NumPy."""
-    names = {"jax": "jax", "jax.numpy": "jnp"}
-    for name, value in line.variables.items() if line is not None else ():
-        if type(value) is ModuleType and value.__name__ in names and not name.startswith("_"):
-            names[value.__name__] = name
-    return {"jax": names["jax"], "jnp": names["jax.numpy"]}
+    if line is None:
+        return {"jax": "jax", "jnp": "jnp"}
+    if any(is_core_tracer(bound) for bound in line.variables.values()):
+        numpy = _alias(line, "jaxlens.core.numpy", "cnp")
+        return {"jax": _alias(line, "jaxlens.core", "core"), "jnp": numpy}
+    return {"jax": _alias(line, "jax", "jax"), "jnp": _alias(line, "jax.numpy", "jnp")}
 
 
 # ---- rewrites of the line ------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     branches, and either may append to a list or remove a file.
     """
     untried = Remedy(rewrite.text, rewrite.code)
-    if not rewrite.tried or not calls_jax_alone(rewrite.tried, _NAMES | line.variables):
+    if not rewrite.tried or not calls_jax_alone(rewrite.tried, _names(line)):
         return untried
     try:
         with _within(_SECONDS):
@@ -104,9 +105,17 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     return Remedy(rewrite.text, rewrite.code, f"it traces{types}")
 
 
+def _names(line: FailingLine) -> dict[str, Any]:
+    """Returns the values of the names that a rewrite may have."""
+    core: Any = sys.modules.get("jaxlens.core")
+    modules = {"jax": jax, "jnp": jnp}
+    modules |= {"core": core, "cnp": core.numpy} if core is not None else {}
+    return modules | line.variables
+
+
 def _abstract(code: str, line: FailingLine) -> Any:
     """Evaluates an expression abstractly on the avals of the tracers that it names."""
-    variables = _NAMES | line.variables
+    variables = _names(line)
     named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
     traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
     compiled = compile(code, "<jaxlens>", "eval")
@@ -114,11 +123,15 @@ def _abstract(code: str, line: FailingLine) -> Any:
     def evaluated(values: dict[str, Any]) -> Any:
         return eval(compiled, {**variables, **values})
 
+    avals = {name: value.aval for name, value in traced.items()}
     structs = {
-        name: abstract(x.shape, x.dtype, weak_type=bool(getattr(x.aval, "weak_type", False)))
-        for name, x in traced.items()
+        name: abstract(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
+        for name, a in avals.items()
     }
     with isolate.untouched(isolate.context()):
+        if any(map(is_core_tracer, traced.values())):
+            core: Any = sys.modules["jaxlens.core"]
+            return core.eval_shape(evaluated, avals)
         if any(hasattr(value, "tangent") for value in traced.values()):
             jax.eval_shape(partial(_backwards, evaluated), structs)
         return jax.eval_shape(evaluated, structs)
@@ -134,6 +147,14 @@ def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]
 
     results, back = jax.vjp(numbers, real)
     return back([jnp.ones_like(result) for result in results])
+
+
+def _alias(line: FailingLine, module: str, usual: str) -> str:
+    """Returns the name that the user's code imports a module as."""
+    for name, value in line.variables.items():
+        if type(value) is ModuleType and value.__name__ == module and not name.startswith("_"):
+            return name
+    return usual
 
 
 # ---- whether an expression calls nothing but JAX; no code runs for the answer --------------------
@@ -205,8 +226,8 @@ def _static(
     call: TraceableCall, place: ResolvedTarget, value: TracedValue | None
 ) -> Iterator[Remedy]:
     """Proposes a Python number as a static argument, if the function then traces."""
-    opened = call.opened
-    if opened is None or call.core is not None:
+    opened = call.core or call.opened
+    if opened is None:
         return
     arguments: dict[Any, Any] = {**dict(enumerate(opened.args)), **opened.kwargs}
     numbers: dict[int | str, list[str]] = {}
@@ -219,10 +240,11 @@ def _static(
         name = names[0].partition("[")[0].partition(".")[0]
         outcome = _with(call, place, {root: arguments[root]})
         if outcome:
+            library = "jax" if call.core is None else "core"
             yield Remedy(
                 f"Make {name} a static argument: the program is then made for its value, and anew "
                 "for each other",
-                f"jax.jit({call.name}, static_argnames={name!r})",
+                f"{library}.jit({call.name}, static_argnames={name!r})",
                 outcome,
             )
 

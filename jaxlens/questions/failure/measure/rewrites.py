@@ -39,6 +39,7 @@ class FailingCode:
         jnp: Name of `jax.numpy` in the user's code.
         jax: Name of `jax` in the user's code.
         message: Message of the exception.
+        by_core: Whether `jaxlens.core` traced it.
     """
 
     at: FailingLine
@@ -46,6 +47,7 @@ class FailingCode:
     jnp: str
     jax: str
     message: str
+    by_core: bool = False
 
     def with_(self, node: ast.expr, code: str, text: str) -> Rewrite:
         """Returns a rewrite that replaces a node of the failing statement by new code.
@@ -262,7 +264,7 @@ def _of_numpy(line: FailingCode) -> Iterator[Rewrite]:
         new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
         code = ast.unparse(ast.Call(new, node.args, node.keywords))
         yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
-    if root in line.at.variables:  # not a builtin function
+    if root in line.at.variables and not line.by_core:  # not a builtin function
         yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
 
 
