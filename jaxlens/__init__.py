@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from jaxlens.questions.timeline.verbs import timeline
     from jaxlens.questions.times.facts import Times
     from jaxlens.questions.trace.bytecode.facts import Bytecode
+    from jaxlens.questions.trace.ladder.facts import Ladder
     from jaxlens.questions.trace.tape.facts import Tracing
     from jaxlens.questions.trace.tree.facts import Depth
-    from jaxlens.questions.trace.verbs import ladder
     from jaxlens.questions.values.facts import Values
     from jaxlens.questions.variants.verbs import edit, reproducer
 
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     cost: Callable[..., View[CostFacts]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
+    ladder: Callable[..., View[Ladder]]
     memory: Callable[..., View[MemoryFacts]]
     numerics: Callable[..., View[Numerics]]
     sharding: Callable[..., View[Sharding]]
@@ -100,7 +101,6 @@ _VERBS = {
     "memory": ("fits",),
     "recompiles": ("assert_compiles", "key", "recompiles"),
     "timeline": ("timeline",),
-    "trace": ("ladder",),
     "variants": ("edit", "reproducer"),
 }
 

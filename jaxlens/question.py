@@ -160,7 +160,6 @@ class Question(Generic[F]):
         panel: Its position in what Ask lists and in the README's table; 0 for their end.
         python: Its Python call, as that table shows it.
         place: Its position among the questions of its magic, in help and in output.
-        prepared: Returns the program that a magic shows with it, and may add to its keywords.
         runs: Whether it runs the program itself where the magic has `--run`.
         several: Returns the view of a question about two programs, from the verb's name, the
             program and the verb's options; None for a question about one.
@@ -181,7 +180,6 @@ class Question(Generic[F]):
     panel: int = 0
     python: str = ""
     place: int = 1000
-    prepared: Callable[[Capture, dict[str, Any]], Capture] = lambda capture, keywords: capture
     runs: bool = False
     several: Callable[[str, Capture, Any], View[Any]] | None = None
     pane: Callable[[Capture, Given[Counted]], Pane] | None = None

@@ -74,6 +74,7 @@ from jaxlens.compat.tracing import (
     shardings_within,
     stack_before_transform,
     varying_axes,
+    whole_tracebacks,
 )
 from jaxlens.compat.transformed import (
     UNNAMED,

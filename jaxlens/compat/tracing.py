@@ -1,6 +1,7 @@
 """Reads the current trace, and the origin of its tracers."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -84,6 +85,16 @@ def stack_before_transform(error: BaseException) -> TracebackType | None:
     cause = error.__cause__
     known = type(cause).__name__ == "JaxStackTraceBeforeTransformation"
     return cause.__traceback__ if cause is not None and known else None
+
+
+@when_gone(nullcontext())
+def whole_tracebacks() -> AbstractContextManager[None]:
+    """Keeps JAX's own frames in the tracebacks of this thread.
+
+    Gone: JAX takes them out, and which value was traced is known of fewer errors.
+    """
+    kept: AbstractContextManager[None] = private("config").traceback_filtering("off")
+    return kept
 
 
 @when_gone(None)

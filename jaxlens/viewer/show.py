@@ -53,8 +53,6 @@ def _answered(
 ) -> tuple[Document, Any]:
     """Returns the document that answers questions, and the facts of the first."""
     keywords = {question: question.keywords(options) for question in questions}
-    for row, own in keywords.items():
-        capture = row.prepared(capture, own)
     needs = reduce(or_, (row.needed(capture, own) for row, own in keywords.items()))
     doing = progress.step(f"jaxlens reads {capture.program.name}")
     with doing, capture.gathering(needs):  # what is read and drawn here is, while XLA compiles

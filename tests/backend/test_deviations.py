@@ -35,11 +35,9 @@ def deviating() -> Capture:
 
 VERBS = {
     name: getattr(jaxlens, name)
-    for name in ("tape", "jaxpr", "hlo", "compile", "explore", "cost", "memory", "times", "fusion")
-} | {
-    "captured": jaxlens.captured,
-    "sharding": jaxlens.sharding,
-    "ladder": lambda cap: jaxlens.ladder(jaxlens.capture(loss, X), cap),
+    for name in (
+        "tape jaxpr hlo compile explore cost memory times fusion captured sharding ladder".split()
+    )
 }
 
 

@@ -123,7 +123,8 @@ def reason(
     """
     ranges = values.operands
     made_nan = any(value is not None and value.nan for value in values.results)
-    if untaken_where_line and made_nan and (_has_zero(ranges) or opcode in ("mul", "div")):
+    zero = any(value is not None and value.zeros for value in ranges)
+    if untaken_where_line and made_nan and (zero or opcode in ("mul", "div")):
         how = "0 divided by 0" if opcode == "div" else "0 times an infinite derivative"
         text = f"the gradient of a branch that jnp.where did not take ({untaken_where_line}): {how}"
         return Reason(text, _SAFE)
@@ -147,10 +148,6 @@ def reason(
 
 _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _Ranges = Sequence[ValueRange | None]
-
-
-def _has_zero(ranges: _Ranges) -> bool:
-    return any(value is not None and value.zeros for value in ranges)
 
 
 def _first_range(ranges: _Ranges) -> ValueRange:
@@ -204,19 +201,8 @@ def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
 
 def _arc(ranges: _Ranges, made_nan: bool) -> Reason | None:
     x = _first_range(ranges)
-    return Reason(
-        f"an argument outside of -1 to 1 ({_outer(x):.6g})", "clip it: jnp.clip(x, -1, 1)"
-    )
-
-
-def _outer(x: ValueRange) -> float:
-    return x.most if abs(x.most) >= abs(x.least) or math.isnan(x.least) else x.least
-
-
-def _cholesky(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    return Reason(
-        "a matrix that is not positive definite", "add a small multiple of the identity to it"
-    )
+    outer = x.most if abs(x.most) >= abs(x.least) or math.isnan(x.least) else x.least
+    return Reason(f"an argument outside of -1 to 1 ({outer:.6g})", "clip it: jnp.clip(x, -1, 1)")
 
 
 def _matrix_product(ranges: _Ranges, made_nan: bool) -> Reason | None:
@@ -224,13 +210,16 @@ def _matrix_product(ranges: _Ranges, made_nan: bool) -> Reason | None:
     return Reason("infinity times 0, or infinity minus infinity") if infinite else None
 
 
+_NOT_POSITIVE = Reason(
+    "a matrix that is not positive definite", "add a small multiple of the identity to it"
+)
 _INF = _of_nan("infinity - infinity")
 _RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
     "log": _logarithm("the logarithm", 0, "log"),
     "log1p": _logarithm("log1p", -1, "log1p"),
     "div": _division,
     "mul": _of_nan("0 times infinity"),  # what avoids it depends on what made the infinity
-    "cholesky": _cholesky,
+    "cholesky": lambda ranges, made_nan: _NOT_POSITIVE,
     "rem": _of_nan("a remainder of a division by 0", _DIVISOR),
     "pallas_call": lambda ranges, made_nan: _IN_KERNEL,
     **dict.fromkeys(("sqrt", "rsqrt"), _root),

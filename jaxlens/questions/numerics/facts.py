@@ -182,11 +182,6 @@ def _relative(ulps: float, dtype: str) -> float:
     return ulps * 2.0 ** -BITS[dtype]
 
 
-def _threshold(bits: int) -> float:
-    """Returns the relative error from which a result is a finding: 3 of the 7 digits of f32."""
-    return 2.0 ** (max(4, round(0.42 * bits)) - bits)
-
-
 def _losses(
     run: NumericsRun, nodes: Mapping[str, Node], spans: Mapping[str, Span | None]
 ) -> Iterator[DigitLoss]:
@@ -247,7 +242,8 @@ def _loss(
     chain = _chain(executions, result)
     # Digits that the program rounded off in a narrower type were not to be had.
     bits = BITS[_narrowest(executions, chain)]
-    if _relative(max(result.total, result.compiled), result.dtype) < _threshold(bits):
+    least = 2.0 ** (max(4, round(0.42 * bits)) - bits)  # 3 of the 7 digits of f32
+    if _relative(max(result.total, result.compiled), result.dtype) < least:
         return None
     step, index, before = max(chain, key=lambda link: link[0])
     paths = Counter(executions[n].path for _, n, _ in chain)

@@ -130,7 +130,7 @@ def _equation_at(facts: Numerics, loss: DigitLoss) -> str:
     """Returns "`add` of Model / Dense_0 in model.py:3 (y = model.apply(p, x))"."""
     path = loss.execution.path
     row = next((one for one in facts.equations if one.path == path and one.module), None)
-    module = f" of {_module(row)}" if row else ""
+    module = f" of {by_module.module_text(row)}{' (backward)' * row.backward}" if row else ""
     return f"`{loss.opcode}`{module} in {_at(facts, loss.span)}"
 
 
@@ -288,10 +288,6 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
         yield table("Error by equation", columns, map(row, shown), note, stage="jaxpr")
 
 
-def _module(one: EquationRounding) -> str:
-    return by_module.module_text(one) + (" (backward)" if one.backward else "")
-
-
 def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the largest errors by module and pass, those with the largest error."""
     groups = by_module.grouped(facts.equations)
@@ -313,14 +309,12 @@ def _module_row(group: Sequence[EquationRounding]) -> tuple[object, ...]:
 
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
-    worst = sorted(facts.run.results, key=lambda one: -one.total)[:most]
+    worst = sorted(facts.run.results, key=lambda one: -one.total)
     rows = [(one.index, one.dtype, _cell(one.total), _cell(one.compiled)) for one in worst]
     columns = ("result", "type", NumberColumn("op by op"), NumberColumn("compiled"))
-    more = len(facts.run.results) - len(rows)
-    note = f"{count(more, 'more result')}, with less. " if more else ""
-    note += "Ulps against float64; an exact 0 has no relative error, and counts as 0."
+    note = "Ulps against float64; an exact 0 has no relative error, and counts as 0."
     if rows:
-        yield table("Error of the results", columns, rows, note)
+        yield table("Error of the results", columns, rows, note, most=most, rest=", with less")
 
 
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:

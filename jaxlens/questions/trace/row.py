@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.needs import Needs
 from jaxlens.question import About, Lens, Question, jaxpr_web
 
@@ -15,6 +13,12 @@ if TYPE_CHECKING:
     from jaxlens.questions.trace.ladder.facts import Ladder
     from jaxlens.questions.trace.tape.facts import Tracing
     from jaxlens.questions.trace.tree.facts import Depth
+
+
+_LINES = (
+    "nothing is timed; the lines are those that Python ran, the equations those that JAX had "
+    "recorded after each"
+)
 
 
 def _tape() -> Lens[Tracing]:
@@ -38,8 +42,7 @@ TAPE = Question(
     "tape",
     About(
         "What happens while JAX traces?",
-        measured="nothing is timed; the lines are those that Python ran, the equations those that "
-        "JAX had recorded after each",
+        measured=_LINES,
         counted="which loops were unrolled and which branch was taken, from the text of the lines",
     ),
     _tape,
@@ -75,8 +78,7 @@ BYTECODE = Question(
     "bytecode",
     About(
         "What is each line to Python, and what is it to JAX?",
-        measured="nothing is timed; the lines are those that Python ran, the equations those that "
-        "JAX had recorded after each",
+        measured=_LINES,
         counted="the instructions of each line, by Python's own `dis`; they differ between "
         "versions of Python",
     ),
@@ -128,12 +130,6 @@ TREE = Question(
 
 def all_rungs(capture: Capture) -> tuple[Capture, ...]:
     """Returns captures of a function under more and more of its transforms, itself first."""
-    from jaxlens.ir.driver import RecordedDriver
-
-    if isinstance(capture.driver, RecordedDriver):
-        raise UnavailableError(
-            f"{capture.driver.holder} is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
-        )
     noun = "Python function, of whose transforms a ladder could be made"
     live = capture.driver.live(noun, traces=True)  # raises before JAX is imported
     from jaxlens.questions.trace.measure.rungs import rungs_of
@@ -141,21 +137,21 @@ def all_rungs(capture: Capture) -> tuple[Capture, ...]:
     return rungs_of(capture, live)
 
 
-def _prepared(capture: Capture, keywords: dict[str, Any]) -> Capture:
-    """Takes all rungs once; the last is the program that is shown."""
-    *_, last = keywords["rungs"] = all_rungs(capture)
-    return last
-
-
 def _ladder() -> Lens[Ladder]:
+    """What `jaxlens.ladder` returns.
+
+    Returns:
+        An answer with `.rungs` (each with `.title`, `.equations`, `.forward`, `.backward`),
+        `.equations` of each rung, and `.rules` that JAX used.
+
+    Raises:
+        UnavailableError: The function has no transform that can be undone.
+    """
     from jaxlens.questions.trace.ladder.facts import facts
     from jaxlens.questions.trace.ladder.report import report
     from jaxlens.questions.trace.ladder.view import blocks, web
 
-    def of_rungs(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
-        return facts(rungs or all_rungs(capture))
-
-    return Lens(of_rungs, report, blocks, lambda links, facts: web(facts))
+    return Lens(lambda cap: facts(all_rungs(cap)), report, blocks, lambda links, facts: web(facts))
 
 
 LADDER = Question(
@@ -172,7 +168,6 @@ LADDER = Question(
     panel=6,
     python="jaxlens.ladder(f, x)",
     place=135,
-    prepared=_prepared,
 )
 
 

@@ -4,7 +4,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import jax
 
@@ -48,9 +48,8 @@ def trace(
         Exception: Any error of the user's function or of JAX, unchanged; its traceback has JAX's
             own frames, whose variables say what was traced.
     """
-    context, settings = isolate.context(), cast(Any, jax.config)
-    with isolate.untouched(context, call.owner, call.function):
-        settings.update("jax_traceback_filtering", "off")
+    context = isolate.context()
+    with isolate.untouched(context, call.owner, call.function), compat.whole_tracebacks():
         start = time.perf_counter()
         with during or nullcontext(), modules.naming(sys._getframe()):
             traced = call.trace(place)

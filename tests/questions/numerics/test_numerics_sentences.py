@@ -114,6 +114,6 @@ def test_tables_are_short_where_no_line_loses_digits_and_whole_if_full():
     assert rows["Error of the results"] == 5
     assert whole["Error of the results"] == 7
     assert rows["Error by equation"] == 5 < whole["Error by equation"]
-    assert "2 more results, with less." in next(
+    assert "2 more, with less." in next(
         one.note for one in report(facts).tables if one.title == "Error of the results"
     )

@@ -87,7 +87,7 @@ def test_the_rules_make_what_is_said(name) -> None:
     before = kinds(f, X)
     assert name in before
     added = kinds(jax.grad(lambda x: jnp.sum(f(x).astype(jnp.float32))), X) - before
-    assert added - PLAIN <= RULES[name].makes | {"mul"}
+    assert added - PLAIN <= {*RULES[name].makes.split(), "mul"}
 
 
 FLAT = ("sign", "floor", "ceil", "round")

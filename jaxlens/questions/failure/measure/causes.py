@@ -111,17 +111,9 @@ def is_array(value: Any) -> bool:
     return is_tracer(value) or issubclass(type(value), jax.Array)
 
 
-def _is_integer(value: Any) -> bool:
-    return is_array(value) and not jnp.issubdtype(value.aval.dtype, jnp.inexact)
-
-
-def _is_deleted(value: Any) -> bool:
-    return is_array(value) and not is_tracer(value) and value.is_deleted()
-
-
 _SHOWS: Mapping[str, Callable[[Any], bool]] = {
     "": is_array,
-    "integers": _is_integer,
-    "deleted": _is_deleted,
+    "integers": lambda x: is_array(x) and not jnp.issubdtype(x.aval.dtype, jnp.inexact),
+    "deleted": lambda x: is_array(x) and not is_tracer(x) and x.is_deleted(),
     "none": lambda value: value is None,
 }

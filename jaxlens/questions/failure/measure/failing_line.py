@@ -1,12 +1,11 @@
 """The user's source line that an exception was raised on, and the failing expression."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
-from jaxlens.ir.jaxpr.python_text import parsed
+from jaxlens.ir.jaxpr.python_text import extent, parsed
 from jaxlens.ir.spans import BOUNDARY, File, describe
 from jaxlens.stages.trace.sources import source_text
 
@@ -80,33 +79,17 @@ def _around(text: str, link: TracebackType) -> list[ast.AST]:
     first, last, start, end = positions[index] if index < len(positions) else (None,) * 4
     if tree is None or first is None or last is None or start is None or end is None:
         return []
-    # The source positions of the instruction select one child per level, as siblings do not
-    # overlap: Module > FunctionDef > Return > BinOp > Call.
-    around: list[ast.AST] = []
-    inner: ast.AST | None = tree
-    while inner is not None:
-        around.append(inner)
-        children = _children(inner)
-        inner = next((n for n in children if _holds(n, (first, start), (last, end))), None)
+    # Siblings do not overlap, so that these are each other's parents: Module > FunctionDef > Return
+    # > BinOp > Call. Python has no positions of a format such as ".3f".
+    nodes = list(ast.walk(tree))
+    formats = [n.format_spec for n in nodes if isinstance(n, ast.FormattedValue) and n.format_spec]
+    unplaced = {id(part) for spec in formats for part in ast.walk(spec)}
+    around: list[ast.AST] = [tree]
+    for node in nodes:
+        if isinstance(node, ast.stmt | ast.expr) and id(node) not in unplaced:
+            place = extent(node)
+            if place[:2] <= (first, start) and (last, end) <= place[2:]:
+                around.append(node)
     while isinstance(test := getattr(around[-1], "test", None), ast.expr):
         around.append(test)  # for a bare name, CPython gives the statement's position
     return around
-
-
-def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields child statements and expressions, also those inside a `match` case or a handler."""
-    if isinstance(node, ast.FormattedValue):
-        yield node.value  # CPython has no positions for the format spec
-        return
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt | ast.expr):
-            yield child
-        elif not isinstance(child, ast.expr_context | ast.operator):
-            yield from _children(child)
-
-
-def _holds(node: ast.AST, start: tuple[int, int], end: tuple[int, int]) -> bool:
-    if not isinstance(node, ast.stmt | ast.expr):
-        return False
-    stop = node.end_lineno or 0, node.end_col_offset or 0
-    return (node.lineno, node.col_offset) <= start and end <= stop

@@ -74,7 +74,10 @@ class Diagnosis:
         measured = path in elements.executions
         values = measure_equation(self.live, path, at) if measured else EquationValues()
         if elements.name == "inf":  # where its results have both, the NaN are another question
-            values = replace(values, results=tuple(map(_without_nan, values.results)))
+            bare = (
+                v and replace(v, nan=0, first=None if v.nan else v.first) for v in values.results
+            )
+            values = replace(values, results=tuple(bare))
         why, underflow = LITERAL[elements.name], None
         if measured and self.walker.made(path, elements):
             derived, backward = self.derivative_of(path), self.scoped(path, _BACKWARD)
@@ -298,7 +301,3 @@ class Diagnosis:
 def _zeros(values: Sequence[ValueRange | None]) -> list[int]:
     """Returns the indices of the values that have zeros."""
     return [n for n, value in enumerate(values) if value is not None and value.zeros]
-
-
-def _without_nan(value: ValueRange | None) -> ValueRange | None:
-    return replace(value, nan=0, first=None) if value is not None and value.nan else value

@@ -77,7 +77,8 @@ def difference(index: int, compiled: Any, own: Any) -> ResultDifference:
     """Compares two arrays of one type, element by element."""
     dtype = str(own.dtype)
     if not is_float(own):
-        a, b = map(_plain, (compiled, own))
+        is_key = jnp.issubdtype(own.dtype, jax.dtypes.prng_key)
+        a, b = (np.asarray(jax.random.key_data(x) if is_key else x) for x in (compiled, own))
         return ResultDifference(index, dtype, own.size, int(np.count_nonzero(a != b)), None)
     a, b = (np.asarray(x).ravel() for x in (compiled, own))
     parts = 2 if np.iscomplexobj(a) else 1
@@ -102,15 +103,6 @@ def difference(index: int, compiled: Any, own: Any) -> ResultDifference:
         _largest(compiled, own),
         _largest(own),
     )
-
-
-def _plain(x: Any) -> Any:
-    """Returns an array without floats as NumPy has it; of keys their integers."""
-    return np.asarray(jax.random.key_data(x) if _is_key(x) else x)
-
-
-def _is_key(x: Any) -> bool:
-    return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
 
 
 def _largest(x: Any, less: Any = 0.0) -> float:

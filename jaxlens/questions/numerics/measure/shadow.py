@@ -269,13 +269,10 @@ def _wide_body(body: Any) -> Any:
 
     dtypes = [v.aval.dtype for v in jaxpr.invars]
     dtypes = [_wide_dtype(dtype) if _inexact(dtype) else dtype for dtype in dtypes]
-    avals = [_aval(v.aval.shape, d) for v, d in zip(jaxpr.invars, dtypes, strict=True)]
+    struct: Any = jax.ShapeDtypeStruct
+    avals = [struct(v.aval.shape, d) for v, d in zip(jaxpr.invars, dtypes, strict=True)]
     made = jax.make_jaxpr(function)(*avals)
     return made if opened(body) is not body else made.jaxpr
-
-
-def _aval(shape: Any, dtype: Any) -> Any:
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
 def wide(x: Any) -> Any:

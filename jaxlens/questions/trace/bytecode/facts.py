@@ -5,7 +5,6 @@ instructions once and its equations once for each pass, and a branch that was no
 instructions alone.
 """
 
-import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
-from jaxlens.ir.jaxpr.python_text import parsed
+from jaxlens.ir.jaxpr.python_text import extent, statements
 from jaxlens.program.subject import ProgramFacts
 
 _Place = tuple[int, int]  # index of the function, line
@@ -150,14 +149,11 @@ class _Ran:
 
 def _statements(text: str) -> dict[int, int]:
     """Returns the first line of each statement of several lines that holds no other, by line."""
-    python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
-    tree = parsed(python)
     return {
-        line: node.lineno
-        for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, ast.stmt) and not hasattr(node, "body")
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        if node.end_lineno != node.lineno
+        line: first
+        for first, _, last, _ in (extent(s) for s in statements(text) if not hasattr(s, "body"))
+        for line in range(first, last + 1)
+        if first < last
     }
 
 

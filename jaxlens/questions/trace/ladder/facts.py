@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import NamedTuple
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
@@ -30,8 +31,7 @@ Ids = tuple[str, ...]
 STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """Descriptions of the rules of one primitive.
 
     Attributes:
@@ -43,7 +43,7 @@ class Rules:
 
     forward: str
     backward: str
-    makes: frozenset[str]
+    makes: str
     batch: str
 
 
@@ -51,10 +51,7 @@ def _rules_of_primitives() -> dict[str, Rules]:
     """Reads `rules.tsv`; a line that begins with "#" is a heading."""
     text = files("jaxlens.questions.trace.ladder").joinpath("rules.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines()[1:] if not line.startswith("#"))
-    return {
-        name: Rules(forward, backward, frozenset(makes.split()), batch)
-        for name, forward, backward, makes, batch in rows
-    }
+    return {name: Rules(*rules) for name, *rules in rows}
 
 
 RULES: Mapping[str, Rules] = _rules_of_primitives()
@@ -217,7 +214,7 @@ def _makes(primitive: str, opcode: str, transform: str) -> bool:
     """Whether a transform's rule for a primitive produces equations with an opcode."""
     if transform == "vmap":
         return opcode in _BATCHED.get(primitive, ())
-    return primitive in RULES and (opcode == primitive or opcode in RULES[primitive].makes)
+    return primitive in RULES and (opcode == primitive or opcode in RULES[primitive].makes.split())
 
 
 _BATCHED: Mapping[str, frozenset[str]] = {

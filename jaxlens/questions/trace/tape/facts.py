@@ -13,7 +13,7 @@ from itertools import chain
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import LineTrace, TapeStep
-from jaxlens.ir.jaxpr.python_text import parsed
+from jaxlens.ir.jaxpr.python_text import statements
 from jaxlens.program.subject import ProgramFacts
 
 
@@ -113,8 +113,7 @@ class _Blocks:
     def __init__(self, text: str) -> None:
         self.loops: dict[int, range] = {}
         self.branches: dict[int, range] = {}
-        tree = parsed(text)
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in statements(text):
             if isinstance(node, ast.For | ast.While | ast.If):
                 last = node.body[-1].end_lineno or node.body[-1].lineno
                 inside = range(node.body[0].lineno, last + 1)

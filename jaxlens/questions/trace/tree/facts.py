@@ -36,14 +36,6 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class InputElement:
-    """One element of an input; `name` is what Python calls it ("x[3]")."""
-
-    number: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Operation:
     """One operation on elements.
 
@@ -69,12 +61,13 @@ class Tree:
     """What a picture shows.
 
     Attributes:
-        inputs: The input elements that are read, from left to right.
+        inputs: What Python calls each input element that is read ("x[3]"), by number, from left to
+            right.
         operations: The operations, in an order in which they can run.
         results: Numbers of those that make an element of a result.
     """
 
-    inputs: tuple[InputElement, ...]
+    inputs: Mapping[int, str]
     operations: tuple[Operation, ...]
     results: frozenset[int]
 
@@ -185,24 +178,23 @@ def _tree(flow: Flow, module: Module, names: Sequence[str]) -> Tree | None:
         level = int(flow.level[n])
         operations.append(Operation(n, level, node.opcode, node.id, line, tuple(sorted(reads[n]))))
     results = {n for array in flow.results for n in array.ravel().tolist() if n >= flow.leaves}
-    inputs = tuple(_input_elements(module, names, read))
-    return Tree(inputs, tuple(operations), frozenset(results))
+    return Tree(_inputs(module, names, read), tuple(operations), frozenset(results))
 
 
-def _input_elements(module: Module, names: Sequence[str], read: set[int]) -> list[InputElement]:
-    """Returns input elements; of inputs of one shape those of one index stand side by side."""
-    elements: list[tuple[tuple[int, ...], int, InputElement]] = []
+def _inputs(module: Module, names: Sequence[str], read: set[int]) -> dict[int, str]:
+    """Names input elements; of inputs of one shape those of one index stand side by side."""
+    elements: list[tuple[tuple[int, ...], int, str]] = []
     number, shapes = 0, set()
-    for n, (value, name) in enumerate(zip(module.body().parameters, names, strict=True)):
+    for value, name in zip(module.body().parameters, names, strict=True):
         shape = tuple(size for size in value.type.shape if isinstance(size, int))
         size = prod(shape)
         used = read & set(range(number, number + size))
         for k, index in enumerate(product(*map(range, shape))) if used else ():
             if number + k in used:
                 text = f"{name}[{', '.join(map(str, index))}]" if index else name
-                elements.append((index, n, InputElement(number + k, text)))
+                elements.append((index, number + k, text))
         shapes |= {shape} if used else set()
         number += size
     if len(shapes) == 1:
-        elements.sort(key=lambda element: element[:2])
-    return [element for _, _, element in elements]
+        elements.sort()
+    return {number: text for _, number, text in elements}

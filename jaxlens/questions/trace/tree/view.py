@@ -71,7 +71,7 @@ def picture(tree: Tree, levels: Sequence[Level]) -> Picture:
 
 def positions(tree: Tree) -> dict[int, float]:
     """Returns how far to the right each element and operation stands; neighbours are 1 apart."""
-    at = {element.number: float(n) for n, element in enumerate(tree.inputs)}
+    at = {number: float(n) for n, number in enumerate(tree.inputs)}
     level = _level(tree)
     for _, operations in sorted(_by_level(tree).items()):
         wanted = {o.number: _below(o, at, level) for o in operations}
@@ -96,8 +96,9 @@ def _below(operation: Operation, at: Mapping[int, float], level: Mapping[int, in
 
 
 def _level(tree: Tree) -> dict[int, int]:
-    level = {element.number: 0 for element in tree.inputs}
-    return level | {operation.number: operation.level for operation in tree.operations}
+    return dict.fromkeys(tree.inputs, 0) | {
+        operation.number: operation.level for operation in tree.operations
+    }
 
 
 def _by_level(tree: Tree) -> dict[int, list[Operation]]:
@@ -134,7 +135,7 @@ def _wires(tree: Tree, x: Mapping[int, float], y: Mapping[int, float]) -> list[s
 
 def _inputs(tree: Tree, x: Mapping[int, float], radius: float, unit: float) -> list[str]:
     """Squares with their names; with indices alone, or the ends alone, where there is no room."""
-    names = [element.name for element in tree.inputs]
+    names = list(tree.inputs.values())
     indices = [name.partition("[")[2].rstrip("]") or name for name in names]
     for texts in (names, indices):
         if max(map(len, texts)) * _CHARACTER <= unit - 4:
@@ -143,10 +144,10 @@ def _inputs(tree: Tree, x: Mapping[int, float], radius: float, unit: float) -> l
         texts = [name if n in (0, len(names) - 1) else "" for n, name in enumerate(names)]
     half = min(radius, 7.0)
     marks = []
-    for n, (element, text) in enumerate(zip(tree.inputs, texts, strict=True)):
-        place = x[element.number]
+    for n, (number, text) in enumerate(zip(tree.inputs, texts, strict=True)):
+        place = x[number]
         square = (place - half, _TOP - half, 2 * half, 2 * half)
-        marks.append(chart.rect(*square, "quiet", tip=element.name))
+        marks.append(chart.rect(*square, "quiet", tip=names[n]))
         ends = len(text) * _CHARACTER > unit and n == len(names) - 1 and n > 0
         anchor: chart.Anchor = "end" if ends else "middle"
         if text:
@@ -177,8 +178,7 @@ def _operations(
 
 def _text(tree: Tree) -> list[str]:
     """Returns each level's operations: `level 2: 3 = add(1, 2)`, by the numbers of the others."""
-    name = {element.number: element.name for element in tree.inputs}
-    name |= {operation.number: f"{n}" for n, operation in enumerate(tree.operations, 1)}
+    name = {**tree.inputs, **{o.number: f"{n}" for n, o in enumerate(tree.operations, 1)}}
     shown = {operation.number for operation in tree.operations[:_WRITTEN]}
     lines = []
     levels = _by_level(tree)
