@@ -4,8 +4,8 @@
 positions, `svg.py` renders it as SVG.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
@@ -42,6 +42,7 @@ class Box:
         line: Source line that owns the node, as `Line.line`.
         nodes: Ids of the nodes that it represents, unless that is `id` alone: a folded run.
             Consecutive numbers may be written as an inclusive range: "e120-e480".
+        figures: Numbers that it can be shaded by, in the order of `Figure.measures`; None: unknown.
         link: Address of the notebook that it opens, relative to the one with the output; "" for
             none.
     """
@@ -55,6 +56,7 @@ class Box:
     line: str = ""
     nodes: tuple[str, ...] = ()
     link: str = ""
+    figures: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Figure:
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
         after: Ids of the equations that come after the gradients.
+        measures: What boxes can be shaded by ("flops"), each with what writes it as text.
     """
 
     panels: Sequence[Panel]
@@ -118,6 +121,7 @@ class Figure:
     note: str = ""
     stage: str = "jaxpr"
     after: Sequence[str] = ()
+    measures: Mapping[str, Callable[[float], str]] = field(default_factory=dict)
 
     @property
     def named(self) -> Mapping[str, Panel]:

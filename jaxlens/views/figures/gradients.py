@@ -28,7 +28,7 @@ def after_gradients(program: ProgramColumns) -> dict[str, frozenset[int]]:
         return {}
     returned: dict[str, frozenset[int]] = {}
     found: dict[str, frozenset[int]] = {}
-    for name, region in reversed(program.regions.items()):  # callees before callers
+    for name, region in reversed(list(program.regions.items())):  # callees before callers
         derived: set[int] = set()
         lanes = dict(_lanes(program, region, returned, derived))
         found[name] = frozenset(step for step, lane in lanes.items() if lane == "after")
