@@ -463,9 +463,7 @@ def test_boxes_are_shaded_by_the_figure_that_is_chosen_and_it_stands_at_them(sho
     flops = {b.id: b.figures[0] for b in drawn.panels[0].boxes if b.figures and b.figures[0]}
     most = max(flops, key=flops.get)
     said = amount(flops[most], "flop")
-    assert page.locator(".drawing-note").inner_text().endswith(
-        f"shade: flops, the most is {said}"
-    )
+    assert page.locator(".drawing-note").inner_text().endswith(f"shade: flops, the most is {said}")
     for id, number in flops.items():
         words = amount(number, "flop")
         assert box(page, id).locator("title").first.text_content().endswith(f"; {words}")
