@@ -199,7 +199,7 @@ def story(
         change: The change across fusion; None where it is unknown.
     """
     equations = count(counts(module).total(), "equation") if module else ""
-    kernels = tallied(work.kernel for work in works)
+    kernels = tallied(work.kind for work in works)
     before, after = fusion_sizes(change) if change else (0, 0)
     joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
     if not (equations and kernels):
@@ -241,7 +241,7 @@ def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:
     except LensError as why:
         return (), Finding(f"{why}.", "unknown", weight=_MISSING)
     # A sentence that counts kernels says much of a program that is one, little of one of hundreds.
-    return works, Finding(tally(work.kernel for work in works), weight=explains(1, len(works)))
+    return works, Finding(tally(work.kind for work in works), weight=explains(1, len(works)))
 
 
 def kernel_count(works: Sequence[Work]) -> str:
