@@ -33,10 +33,11 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
 )
+from jaxlens.render.graph.figure import Heat
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding, Report, count, explains, ranked
 from jaxlens.viewer.kernel_table import alike, by_cost, table
-from jaxlens.views.figures.heat import Heat
+from jaxlens.views.figures.heat import of_kernels
 from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import HEAD, chained, machine_pane, pane, stage_pane
@@ -92,10 +93,9 @@ class Overview:
         least = points([*self.costs.or_else({}).values()], limits)
         return {point.kernel.instruction: point.seconds for point in least}, limits.name
 
-    def heat(self) -> Heat | None:
+    def heat(self) -> Heat:
         """Returns what the boxes of the optimised program can be shaded by."""
-        costs, module = self.costs.or_else({}), self.subject.optimized.module
-        return Heat(module, costs, *self.times()) if costs else None
+        return of_kernels(self.subject.optimized.module, self.costs.or_else({}), *self.times())
 
     def compute(self) -> None:
         """Computes first what HLO alone gives, while XLA generates code; then what waits for it."""

@@ -460,7 +460,7 @@ def test_boxes_are_shaded_by_the_figure_that_is_chosen_and_it_stands_at_them(sho
     choice.focus()
     page.keyboard.press("ArrowDown")
     assert choice.evaluate("e => e.value") == "flops"
-    flops = {b.id: b.figures[0] for b in drawn.panels[0].boxes if b.figures and b.figures[0]}
+    flops = {b.id: b.flops for b in drawn.panels[0].boxes if b.flops}
     most = max(flops, key=flops.get)
     said = amount(flops[most], "flop")
     assert page.locator(".drawing-note").inner_text().endswith(f"shade: flops, the most is {said}")

@@ -5,7 +5,7 @@ positions, `svg.py` renders it as SVG.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
@@ -42,7 +42,7 @@ class Box:
         line: Source line that owns the node, as `Line.line`.
         nodes: Ids of the nodes that it represents, unless that is `id` alone: a folded run.
             Consecutive numbers may be written as an inclusive range: "e120-e480".
-        figures: Numbers that it can be shaded by, in the order of `Figure.measures`; None: unknown.
+        flops: What it costs, estimated; None where unknown.
         link: Address of the notebook that it opens, relative to the one with the output; "" for
             none.
     """
@@ -56,7 +56,7 @@ class Box:
     line: str = ""
     nodes: tuple[str, ...] = ()
     link: str = ""
-    figures: tuple[float | None, ...] = ()
+    flops: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,20 @@ class Panels(ComputedSequence[Panel]):
 
 
 @dataclass(frozen=True, slots=True)
+class Heat:
+    """What boxes can be shaded by.
+
+    Attributes:
+        measures: Its names, with the unit where that is more than the text says ("flops"), each
+            with what writes a figure as text.
+        figures: Returns the figures of a box in this order; None for those unknown.
+    """
+
+    measures: Sequence[tuple[str, Callable[[float], str]]] = ()
+    figures: Callable[[Box], Sequence[float | None]] = lambda box: ()
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """Panels by name; the first is the whole program's.
 
@@ -113,7 +127,7 @@ class Figure:
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
         after: Ids of the equations that come after the gradients.
-        measures: What boxes can be shaded by ("flops"), each with what writes it as text.
+        heat: What boxes can be shaded by.
     """
 
     panels: Sequence[Panel]
@@ -121,7 +135,7 @@ class Figure:
     note: str = ""
     stage: str = "jaxpr"
     after: Sequence[str] = ()
-    measures: Mapping[str, Callable[[float], str]] = field(default_factory=dict)
+    heat: Heat = Heat()
 
     @property
     def named(self) -> Mapping[str, Panel]:

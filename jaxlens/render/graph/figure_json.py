@@ -232,9 +232,9 @@ def _row(figure: Figure, panel: Panel) -> list[Any]:
 
 def _heat(figure: Figure, panel: Panel) -> dict[str, list[Any]]:
     heat: dict[str, list[Any]] = {}
-    for n, (name, write) in enumerate(figure.measures.items()):
+    for n, (name, write) in enumerate(figure.heat.measures):
         firsts, own = (
-            [box.figures[n] or 0 if box.figures else 0 for box in shown.boxes]
+            [figure.heat.figures(box)[n] or 0 for box in shown.boxes]
             for shown in (figure.panels[0], panel)
         )
         if most := max(firsts, default=0):

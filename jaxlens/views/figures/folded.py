@@ -54,7 +54,7 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         f"{text}  (from {lines})" if lines else text,
         "",
         _ids(body, part),
-        figures=(flops,),
+        flops=flops,
     )
 
 

@@ -14,10 +14,9 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.lazy import LazyMapping
 from jaxlens.render.document import GraphPane
-from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
+from jaxlens.render.graph.figure import Box, Figure, Heat, Panel, Panels
 from jaxlens.views.figures import hlo_labels
 from jaxlens.views.figures import jaxpr as jaxpr_figure
-from jaxlens.views.figures.heat import Heat
 from jaxlens.views.figures.hlo_dataflow import Plumbing
 
 MOST = 60
@@ -30,7 +29,6 @@ def figure(
     max_boxes: int = MOST,
     outputs: Sequence[str] = (),
     program_inputs: Sequence[Input] = (),
-    heat: Heat | None = None,
 ) -> Figure:
     """Returns the figure of an HLO module.
 
@@ -40,7 +38,6 @@ def figure(
         max_boxes: A computation with more instructions than this is folded.
         outputs: Names of the program's results.
         program_inputs: The program's inputs, where they are known.
-        heat: What boxes can be shaded by; None for nothing.
 
     Returns:
         Every panel that can be opened, the entry first.
@@ -51,17 +48,14 @@ def figure(
     plain = jaxpr_figure.figure(
         plumbing.program(module.entry), max_boxes=max_boxes, inputs=inputs, outputs=outputs
     )
-    panels = Panels(_WordedPanels(plain.named, plumbing, max_boxes, heat))
-    measures = heat.measures if heat else {}
-    drawing = Figure(panels, max(1, depth), plain.note, module.stage, measures=measures)
+    panels = Panels(_WordedPanels(plain.named, plumbing, max_boxes))
+    drawing = Figure(panels, max(1, depth), plain.note, module.stage)
     if depth != jaxpr_figure.AUTO:
         return drawing
     return replace(drawing, depth=jaxpr_figure.fitting_depth(drawing))
 
 
-def pane(
-    subject: Capture, stage: str = "optimized", heat: Callable[[], Heat | None] = lambda: None
-) -> GraphPane:
+def pane(subject: Capture, stage: str = "optimized", heat: Callable[[], Heat] = Heat) -> GraphPane:
     """Returns the graph of a stage of HLO, made on first use: the text form has no graph.
 
     Args:
@@ -77,8 +71,8 @@ def pane(
 
     def draw() -> Figure:
         outputs = [leaf.name for leaf in subject.outputs]
-        inputs = subject.program.inputs
-        return figure(module, outputs=outputs, program_inputs=inputs, heat=heat())
+        drawn = figure(module, outputs=outputs, program_inputs=subject.program.inputs)
+        return replace(drawn, heat=heat())
 
     return jaxpr_figure.pane(f"{subject.program.name} {when}", draw)
 
@@ -86,15 +80,8 @@ def pane(
 class _WordedPanels(LazyMapping[Panel]):
     """A program's panels with labels of HLO; those of a fusion are made on first access."""
 
-    def __init__(
-        self,
-        plain: Mapping[str, Panel],
-        plumbing: Plumbing,
-        max_boxes: int,
-        heat: Heat | None,
-    ) -> None:
+    def __init__(self, plain: Mapping[str, Panel], plumbing: Plumbing, max_boxes: int) -> None:
         super().__init__()
-        self._heat = heat
         self._main, self._plumbing, self._most = plain, plumbing, max_boxes
         self._fused = frozenset(plumbing.fused)
         self._other: dict[str, Mapping[str, Panel]] = {}  # panels that are not the entry's
@@ -103,8 +90,6 @@ class _WordedPanels(LazyMapping[Panel]):
         plain = self._plain(key)
         panel = plain[key]
         boxes = tuple(self._box(panel, box) for box in panel.boxes)
-        if heat := self._heat:
-            boxes = tuple(replace(box, figures=heat.figures(box)) for box in boxes)
         if plain is not self._main:
             inner = (box.inside for box in panel.boxes if box.inside in plain)
             self._other.update((door, plain) for door in inner if door not in self._main)

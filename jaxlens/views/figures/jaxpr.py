@@ -13,7 +13,7 @@ from functools import partial
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.lazy import LazyMapping, lazy
 from jaxlens.render.document import GraphPane
-from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels, Path, open_paths
+from jaxlens.render.graph.figure import Box, Edge, Figure, Heat, Panel, Panels, Path, open_paths
 from jaxlens.report import amount, count
 from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
@@ -62,8 +62,8 @@ def figure(
     shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
     folded = f"{len(body):,} {body.nouns[1]} folded into {shown} boxes"
     after = tuple(b.columns.ids[n] for b in bodies.values() for n in sorted(b.after))
-    note, measures = folded if body.folded else "", {"flops": flop} if costs else {}
-    drawing = Figure(panels, max(1, depth), note, after=after, measures=measures)
+    heat = Heat([("flops", flop)], lambda box: (box.flops,)) if costs else Heat()
+    drawing = Figure(panels, max(1, depth), folded if body.folded else "", after=after, heat=heat)
     return drawing if depth != AUTO else replace(drawing, depth=fitting_depth(drawing))
 
 
@@ -230,7 +230,7 @@ def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         inside,
         hint(node) + ("; after the gradients" if part.low in body.after else ""),
         str(owner) if owner else "",
-        figures=(body.flops(part),),
+        flops=body.flops(part),
     )
 
 
