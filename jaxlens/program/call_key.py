@@ -1,6 +1,7 @@
 """Reports whether a call hits JAX's caches, and its cache key."""
 
 from collections.abc import Sequence
+from itertools import repeat
 
 from jaxlens.ir.compile_log import CallKey, KeyPart
 from jaxlens.ir.facts import Verdict
@@ -29,9 +30,11 @@ def verdict_report(verdict: Verdict) -> Report:
     trust: Trust = "unknown" if verdict.hit is None else "compared"
     reasons = verdict.reasons if verdict.hit is not None and verdict.earlier else ()
     texts = (sentence(verdict), *reasons)
-    # A call that misses though the function was called before costs a compile.
+    # A call that misses though the function was called before costs a compile; one reason leads.
     again = saves(1, 1) if verdict.hit is False and verdict.earlier else 0.0
-    return Report("Cache", tuple(Finding(text, trust, weight=again) for text in texts))
+    leading = [again if n < 2 else 0.0 for n in range(len(texts))]
+    found = map(Finding, texts, repeat(trust), repeat(()), repeat(""), leading)
+    return Report("Cache", tuple(found))
 
 
 def key_report(key: CallKey) -> Report:

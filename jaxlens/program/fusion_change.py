@@ -136,9 +136,11 @@ def operations(module: Module) -> list[Node]:
 def recomputed(change: ProgramChange) -> Mapping[str, int]:
     """Returns the number of copies of each instruction that is computed more than once.
 
-    Instructions that cost nothing to repeat, such as the broadcast of a constant, are left out.
+    Instructions that cost nothing to repeat, such as the broadcast of a constant or the counter of
+    a loop, are left out.
     """
-    cheap = {node.id for node in change.before.nodes() if node.opcode in _CHEAP}
+    nodes = change.before.nodes()
+    cheap = {node.id for node in nodes if node.opcode in _CHEAP or node.type.shape == ()}
     return {
         id: fate.copies for id, fate in change.fates.items() if fate.copies > 1 and id not in cheap
     }

@@ -18,6 +18,8 @@ from jaxlens.program.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.report import count
 
 _LOSING = ("dot", "convolution", "custom-call")  # XLA rewrites these and keeps no metadata
+_LOOPS = {"while": "loop"}
+_PLURALS = {"copy": "copies"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class Work:
     written: int | None
     place: str = ""
     linked: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Its kind; of what the runtime does itself, the opcode."""
+        opcode = self.node.opcode if self.node and self.kernel.kind == "thunk" else ""
+        return _LOOPS.get(opcode, opcode) or self.kernel.kind
 
     @property
     def lines(self) -> list[str]:
@@ -145,17 +153,18 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
     )
 
 
-def tally(kernels: Iterable[Kernel]) -> str:
+def tally(kinds: Iterable[str]) -> str:
     """Returns a sentence such as `It runs as 2 kernels and 1 library call.`"""
-    numbers = tallied(kernels)
+    numbers = tallied(kinds)
     return f"It runs as {numbers}." if numbers else "It has no kernels."
 
 
-def tallied(kernels: Iterable[Kernel]) -> str:
-    """Returns `2 kernels and 1 library call`; "" for none."""
-    counts = Counter[str](kernel.kind for kernel in kernels)
-    kinds = ("kernel", "library call", "thunk")
-    return listed([count(counts[kind], kind) for kind in kinds if counts[kind]])
+def tallied(kinds: Iterable[str]) -> str:
+    """Returns `2 kernels, 1 library call and 4 copies`; "" for none."""
+    counts = Counter(kinds)
+    order = dict.fromkeys(["kernel", "library call", *sorted(counts)])
+    names = [(kind, counts[kind]) for kind in order if counts[kind]]
+    return listed([count(n, kind, _PLURALS.get(kind, "")) for kind, n in names], 5)
 
 
 def what(work: Work) -> str:

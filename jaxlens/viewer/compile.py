@@ -33,9 +33,11 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
 )
+from jaxlens.render.graph.figure import Heat
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding, Report, count, explains, ranked
 from jaxlens.viewer.kernel_table import alike, by_cost, table
+from jaxlens.views.figures.heat import of_kernels
 from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import HEAD, chained, machine_pane, pane, stage_pane
@@ -90,6 +92,10 @@ class Overview:
             return None, ""
         least = points([*self.costs.or_else({}).values()], limits)
         return {point.kernel.instruction: point.seconds for point in least}, limits.name
+
+    def heat(self) -> Heat:
+        """Returns what the boxes of the optimised program can be shaded by."""
+        return of_kernels(self.subject.optimized.module, self.costs.or_else({}), *self.times())
 
     def compute(self) -> None:
         """Computes first what HLO alone gives, while XLA generates code; then what waits for it."""
@@ -193,7 +199,7 @@ def story(
         change: The change across fusion; None where it is unknown.
     """
     equations = count(counts(module).total(), "equation") if module else ""
-    kernels = tallied(work.kernel for work in works)
+    kernels = tallied(work.kind for work in works)
     before, after = fusion_sizes(change) if change else (0, 0)
     joined = f"fusion joined {count(before, 'operation')} into {after:,}" * (after < before)
     if not (equations and kernels):
@@ -235,7 +241,7 @@ def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:
     except LensError as why:
         return (), Finding(f"{why}.", "unknown", weight=_MISSING)
     # A sentence that counts kernels says much of a program that is one, little of one of hundreds.
-    return works, Finding(tally(work.kernel for work in works), weight=explains(1, len(works)))
+    return works, Finding(tally(work.kind for work in works), weight=explains(1, len(works)))
 
 
 def kernel_count(works: Sequence[Work]) -> str:

@@ -78,7 +78,7 @@ def _middle(facts: ExploreFacts, full: bool) -> list[Tab]:
         stage_pane(subject, "optimized", full, head=EXPLORED),
         pane(
             "hlo-graph",
-            lambda: [hlo_figure.pane(subject)],
+            lambda: [hlo_figure.pane(subject, heat=facts.overview.heat)],
             title="HLO graph",
             help="Instructions of the optimised program as boxes; a fusion opens in place.",
         ),

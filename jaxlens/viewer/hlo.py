@@ -130,7 +130,7 @@ def linked(web: Web | None, atoms: Atoms | None, change: Change) -> Web | None:
 def _sentences(facts: HloFacts) -> Iterator[Finding]:
     try:
         yield from fusion_findings(facts.change.get()[0], quoter(facts.subject))
-        yield Finding(tally(facts.kernels.get()))
+        yield Finding(tally(kernel.kind for kernel in facts.kernels.get()))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
 

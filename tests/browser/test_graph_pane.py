@@ -9,8 +9,10 @@ from jaxlens.render.document import Document, GraphPane, Tab, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html.document_html import html
 from jaxlens.render.link_data import Web
+from jaxlens.report import amount
 from jaxlens.views.figures.hlo import figure as hlo_figure
 from jaxlens.views.figures.jaxpr import figure
+from jaxlens.views.figures.run_cost import RunCosts
 from tests.support.browsing import PAGE
 from tests.support.drawn_modules import branching, layers, predict
 from tests.views.figures.test_hlo_figure import LOOP
@@ -457,6 +459,31 @@ def test_edges_after_the_gradients_are_dotted_and_a_word_says_so(show):
     path = {node: box(page, node).get_attribute("data-path") for node in ("e2", "e3")}
     heads = page.locator(".edge.after").evaluate_all("all => all.map(e => e.dataset.head)")
     assert set(heads) == set(path.values())
+
+
+def test_boxes_are_shaded_by_the_figure_that_is_chosen_and_it_stands_at_them(show):
+    drawn = figure(predict(), costs=RunCosts(predict()))
+    page = show(drawn)
+    choice = page.get_by_label("Shade boxes by")
+    choice.focus()
+    page.keyboard.press("ArrowDown")
+    assert choice.evaluate("e => e.value") == "flops"
+    flops = {b.id: b.flops for b in drawn.panels[0].boxes if b.flops}
+    most = max(flops, key=flops.get)
+    said = amount(flops[most], "flop")
+    assert page.locator(".drawing-note").inner_text().endswith(f"shade: flops, the most is {said}")
+    for id, number in flops.items():
+        words = amount(number, "flop")
+        assert box(page, id).locator("title").first.text_content().endswith(f"; {words}")
+        assert box(page, id).get_by_text(words, exact=True).count()
+    assert page.locator(".shaded").count() == len(flops)
+    page.keyboard.press("ArrowUp")
+    assert page.locator(".shaded").count() == 0
+
+
+def test_a_drawing_without_figures_has_no_choice_of_shades(show):
+    page = show(figure(predict()))
+    assert page.locator(".jaxlens-drawing select").is_hidden()
 
 
 def test_a_box_at_the_edge_stays_under_the_pointer_that_presses_it(show):

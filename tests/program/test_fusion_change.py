@@ -1,7 +1,10 @@
 """The fate of each instruction: which fusion it is in, and which pass removed it."""
 
+from dataclasses import replace
+
 import pytest
 
+from jaxlens.ir.graph import Type, Value
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.program.fusion_change import (
     across_fusion,
@@ -51,6 +54,15 @@ def test_each_instruction_is_swallowed_by_the_fusions_that_hold_it() -> None:
 def test_recomputation_is_counted_for_what_has_work() -> None:
     change, _ = across_fusion(fixed.capture())
     assert recomputed(change) == {"add.1": 2}  # a broadcast is free
+
+
+def test_the_counter_of_a_loop_is_free_to_repeat() -> None:
+    change, _ = across_fusion(fixed.capture())
+    body = change.before.body()
+    scalar = (Value("add.1", Type("s32", ())),)
+    nodes = tuple(replace(n, results=scalar) if n.id == "add.1" else n for n in body.nodes)
+    before = replace(change.before, regions={body.name: replace(body, nodes=nodes)})
+    assert recomputed(replace(change, before=before)) == {}
 
 
 def test_the_report_counts_operations_on_both_sides() -> None:

@@ -1,5 +1,7 @@
 """Kernels with what they fused, their lines and their bytes."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -9,7 +11,7 @@ from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.program.kernel_cost import kernel_costs
-from jaxlens.program.kernels import places, tally, works
+from jaxlens.program.kernels import Work, places, tally, works
 from jaxlens.render.document import TableBlock, Tabs
 from jaxlens.viewer.kernel_table import alike, by_cost, table
 from tests.support import fixed_captures as fixed
@@ -19,7 +21,7 @@ from tests.support.paths import RECORDS
 def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
     capture = fixed.capture()
     kernels = works(capture)
-    assert tally(kernel.kernel for kernel in kernels) == "It runs as 2 kernels and 1 library call."
+    assert tally(kernel.kind for kernel in kernels) == "It runs as 2 kernels and 1 library call."
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
     costs = {cost.instruction: cost for cost in kernel_costs(capture)}
     both = "cell 3:2 and cell 3:3"
@@ -107,6 +109,18 @@ def test_by_published_limits_kernels_have_their_least_time() -> None:
 
 def test_no_kernels_are_said_to_be_none() -> None:
     assert tally([]) == "It has no kernels."
+
+
+def test_what_the_runtime_does_itself_is_counted_by_its_opcode() -> None:
+    kinds = ["thunk", "copy", "kernel", "copy", "all-reduce", "library call"]
+    assert tally(kinds) == (
+        "It runs as 1 kernel, 1 library call, 1 all-reduce, 2 copies and 1 thunk."
+    )
+    node = next(node for node in fixed.module(fixed.AFTER).nodes() if node.opcode == "dot")
+    loop = replace(node, opcode="while")
+    kernels = Kernel("a", "dot.1", "thunk"), Kernel("b", "dot.1", "library call")
+    shown = [Work(kernel, at, (), None, None).kind for kernel in kernels for at in (loop, node)]
+    assert shown == ["loop", "dot", "library call", "library call"]
 
 
 def test_what_runs_in_a_loop_says_in_which_and_how_often() -> None:

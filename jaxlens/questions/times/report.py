@@ -72,7 +72,11 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
     if counted.total >= _MANY and group and repeated >= _PART * counted.total:
         text = f"{_unrolled(group, counted)} (--times says more)."
         fewer = repeated - sum(one.block * one.times for one in group)
-        weight = saves(fewer, counted.total)
+        file, first = _range(group[0].line)[0], group[0].id
+        made = next(node for node in capture.jaxpr.module.nodes() if node.id == first)
+        # Only who wrote a loop can write it otherwise.
+        is_users = any(span.file == file and not span.library for span in made.spans)
+        weight = saves(fewer, counted.total) if is_users else 0.0
         loop.append(Finding(text, "counted", _ids(group), weight=weight))
     return (*loop, *_grown(capture, counted, group, instructions(capture)))
 

@@ -4,7 +4,7 @@
 positions, `svg.py` renders it as SVG.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ class Box:
         line: Source line that owns the node, as `Line.line`.
         nodes: Ids of the nodes that it represents, unless that is `id` alone: a folded run.
             Consecutive numbers may be written as an inclusive range: "e120-e480".
+        flops: What it costs, estimated; None where unknown.
         link: Address of the notebook that it opens, relative to the one with the output; "" for
             none.
     """
@@ -42,6 +43,7 @@ class Box:
     line: str = ""
     nodes: tuple[str, ...] = ()
     link: str = ""
+    flops: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,20 @@ class Panels(ComputedSequence[Panel]):
 
 
 @dataclass(frozen=True, slots=True)
+class Heat:
+    """What boxes can be shaded by.
+
+    Attributes:
+        measures: Its names, with the unit where that is more than the text says ("flops"), each
+            with what writes a figure as text.
+        figures: Returns the figures of a box in this order; None for those unknown.
+    """
+
+    measures: Sequence[tuple[str, Callable[[float], str]]] = ()
+    figures: Callable[[Box], Sequence[float | None]] = lambda box: ()
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """Panels by name; the first is the whole program's.
 
@@ -102,6 +118,7 @@ class Figure:
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
         after: Ids of the equations that come after the gradients.
+        heat: What boxes can be shaded by.
     """
 
     panels: Sequence[Panel]
@@ -109,6 +126,7 @@ class Figure:
     note: str = ""
     stage: str = "jaxpr"
     after: Sequence[str] = ()
+    heat: Heat = Heat()
 
     @property
     def named(self) -> Mapping[str, Panel]:

@@ -58,12 +58,14 @@ def graph_data(
 
     Returns:
         - `kinds`: names of the families; a box has an index of this list.
-        - `panels`: rows `[title, free, w, h, boxes, edges]`, the first being the program;
+        - `panels`: rows `[title, free, w, h, boxes, edges, heat]`, the first being the program;
           `free` is 1 where opening it opens its inner panels too.
           A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
           label, columns of the detail]`; `inside` is an index of a panel or -1. Where it
           represents other nodes than its id, `[..., nodes]`: "e3" for one, "e12-e40" for a range
           of numbers. A fold that opens represents none itself: `[..., [], nodes inside it]`.
+          The heat has a list for each of the figure's measures, by name: for each box its figure as
+          text and its share, 0 to 1, of the largest in the first panel; 0 for none.
           An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
           the curve, label]` where its label is shown; the label is left out where it is the
           type.
@@ -119,7 +121,7 @@ def panel_data(figure: Figure, name: str) -> dict[str, Any]:
     if name not in panels:
         raise GraphError(f"no panel {name!r} in the drawing {figure.panels[0].title!r}")
     panel = panels[name]
-    row = _row(panel, layout(panel))
+    row = _row(figure, panel)
     for box, shown in zip(panel.boxes, row[4], strict=True):
         if box.nodes:
             shown.append(_runs(box.nodes))
@@ -157,7 +159,7 @@ def _fitting(
         # Estimated before layout, which is the expensive part.
         fits = not rows or (len(panel.edges) <= edges and size + _estimate(panel) <= budget)
         try:
-            row = _row(panel, layout(panel)) if fits else None
+            row = _row(figure, panel) if fits else None
         except GraphError:
             if not rows:
                 raise
@@ -200,7 +202,8 @@ def _estimate(panel: Panel) -> int:
     return texts + hints + types + _BOX_BYTES * len(panel.boxes) + _EDGE_BYTES * len(panel.edges)
 
 
-def _row(panel: Panel, placed: Layout) -> list[Any]:
+def _row(figure: Figure, panel: Panel) -> list[Any]:
+    placed = layout(panel)
     boxes = [
         [
             clean(box.id),
@@ -221,7 +224,20 @@ def _row(panel: Panel, placed: Layout) -> list[Any]:
     ]
     free = int(panel.through or lone(panel))
     size = placed.w, placed.h
-    return [shorten(panel.title, 60), free, *size, boxes, list(_edges(panel, placed))]
+    edges = list(_edges(panel, placed))
+    return [shorten(panel.title, 60), free, *size, boxes, edges, _heat(figure, panel)]
+
+
+def _heat(figure: Figure, panel: Panel) -> dict[str, list[Any]]:
+    heat: dict[str, list[Any]] = {}
+    for n, (name, write) in enumerate(figure.heat.measures):
+        firsts, own = (
+            [figure.heat.figures(box)[n] or 0 for box in shown.boxes]
+            for shown in (figure.panels[0], panel)
+        )
+        if most := max(firsts, default=0):
+            heat[name] = [[write(x), min(round(x / most, 3), 1)] if x else 0 for x in own]
+    return heat
 
 
 def _hint(box: Box) -> str:

@@ -134,6 +134,10 @@ class DrawnRegion:
             return [StepRange(n, n + 1) for n in range(len(self))]
         return self.folding.children(whole, self.shown, room)
 
+    def flops(self, run: StepRange) -> int | None:
+        """Estimates the flops of a run; None where some are unknown."""
+        return self.costs.flops(self.region.name, run.low, run.high) if self.costs else None
+
     @property
     def title(self) -> str:
         """The region's name, without the number that makes it unique."""

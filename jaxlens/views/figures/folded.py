@@ -40,7 +40,7 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     size = f"{steps:,} {short} each" if repeats else f"{len(part):,} {short}"
     lines = _lines(body, part)
     ids = body.columns.ids
-    flops = body.costs.flops(body.region.name, part.low, part.high) if body.costs else None
+    flops = body.flops(part)
     cost = f"≈ {amount(flops, 'flop')}" if flops else ""
     text = f"{title}{times}: {long} {ids[part.low]} to {ids[part.high - 1]}, {size}"
     text += f", {cost}, estimated from shapes" if cost else ""
@@ -54,6 +54,7 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         f"{text}  (from {lines})" if lines else text,
         "",
         _ids(body, part),
+        flops=flops,
     )
 
 

@@ -28,8 +28,7 @@ def after_gradients(program: ProgramColumns) -> dict[str, frozenset[int]]:
         return {}
     returned: dict[str, frozenset[int]] = {}
     found: dict[str, frozenset[int]] = {}
-    for name in reversed(list(program.regions)):  # callees before callers
-        region = program.regions[name]
+    for name, region in reversed(list(program.regions.items())):  # callees before callers
         derived: set[int] = set()
         lanes = dict(_lanes(program, region, returned, derived))
         found[name] = frozenset(step for step, lane in lanes.items() if lane == "after")

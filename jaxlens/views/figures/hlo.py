@@ -5,7 +5,7 @@ scope and call path, and a panel is made on first access. This module gives the 
 HLO; `hlo_dataflow.py` removes instructions that only pack and unpack values.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.captures import Capture
@@ -14,7 +14,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.lazy import LazyMapping
 from jaxlens.render.document import GraphPane
-from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
+from jaxlens.render.graph.figure import Box, Figure, Heat, Panel, Panels
 from jaxlens.views.figures import hlo_labels
 from jaxlens.views.figures import jaxpr as jaxpr_figure
 from jaxlens.views.figures.hlo_dataflow import Plumbing
@@ -55,8 +55,13 @@ def figure(
     return replace(drawing, depth=jaxpr_figure.fitting_depth(drawing))
 
 
-def pane(subject: Capture, stage: str = "optimized") -> GraphPane:
+def pane(subject: Capture, stage: str = "optimized", heat: Callable[[], Heat] = Heat) -> GraphPane:
     """Returns the graph of a stage of HLO, made on first use: the text form has no graph.
+
+    Args:
+        subject: The program.
+        stage: The stage.
+        heat: Returns what boxes can be shaded by.
 
     Raises:
         UnavailableError: This backend does not give the stage.
@@ -66,7 +71,8 @@ def pane(subject: Capture, stage: str = "optimized") -> GraphPane:
 
     def draw() -> Figure:
         outputs = [leaf.name for leaf in subject.outputs]
-        return figure(module, outputs=outputs, program_inputs=subject.program.inputs)
+        drawn = figure(module, outputs=outputs, program_inputs=subject.program.inputs)
+        return replace(drawn, heat=heat())
 
     return jaxpr_figure.pane(f"{subject.program.name} {when}", draw)
 

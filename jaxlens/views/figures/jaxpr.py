@@ -8,12 +8,13 @@ jaxprs, but accepts any module. The time is linear in the program's size.
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.lazy import LazyMapping, lazy
 from jaxlens.render.document import GraphPane
-from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels, Path, open_paths
-from jaxlens.report import count
+from jaxlens.render.graph.figure import Box, Edge, Figure, Heat, Panel, Panels, Path, open_paths
+from jaxlens.report import amount, count
 from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
@@ -27,6 +28,7 @@ _COMFORTABLE = 30
 _FIRST = 30  # boxes of a folded program's first panel, including inputs and results
 _ROOM = 14  # of those, maximum number of boxes of equations
 _DEEPEST = 6
+flop = partial(amount, unit="flop")
 
 
 def figure(
@@ -61,7 +63,8 @@ def figure(
     shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
     folded = f"{len(body):,} {body.nouns[1]} folded into {shown} boxes"
     after = tuple(b.columns.ids[n] for b in bodies.values() for n in sorted(b.after))
-    drawing = Figure(panels, max(1, depth), folded if body.folded else "", after=after)
+    heat = Heat([("flops", flop)], lambda box: (box.flops,)) if costs else Heat()
+    drawing = Figure(panels, max(1, depth), folded if body.folded else "", after=after, heat=heat)
     return drawing if depth != AUTO else replace(drawing, depth=fitting_depth(drawing))
 
 
@@ -228,6 +231,7 @@ def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         inside,
         hint(equation(node, owner)) + ("; after the gradients" if part.low in body.after else ""),
         owner,
+        flops=body.flops(part),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.facts import Verdict
-from jaxlens.program.call_key import sentence
+from jaxlens.program.call_key import sentence, verdict_report
 from jaxlens.report import duration
 
 
@@ -31,6 +31,11 @@ def test_a_verdict_is_one_sentence(verdict: Verdict, start: str) -> None:
 
 def test_a_single_earlier_signature_is_singular() -> None:
     assert "has 1 earlier call signature)" in sentence(Verdict(True, earlier=1))
+
+
+def test_the_verdict_and_one_reason_lead() -> None:
+    found = verdict_report(Verdict(False, "trace", ("x: a", "y: b"), 1)).findings
+    assert [f.weight for f in found] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(

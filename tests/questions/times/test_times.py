@@ -15,6 +15,7 @@ import jaxlens
 from jaxlens import compat
 from jaxlens.errors import UnavailableError
 from jaxlens.program.equations import written_out
+from jaxlens.questions.times.report import alarm
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.session import compiling
 from tests.support import programs
@@ -430,6 +431,19 @@ def test_default_view_tells_of_a_large_unrolled_loop() -> None:
 
     assert "a loop of 300 steps was unrolled" in str(jaxlens.compile(long, X))
     assert "unrolled" not in str(jaxlens.compile(sine, X))
+
+
+def test_a_librarys_unrolled_loop_is_no_advice(tmp_path: Path, monkeypatch) -> None:
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    text = "def run(x):\n    for _ in range(300):\n        x = x * 2 + 1\n    return x\n"
+    (library / "unrolling.py").write_text(text)
+    monkeypatch.syspath_prepend(library)
+    import unrolling
+
+    (told,) = alarm(jaxlens.capture(unrolling.run, 1.0))
+    assert told.text.startswith("unrolling.py:3 made 600 of 600 equations")
+    assert told.weight == 0
 
 
 def test_a_large_array_that_the_program_holds_is_told_first() -> None:

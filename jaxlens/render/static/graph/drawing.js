@@ -10,7 +10,7 @@
 import { button, create } from "../viewer/elements.js";
 import { inflated } from "../viewer/packing.js";
 import { FREE, scene, within } from "./stretch.js";
-import { boxElement, element, num, remark, wireElements } from "./paint.js";
+import { boxElement, element, num, remark, shade, wireElements } from "./paint.js";
 import { ClosedBoxes, homeOf, linked, NodeIndex } from "./node_index.js";
 import { Minimap } from "./minimap.js";
 import { View } from "./view.js";
@@ -48,6 +48,11 @@ export class Drawing {
     this.map = new Minimap(this.view);
     this.links = new PaneLinks(this, host);
     this.keys = keyTable();
+    const choices = ["", ...Object.keys(data.panels[0][6] ?? {})];
+    this.measure = create("select", "", { "aria-label": "Shade boxes by" },
+      ...choices.map((name) => create("option", "", { value: name }, name || "no shade")));
+    this.measure.hidden = choices.length < 2;
+    this.measure.addEventListener("change", () => this.draw());
     const tools = this.toolbar();
     this.note = create("div", "drawing-note", {});
     this.draw();
@@ -60,7 +65,7 @@ export class Drawing {
   }
   toolbar() {
     const { view } = this;
-    return create("div", "tools", { role: "group", "aria-label": "Graph" },
+    return create("div", "tools", { role: "group", "aria-label": "Graph" }, this.measure,
       button("fit", "Fit the whole picture (f)", () => view.fit()),
       button("−", "Zoom out (-)", () => view.scale(view.zoom / 1.25)),
       button("+", "Zoom in (+)", () => view.scale(view.zoom * 1.25)),
@@ -98,6 +103,8 @@ export class Drawing {
           shape.classList.add("locked");
           shape.removeAttribute("aria-expanded");
         }
+        const heat = !box.open && this.heat(box.box);
+        if (heat) shade(shape, box, heat);
         this.elements.set(box.path, shape);
         return shape;
       };
@@ -115,10 +122,18 @@ export class Drawing {
     this.say();
   }
 
+  /** The figure of a box that is chosen, as text, and its share. @param {import("./stretch.js").Box} box */
+  heat(box) {
+    const panel = this.measure.value ? this.data.panels.find((panel) => panel[4].includes(box)) : undefined;
+    return panel?.[6]?.[this.measure.value]?.[panel[4].indexOf(box)];
+  }
+
   /** What stands below. */
   say() {
-    const { note, locked } = this.data;
-    this.note.textContent = [note, this.closed.fetch ? "" : locked, ...this.links.markLanes()].filter(Boolean).join("; ");
+    const { note, locked, panels } = this.data;
+    const name = this.measure.value;
+    const most = name && `shade: ${name}, the most is ${panels[0][6]?.[name].find((own) => own && own[1] === 1)?.[0]}`;
+    this.note.textContent = [note, this.closed.fetch ? "" : locked, ...this.links.markLanes(), most].filter(Boolean).join("; ");
   }
 
   /** @param {string} path */

@@ -139,6 +139,14 @@ export function boxElement(drawn, data, opens) {
   );
 }
 
+/** Shades a box by a figure, which stands under its corner and in its name. @param {Element} shape @param {Drawn} drawn @param {[string, number]} heat */
+export function shade(shape, { w, h }, [said, share]) {
+  shape.classList.add("shaded");
+  shape.setAttribute("style", `--heat: ${num(share * 60)}%`);
+  shape.querySelector("title")?.append(`; ${said}`);
+  shape.append(element("text", { class: "edge-label start", x: num(-w / 2), y: num(h / 2 + 11) }, said));
+}
+
 /** How many of the marked nodes a shut box holds, on its corner. @param {Drawn} drawn @param {number} count */
 export function badge({ w, h }, count) {
   const said = count.toLocaleString("en");

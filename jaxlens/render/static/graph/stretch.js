@@ -19,8 +19,8 @@
  * id, label, detail, kind, inside, hint, line, x, y, w, h, columns of label and detail, nodes,
  * nodes of a fold that opens
  * @typedef {any[]} Edge tail, head, type, points, columns of the label, x, y, place, label
- * @typedef {[string, number, number, number, Box[], Edge[]]} Panel
- * title, free, w, h, boxes, edges
+ * @typedef {[string, number, number, number, Box[], Edge[], Record<string, ([string, number] | 0)[]>?]} Panel
+ * title, free, w, h, boxes, edges, heat
  * @typedef {{kinds: string[], panels: Panel[], open: string[], note: string, locked: string, stage: string,
  *   hues: Record<string, number>, links?: Record<string, string>, after?: string[], shut: [number, number, string][]}} Data
  * @typedef {{path: string, box: Box, x: number, y: number, w: number, h: number,
