@@ -19,6 +19,7 @@ from jaxlens.pytest_plugin.receipt_record import changes, record
 from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.cost.modules import module_costs
 from jaxlens.questions.cost.report import report
+from jaxlens.views.figures.run_cost import RunCosts
 
 pytestmark = pytest.mark.backend
 
@@ -80,6 +81,9 @@ def test_the_body_counts_for_each_device_of_the_manual_axes(f, flops) -> None:
     cost = facts(shown, compiled=False)
     assert sum(cost.by_node.values()) == sum(cost.by_line.values()) == flops
     assert cost.once == (PRODUCT + 64 * 16 if f is looped else flops)
+    module = shown.jaxpr.module
+    whole = RunCosts(module).flops(module.entry, 0, len(module.body().nodes))
+    assert whole == flops  # of a box in the graph
 
 
 def test_under_vmap_and_in_the_core() -> None:
