@@ -1,5 +1,7 @@
 """The drawing of an HLO module: boxes that open, nothing that only packs, every id somewhere."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxlens
@@ -84,6 +86,29 @@ def test_a_long_entry_folds_into_what_belongs_together():
     details = [box.detail for box in top.boxes]
     assert not any("eqns" in words for words in details)
     assert {node.id for node in module.nodes()} - ids(drawn) == {"t"}
+
+
+def test_a_train_step_folds_into_forward_and_backward_of_its_layers():
+    """XLA's schedule interleaves them."""
+
+    def layer(h, w):
+        return jnp.tanh(h @ w) * jnp.sin(h)
+
+    def loss(ws, x):
+        for w in ws:
+            x = layer(x, w)
+        return (x**2).sum()
+
+    def step(ws, x):
+        return [w - 0.1 * g for w, g in zip(ws, jax.grad(loss)(ws, x), strict=True)]
+
+    shown = jaxlens.capture(step, [jnp.ones((16, 16))] * 12, jnp.ones((8, 16)))
+    drawn = figure(shown.optimized.module)
+    names = [label.partition(" ×")[0] for label in labels(drawn.panels[0])]
+    inputs, outputs = names[:2], names[-2:]
+    assert (inputs, outputs) == (["ws", "x"], ["step", "outputs"])
+    assert list(dict.fromkeys(names[2:-2])) == ["layer", "backward of layer"]
+    assert names[2:-2] == sorted(names[2:-2], reverse=True)  # all of one before the other
 
 
 def test_ten_thousand_instructions_fold():
