@@ -83,7 +83,8 @@ def first_tries(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
 def to_ask_again(lesson: int, ids: Collection[str], attempts: Iterable[Attempt]) -> list[str]:
     """Returns three predictions of earlier lessons: those that were answered wrong come first.
 
-    After them come the last predictions of the lessons that this one needs, then of others.
+    After them come the last predictions of the lessons that this one needs, then of others; what
+    was answered right more often comes later.
 
     Args:
         lesson: The number of the lesson that begins.
@@ -91,11 +92,13 @@ def to_ask_again(lesson: int, ids: Collection[str], attempts: Iterable[Attempt])
         attempts: The learner's answers.
     """
     of_lesson = {int(id.split(".")[0]): id for id in ids}  # the last one of each
-    known = {a.id: a.right for a in attempts if int(a.id.split(".")[0]) < lesson}
+    earlier = [a for a in attempts if int(a.id.split(".")[0]) < lesson]
+    known = {a.id: a.right for a in earlier}
+    right = Counter(a.id for a in earlier if a.right)
     wrong = [id for id, right in known.items() if not right and id in ids]
     near = sorted(BY_NUMBER[lesson].needs, reverse=True)
     others = [of_lesson[n] for n in (*near, *range(lesson - 1, 0, -1)) if n in of_lesson]
-    return list(dict.fromkeys((*wrong, *others)))[:3]
+    return list(dict.fromkeys((*wrong, *sorted(others, key=right.__getitem__))))[:3]
 
 
 def share(folder: str | os.PathLike[str] = ".") -> Path:

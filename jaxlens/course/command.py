@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
     for path in build(options.folder, solved=options.verb == "solved", keep=True):
         print(path)
-    print("what was there is kept: to build a notebook anew, delete it first")
+    print("a notebook that was there already is kept: to build it anew, delete it first")
     return 0
 
 

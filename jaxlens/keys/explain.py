@@ -5,6 +5,7 @@ and of other function objects that the same line of Python created. Only a log h
 identifies a function by the object, and drops its keys when the object is deleted.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -181,7 +182,8 @@ def _mesh_text(mesh: Any) -> str:
 #
 #     f32[32,784], was f32[31,784]    0.5 + 0.4 / 3
 #     f32[32,784], was f32[784]       0.9
-#     f32[], was weak f32[]           0.5 + 0.4 * 0.25 / 2
+#     f32[], was weak f32[]           0.5 + 0.4 * 0.25
+#     f32[3], was f32[]               0.9
 #     a new array in a container      1.5
 
 
@@ -195,7 +197,7 @@ def _distance(change: KeyChange) -> float:
         return 1.5  # another container; fewer of them than values
     if change.kind != "type":
         return 1.0
-    new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
+    new, old = (list(filter(None, re.split(r"[][,]", text))) for text in (change.new, change.old))
     if len(new) != len(old):
         return 0.9 + 0.1 * (new[0] != old[0])
     is_weak_alone = change.new.removeprefix("weak ") == change.old.removeprefix("weak ")

@@ -363,6 +363,20 @@ def test_the_nearest_key_differs_in_weak_type_alone():
     assert log.log.compiles[-1].reason == "s: f32[], was weak f32[]"
 
 
+def test_an_array_of_the_same_rank_is_nearer_than_a_number():
+    """And what is padded has an axis."""
+    f = jax.jit(lambda x: x * 3)
+    with jaxlens.recompiles() as log:
+        for x in (jnp.float32(2), jnp.ones(3), jnp.ones(7)):
+            f(x)
+    assert reasons(log)[1:] == ["x: f32[3], was f32[]", "x: f32[7], was f32[3]"]
+    f = jax.jit(lambda x: x * 3)
+    with jaxlens.recompiles() as log:
+        f(jnp.float32(2))
+        f(jnp.ones(3))
+    assert "Cure: give x one type at every call, f32[3] or f32[], from the start" in log.text()
+
+
 def test_the_two_passes_of_grad_are_no_recompile():
     f = jax.jit(lambda table, at: table[at])
     with jaxlens.recompiles() as log:

@@ -289,7 +289,7 @@ def _one_type(cause: RecompileCause) -> Cure:
 def _split(text: str) -> tuple[str, list[str]]:
     """Splits "weak f32[3,4]" into dtype and dimensions."""
     dtype, _, rest = text.partition("[")
-    return dtype, rest.partition("]")[0].split(",")
+    return dtype, [size for size in rest.partition("]")[0].split(",") if size]
 
 
 def _pad(cause: RecompileCause) -> Cure:
