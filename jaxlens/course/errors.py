@@ -5,10 +5,12 @@ import re
 import textwrap
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
 from jaxlens.ir.spans import describe
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # of a function's repr: another in every run
+_OURS = str(Path(__file__).parent)  # JAX says which function it traced: here that of a check
 _FRAMES = 6  # lines of a text at each end of a recursion
 _LONG = 160  # characters of a message in a sentence
 
@@ -53,7 +55,8 @@ def user_error(error: BaseException) -> UserError:
         if not describe(frame.filename).library
     ]
     linecache.checkcache()
-    kind, message = type(error).__name__, _ADDRESS.sub("", str(error).strip())
+    told = (line for line in str(error).strip().splitlines() if _OURS not in line)
+    kind, message = type(error).__name__, _ADDRESS.sub("", "\n".join(told))
     first = _MEANINGS.get(kind) or shortened(message)
     place = f" in line {frames[-1][0]}, `{frames[-1][2]}`" if frames and frames[-1][2] else ""
     sentence = f"{kind}{place}: {first}" if first else f"{kind}{place}"

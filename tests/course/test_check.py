@@ -1,5 +1,6 @@
 """Judging an answer: sentences, exceptions, and what is remembered."""
 
+import numpy as np
 import pytest
 
 import jaxlens
@@ -30,6 +31,13 @@ def test_a_missing_fact_says_what_was_wanted_and_what_it_suggests():
     assert outcome.sentence == "Puzzle 7.9 is not solved: value, wanted 1, got 2. Try one."
     assert [(fact.name, fact.holds) for fact in outcome.facts] == [("value", False)]
     assert "wanted" in str(outcome)
+
+
+def test_an_error_names_no_file_of_the_course():
+    outcome = judge(puzzle("1.2"), {"layer": lambda w, b, x: np.maximum(x @ w + b, 0)})
+    assert "NumPy needs numbers, and a tracer has none" in outcome.sentence
+    assert "method __array__() was called on traced array" in str(outcome)
+    assert "puzzle.py" not in str(outcome)
 
 
 def test_a_function_without_return_is_asked_for_what_it_returns():

@@ -1,5 +1,6 @@
 """`%%puzzle`, `%hint`, `%reveal`, `%%predict` and `%glossary`: the course in a notebook."""
 
+import re
 import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jaxlens.course.judge_process import Judgement
     from jaxlens.views.view import View  # not imported by %load_ext
 
+_HOLE = re.compile(r"^ *+\.\.\.(?:  #.*+)?$", re.MULTILINE)
 
 @magics_class
 class CourseMagics(Magics):
@@ -63,6 +65,8 @@ class CourseMagics(Magics):
             names = shell.user_ns
             verdict = judge_cell(id, cell, above, names, number)
             print(verdict.printed, end="")
+            if not verdict.solved and _HOLE.search(cell):
+                print("A line of the cell is still `...`: write yours in its place.")
             if verdict.ends:
                 names.update(before)
                 try:

@@ -29,6 +29,12 @@ def test_a_wrong_answer_names_the_fact(run):
     assert "compiles, wanted 1, got 2" in ran.out
 
 
+def test_a_hole_that_is_left_is_said(run):
+    hole = "A line of the cell is still `...`"
+    assert hole in run(f"%%puzzle 2.1\n{puzzle('2.1').starter}").out
+    assert hole not in run(f"%%puzzle 7.1\n{puzzle('7.1').starter}").out
+
+
 def test_a_name_of_an_earlier_cell_does_not_count(run):
     run(IMPORTS + puzzle("7.1").solution)
     ran = run("%%puzzle 7.1\nx = 1")
