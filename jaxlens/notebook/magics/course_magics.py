@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOLE = re.compile(r"^ *+\.\.\.(?:  #.*+)?$", re.MULTILINE)
 
+
 @magics_class
 class CourseMagics(Magics):
     """The magics of the course."""
