@@ -59,7 +59,8 @@ def across_fusion(
         return change, "No pass made a fusion. Before: HLO before optimisation. After: optimised."
     start, rest = passes[max(first - 1, 0)], passes[first:]
     size = length(rest)
-    note = f"Before: the program that {passes[first].name} got. After: the optimised program."
+    note = f"Before: the program before {passes[first].name}, the first pass that fused. "
+    note += "After: the optimised program."
     if size > limit:
         note += (
             f" Passes are not named: %hlo --fusion --full reads {size / 1e6:.0f} MB of dumps "
@@ -96,11 +97,11 @@ def findings(change: ProgramChange, quote: Quoter) -> list[Finding]:
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
     unfused = len(after) - len(fusions)
-    kinds = f"{count(len(fusions), 'fusion')} and {count(unfused, 'other')}"
-    if not (fusions and unfused):
-        kinds = "all of them fusions" if fusions else "no fusion among them"
+    kinds = f": {count(len(fusions), 'fusion')} and {count(unfused, 'other')}" if unfused else ""
+    if not fusions:
+        kinds = ": no fusion among them"
     sizes = f"{count(len(before), 'operation')} into {len(after):,}"
-    text = f"Fusion joined {sizes}: {kinds}" if len(after) < len(before) else f"{sizes}: {kinds}"
+    text = f"Fusion joined {sizes}{kinds}" if len(after) < len(before) else f"{sizes}{kinds}"
     return [
         Finding(
             f"{text} (parameters, constants and tuples are not counted).",
