@@ -5,7 +5,6 @@ TABLE of lessons, the cell of imports, each puzzle's task and starter (or soluti
 to the next lesson. Nobody edits a notebook by hand.
 """
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -53,6 +52,8 @@ _PASTE = """\
 What you solve is written to `.jaxlens-progress.json` in this folder. A Binder session forgets the
 folder when it ends: copy the line that `jaxlens.course.progress().code` shows, and next time paste
 it with `jaxlens.course.paste("...")`."""
+
+DRAWINGS = "drawings"  # the folder of them, beside the lessons
 
 # A drawing in a source: what it shows, in a comment, and the statements of a DOT graph.
 _DRAWING = re.compile(r"^```dot\n// (.++)\n((?:(?!```).*+\n)++)```$", re.MULTILINE)
@@ -134,10 +135,15 @@ def write(folder: Path, books: Mapping[str, Callable[[], Any]], *, keep: bool) -
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
-            text = nbformat.writes(books[path.name]())
+            book = books[path.name]()
+            drawings = _taken_out(book, path.stem[:2])
+            text = nbformat.writes(book)
             if keep and path.exists():  # a second process fills the same folder at this moment
                 continue
             # Whole or not at all: what is there is kept, so half a lesson would stay so for ever.
+            for name, drawing in drawings.items():
+                (folder / DRAWINGS).mkdir(exist_ok=True)
+                write_whole(folder / DRAWINGS / name, drawing.encode())
             write_whole(path, f"{text}\n".encode())
             written.append(path)
     except OSError as error:
@@ -189,7 +195,7 @@ def _cells(text: str) -> list[Any]:
 
 
 def _draw(cell: Any) -> None:
-    """Replaces each drawing of a Markdown cell by a picture that the cell holds.
+    """Replaces each drawing of a Markdown cell by an SVG that is attached to it.
 
     Where Graphviz does not work, what the drawing shows stands in its place.
     """
@@ -202,13 +208,23 @@ def _draw(cell: Any) -> None:
         except (GraphError, TimeoutError):
             return f"*{shows}*"
         name = f"drawing-{len(pictures) + 1}.svg"
-        data = base64.b64encode(_NOT_SEEN.sub("", svg).encode()).decode()
-        pictures[name] = {"image/svg+xml": data}
+        pictures[name] = {"image/svg+xml": _NOT_SEEN.sub("", svg)}
         return f"![{shows}](attachment:{name})"
 
     cell.source = _DRAWING.sub(picture, cell.source)
     if pictures:
         cell.attachments = pictures
+
+
+def _taken_out(book: Any, lesson: str) -> dict[str, str]:
+    """Takes the drawings out of a notebook, by file name: JupyterLab shows no SVG in a cell."""
+    drawings: dict[str, str] = {}
+    for cell in book.cells:
+        for name, drawing in cell.pop("attachments", {}).items():
+            file = f"{lesson}-{len(drawings) + 1}.svg"
+            drawings[file] = drawing["image/svg+xml"]
+            cell.source = cell.source.replace(f"(attachment:{name})", f"({DRAWINGS}/{file})")
+    return drawings
 
 
 def index() -> Any:

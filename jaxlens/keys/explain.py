@@ -8,6 +8,7 @@ identifies a function by the object, and drops its keys when the object is delet
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import ne
 from types import SimpleNamespace
 from typing import Any
 
@@ -197,14 +198,15 @@ def _distance(change: KeyChange) -> float:
         return 1.5  # another container; fewer of them than values
     if change.kind != "type":
         return 1.0
-    new, old = (list(filter(None, re.split(r"[][,]", text))) for text in (change.new, change.old))
+    new, old = (_TYPE_PARTS.findall(text) for text in (change.new, change.old))
     if len(new) != len(old):
         return 0.9 + 0.1 * (new[0] != old[0])
     is_weak_alone = change.new.removeprefix("weak ") == change.old.removeprefix("weak ")
-    differ = 0.25 if is_weak_alone else sum(a != b for a, b in zip(new, old, strict=True))
+    differ = 0.25 if is_weak_alone else float(sum(map(ne, new, old)))
     return 0.5 + 0.4 * differ / len(new)
 
 
+_TYPE_PARTS = re.compile(r"[^][,]++")  # of `f32[3,4]`: dtype and sizes
 _MOST = 256  # earlier keys that a call is compared with
 _ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read
 _LOST = (

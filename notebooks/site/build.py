@@ -7,7 +7,6 @@ kernel's one after the other; with names only those are run again. Then Sphinx w
 its warnings being errors, and `check.py` follows every link.
 """
 
-import base64
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
+from jaxlens.course.build import DRAWINGS
 from notebooks.site import check, reference
 
 HERE = Path(__file__).resolve().parent
@@ -84,7 +84,7 @@ def folded(page: list[Any]) -> list[Any]:
 
 
 def write(path: Path, cells: list[Any]) -> None:
-    """Writes a notebook for Sphinx: assets once, lessons by their pages, pictures as files."""
+    """Writes a notebook for Sphinx: assets once, and lessons by their pages."""
     known: set[str] = set()
 
     def once(found: re.Match[str]) -> str:
@@ -93,10 +93,6 @@ def write(path: Path, cells: list[Any]) -> None:
     lessons = {"course": "", "source": "course/"}.get(path.parent.name, "../course/")
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
-        for name, picture in cell.pop("attachments", {}).items():
-            file = f"{path.stem}-{number}-{name}"
-            (path.parent / file).write_bytes(base64.b64decode(picture["image/svg+xml"]))
-            cell.source = cell.source.replace(f"(attachment:{name})", f"({file})")
         for output in cell.get("outputs", []):
             if "text" in output:  # a warning names its file
                 output["text"] = _PACKAGES.sub("", output["text"])
@@ -116,7 +112,8 @@ def sources(folder: str) -> dict[str, str]:
 
 
 def course(folder: Path) -> None:
-    """The saved lessons, and the tour."""
+    """The saved lessons with their drawings, and the tour."""
+    shutil.copytree(ROOT / "notebooks" / "course" / DRAWINGS, folder / DRAWINGS)
     saved = [ROOT / "notebooks" / "00_tour.ipynb", *(ROOT / "notebooks" / "course").glob("*.ipynb")]
     for path in saved:
         write(folder / path.name, nbformat.read(path, as_version=4).cells)

@@ -1,6 +1,5 @@
 """Lessons are built from text: puzzles filled in, solutions between nbgrader's marks."""
 
-import base64
 import errno
 import os
 import re
@@ -60,11 +59,11 @@ def test_every_puzzle_and_prediction_stands_in_its_lesson():
 
 
 def pictures(path):
-    return [
-        (cell.source, base64.b64decode(data["image/svg+xml"]).decode())
-        for cell in nbformat.read(path, as_version=4).cells
-        for data in (cell.get("attachments") or {}).values()
-    ]
+    """The text that names each drawing of a lesson, with the drawing."""
+    files = sorted(path.parent.glob(f"drawings/{path.stem[:2]}-*.svg"))
+    found = [(text, f) for f in files for text in cells(path) if f"(drawings/{f.name})" in text]
+    assert len(found) == len(files)
+    return [(text, file.read_text("utf-8")) for text, file in found]
 
 
 def test_every_lesson_has_a_drawing_that_says_what_it_shows(tmp_path):
@@ -72,7 +71,7 @@ def test_every_lesson_has_a_drawing_that_says_what_it_shows(tmp_path):
         drawn = pictures(path)
         assert drawn, lesson.file
         for text, svg in drawn:
-            assert re.search(r"!\[[A-Z][^]]{40,}\.\]\(attachment:drawing-1\.svg\)", text), text
+            assert re.search(r"!\[[A-Z][^]]{40,}\.\]\(drawings/..-1\.svg\)", text), text
             words = [node.text for node in ElementTree.fromstring(svg).iter() if node.text]
             assert len("".join(words).split()) > 4
             assert not re.search("<script|<title|<!--", svg)
@@ -104,6 +103,6 @@ def test_a_full_disk_leaves_no_half_a_lesson(tmp_path, monkeypatch):
         patch.setattr(os, "fsync", full)
         with pytest.raises(OptionError, match="No space left"):
             build(tmp_path, lessons=(1,), keep=True)
-    assert not list(tmp_path.iterdir())
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     (path,) = build(tmp_path, lessons=(1,), keep=True)
     nbformat.validate(nbformat.read(path, as_version=4))

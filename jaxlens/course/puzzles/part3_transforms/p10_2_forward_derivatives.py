@@ -41,7 +41,13 @@ def check(
         large, once = (
             jvp(lambda x, op=op: apply(op, x), (x,), (scale * dx,))[1] for scale in (1e9, 1.0)
         )
-        yield close(f"tangent of {op}(x) for 1e9 dx", large / 1e9, once, rtol=1e-6, hint=hint)
+        yield close(
+            f"tangent of {op}(x) for 1e9 dx, divided by 1e9",
+            large / 1e9,
+            once,
+            rtol=1e-6,
+            hint=hint,
+        )
     hint = (
         "A rule must work on tracers: `cos(x)` and `step(x)` are operations, `np.cos(x)` and "
         "`x > 0` need numbers."

@@ -148,7 +148,7 @@ PUZZLE = Puzzle(
 `train` is right, and slow. Its step has **four faults**: it is compiled more than once, a loop is
 written out, the data are baked into the program, and the old weights keep their memory. Mend all
 four. `train(ws, data, rates)` must return the same weights as now. Let `step(*args)` be one call
-of your step, for the lenses to look at.
+of your step, for the lenses to look at. It may use up the arrays that it is given.
 """,
     starter="""\
 def make_step(data, rate):
@@ -206,7 +206,7 @@ args = (jnp.full((16, 8, 8), 0.1, jnp.float32),)
         ),
     ),
     hints=(
-        "`%%recompiles`, `%jaxpr`, `%compile --captured` and `--memory` show one fault each.",
+        "`%%recompiles`, `%jaxpr`, `%jaxpr --captured` and `%compile --memory` show one each.",
         "The data and the rate can be arguments. Which argument does nobody need after a step?",
         "Jit `step(ws, data, rate)` once with `donate_argnums=0`, and scan over the layers.",
     ),

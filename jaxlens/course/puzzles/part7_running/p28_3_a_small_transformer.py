@@ -45,8 +45,8 @@ def check(step: Function, args: tuple[Any, ...], train: Function) -> Facts:
     yield at_most("bytes baked in", baked, 1000, unit="B", hint=hint, evidence=proof)
     products = jaxlens.receipt(seen).primitives.get("dot_general", 0)
     hint = (
-        "Two Python loops were written out, one over the rows of a batch, one over the layers. "
-        "Which transform takes the place of the first, and which loop of JAX's that of the second?"
+        "A Python loop was written out: over the rows of a batch, or over the layers. Which "
+        "transform takes the place of the first, and which loop of JAX's that of the second?"
     )
     proof = Proof(jaxlens.jaxpr, (step, *args))
     yield at_most("products in the program", products, 24, hint=hint, evidence=proof)
@@ -125,7 +125,7 @@ def random_params(seed=0, words=256, width=32, layers=3):
     }
 
 
-batches = jax.random.randint(jax.random.key(1), (2, 3, 17), 0, 256)
+batches = jax.random.randint(jax.random.key(1), (4, 3, 17), 0, 256)
 """
 
 SOLUTION = f"""\
@@ -222,7 +222,7 @@ A transformer of three layers, with **six faults** of this course: it is compile
 the tokens are baked in, the rows of a batch are written out, the layers are written out, words
 are looked up by a product with a one-hot matrix, and the old parameters keep their memory. Mend
 all six. `train(params, batches, rate)` must return the same parameters and losses as now, and
-`step(*args)` is one call of your step.
+`step(*args)` is one call of your step. It may use up the arrays that it is given.
 """,
     starter=STARTER,
     solution=SOLUTION,
@@ -259,7 +259,7 @@ all six. `train(params, batches, rate)` must return the same parameters and loss
                     "sum(row_loss(params, row) for row in tokens) / len(tokens)",
                 ),
             ),
-            "Two Python loops were written out",
+            "A Python loop was written out",
         ),
         WrongAnswer(
             edited(SOLUTION, ("@partial(jax.jit, donate_argnums=0)", "@jax.jit")),
