@@ -198,11 +198,12 @@ def _distance(change: KeyChange) -> float:
         return 1.5  # another container; fewer of them than values
     if change.kind != "type":
         return 1.0
-    new, old = (_TYPE_PARTS.findall(text) for text in (change.new, change.old))
+    parts: list[list[str]] = [_TYPE_PARTS.findall(text) for text in (change.new, change.old)]
+    new, old = parts
     if len(new) != len(old):
         return 0.9 + 0.1 * (new[0] != old[0])
     is_weak_alone = change.new.removeprefix("weak ") == change.old.removeprefix("weak ")
-    differ = 0.25 if is_weak_alone else float(sum(map(ne, new, old)))
+    differ = 0.25 if is_weak_alone else sum(map(ne, new, old))
     return 0.5 + 0.4 * differ / len(new)
 
 
