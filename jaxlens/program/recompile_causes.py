@@ -7,6 +7,7 @@ Recompiles of one function with one cause are one clause, which lists the values
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from jaxlens.ir.compile_log import (
     TYPE_TEXT,
@@ -278,8 +279,13 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
         columns.append(NumberColumn(name, duration, "seconds", ""))
     done = [call for call in calls if call.steps]
     rows = ((str(c.number), _named(c), *step_cells(c), c.seconds) for c in done)
-    note = f"{duration(sum(c.seconds for c in done))} in all, wall-clock, as JAX reports it"
-    return table("Time of each step", columns, rows, note, volatile=True)
+    note = "wall-clock, as JAX reports it"
+    shown = table("Time of each step", columns, rows, note, volatile=True)
+    if len(done) < 2:
+        return shown
+    sums = [sum(s.seconds or 0.0 for c in done for s in c.steps if s.kind == k) for k in DONE]
+    totals = [Cell(duration(total), total) for total in (*sums, sum(sums))]
+    return replace(shown, rows=(*shown.rows, (Cell(""), Cell("in all"), *totals)))
 
 
 def step_cells(call: CallEvent) -> tuple[Cell, ...]:

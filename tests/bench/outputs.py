@@ -41,8 +41,7 @@ def write(folder, names, jobs):
     own = {str(package / "jaxlens"): "CHECKOUT/jaxlens", str(ROOT): "CHECKOUT"}
     paths = {**own, sys.prefix: "PREFIX", sys.base_prefix: "PYTHON"}
     # jaxlens is that of the package, and `tests` that of this file, so that paths are the same
-    start = f"import sys; sys.path[:0] = [{str(package)!r}]; import jaxlens; sys.path.pop(0);"
-    start += f"sys.path.insert(0, {str(ROOT)!r}); import runpy;"
+    start = f"import os, runpy, jaxlens; os.chdir({str(ROOT)!r});"
     start += f"runpy.run_path({str(RECORDER)!r}, run_name='__main__')"
 
     def one(name):
@@ -58,6 +57,7 @@ def write(folder, names, jobs):
         with log.open("w") as errors:
             done = subprocess.run(
                 [sys.executable, "-W", "ignore", "-c", start, str(folder), name],
+                cwd=package,
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=errors,
