@@ -118,7 +118,8 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
     if operations:
         names = Counter(call.function for call in operations)
         texts = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
-        ran = f"{count(len(operations), 'operation')} of JAX's own ran outside of jit, each "
+        each = ", each" if len(operations) > 1 else " and was"
+        ran = f"{count(len(operations), 'operation')} of JAX's own ran outside of jit{each} "
         first = "Apart from these, " if log.compiles else ""
         # The body of a loop is a function of the user's.
         if not log.compiles and not names.keys() & set(LOOPS):

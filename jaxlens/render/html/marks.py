@@ -46,7 +46,7 @@ _INLINE_LINES = 150  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
 _ROOT = Piece("ROOT ", "keyword")
 # What stands between backticks, options, and numbers such as 1e-3: no line breaks at their hyphens.
-_CODE = re.compile(r"`([^`\n]++)`|(?<![\w-])(--[a-z]\w*+(?:[=:-]\w++)*+|\d[\d.]*+e-\d++)")
+_CODE = re.compile(r"`([^`\n]++)`|(?<![\w.-])(--[a-z]\w*+(?:[=:-]\w++)*+|-?\d[\d.]*+e-\d++)")
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)
 
 

@@ -136,12 +136,12 @@ def test_operations_are_apart():
     beside = sentences(call(1, line=5), op("add"), op("add"), op("add"))
     assert not any(said.startswith("Cure") for said in beside)
     assert sentences(op("add"))[0] == (
-        "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit, "
-        "each compiled on its own: add."
+        "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit "
+        "and was compiled on its own: add."
     )
     # The body of a loop is a function of the user's, and it was compiled.
     assert sentences(op("while"))[0] == (
-        "1 operation of JAX's own ran outside of jit, each compiled on its own: while."
+        "1 operation of JAX's own ran outside of jit and was compiled on its own: while."
     )
     # A library's line has the loop: its body is no object of the user's.
     body = replace(op("while"), defined=Span("lib/nuts.py", 9, library=True), program="p")

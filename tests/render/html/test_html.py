@@ -355,6 +355,7 @@ def test_a_diff_names_the_source_line_of_each_run_of_rows():
         ("--checkpoint tries it", ["--checkpoint"]),
         ("try --target=gpu:h100, or `%%hlo --passes`", ["--target=gpu:h100", "%%hlo --passes"]),
         ("below 1.5e-3, not pre--made or x1e-3", ["1.5e-3"]),
+        ("it gives -5.8e-11, the program 2e-3.", ["-5.8e-11", "2e-3"]),
     ],
 )
 def test_what_is_typed_is_code_and_so_does_not_break_at_its_hyphens(text, typed):
