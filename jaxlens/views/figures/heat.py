@@ -29,8 +29,8 @@ def of_kernels(
         limits: The device by whose published limits they are the least; "" for measured ones.
     """
     known: list[Mapping[str, float | None]] = [
-        {id: cost.flops for id, cost in costs.items()},
-        {id: cost.bytes for id, cost in costs.items()},
+        {id: None if c.unknown or c.open else c.flops for id, c in costs.items()},
+        {id: None if c.open else c.bytes for id, c in costs.items()},
     ]
     measures: list[tuple[str, Callable[[float], str]]] = [("flops", flop), ("bytes", amount)]
     if seconds:
@@ -39,11 +39,13 @@ def of_kernels(
     nodes = {node.id: node for node in module.nodes()}
 
     def total(box: Box, own: Mapping[str, float | None]) -> float:
-        """Adds up a figure; what has none of its own has that of its bodies."""
+        """Adds up a figure, that of its bodies where a node has none; 0 where one is unknown."""
         pending, found = [*(box.nodes or (box.id,))], 0.0
         for id in pending:
             if id in own:
-                found += own[id] or 0.0
+                if (figure := own[id]) is None:
+                    return 0.0
+                found += figure
             elif id in nodes and nodes[id].opcode in CONTROL:
                 bodies = (module.regions[name].nodes for name in nodes[id].regions)
                 pending += (node.id for body in bodies for node in body)

@@ -40,6 +40,17 @@ def test_a_loop_has_the_sum_of_its_body_and_the_shares_are_of_the_largest(module
     assert moved == sum(costs[id].bytes for id in bodies & set(costs))
 
 
+def test_a_loop_of_unknown_trips_has_no_figure():
+    def f(w, x):
+        return jax.lax.while_loop(lambda x: x.sum() < 100, lambda x: jnp.tanh(x @ w) + x, x)
+
+    module = jaxlens.capture(f, jnp.eye(16), jnp.ones((4, 16))).optimized.module
+    costs = cost_by_instruction(module, "cpu")
+    assert any(cost.open and cost.flops for cost in costs.values())
+    (box,) = (b for b in figure(module).panels[0].boxes if b.label == "while")
+    assert of_kernels(module, costs).figures(box) == [0.0, 0.0]
+
+
 def test_seconds_are_named_by_where_they_come_from(module):
     costs = cost_by_instruction(module, "cpu")
     loop = next(node.id for node in module.nodes() if node.opcode == "while")
