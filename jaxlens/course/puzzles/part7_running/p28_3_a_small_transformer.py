@@ -220,7 +220,7 @@ PUZZLE = Puzzle(
     task="""\
 A transformer of three layers, with **six faults** of this course: it is compiled for each batch,
 the tokens are baked in, the rows of a batch are written out, the layers are written out, words
-are looked up by a product with a one-hot matrix, and the old parameters keep their memory. Mend
+are looked up by a product with a one-hot matrix, and the old parameters keep their memory. Fix
 all six. `train(params, batches, rate)` must return the same parameters and losses as now, and
 `step(*args)` is one call of your step. It may use up the arrays that it is given.
 """,
