@@ -96,7 +96,7 @@ def names_before(puzzle: Puzzle, folder: str | Path | None = ".") -> dict[str, A
 
 def _unusable(why: str) -> OptionError:
     return OptionError(
-        f"{FILE}, which lies beside the lessons, {why}; mend it, or move it away and the course's "
+        f"{FILE}, which lies beside the lessons, {why}; fix it, or move it away and the course's "
         "solutions are used"
     )
 

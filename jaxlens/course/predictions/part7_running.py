@@ -378,7 +378,7 @@ step = make_step(data, 0.1)
     ),
     Prediction(
         "28.c",
-        "The step is compiled three times, with 16 layers written out. If you could mend only one "
+        "The step is compiled three times, with 16 layers written out. If you could fix only one "
         "of the two faults, which would leave XLA fewer equations to compile in all?",
         _STEP
         + """
@@ -394,7 +394,7 @@ def make_scanned_step(data, rate):
     return step
 
 
-step = make_step(data, 0.1)  # once, if the compiles are mended
+step = make_step(data, 0.1)  # once, if the compiles are fixed
 scanned_step = make_scanned_step(data, 0.1)  # three times, if the loop is
 """,
         _fewest_equations,

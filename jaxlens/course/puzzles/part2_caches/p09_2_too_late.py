@@ -56,7 +56,7 @@ PUZZLE = Puzzle(
     id="9.2",
     title="Too late",
     task="""\
-`train` returns the new weights and the sum of the **old** ones, and raises an error. Mend it, and
+`train` returns the new weights and the sum of the **old** ones, and raises an error. Fix it, and
 let `step` go on donating `w`.
 """,
     starter=answer("    new = step(w, g)\n    return new, w.sum()\n"),

@@ -76,7 +76,7 @@ PUZZLE = Puzzle(
     task="""\
 `flip` is an operation of its own: `jaxlens.core` knows its type and its StableHLO. Its **batch
 rule** gets the batched array and the batch's axis `dim`, and returns the result with the batch's
-axis there. `axis` counts the axes of **one example**, which has no batch axis. Mend the last
+axis there. `axis` counts the axes of **one example**, which has no batch axis. Fix the last
 line.
 """,
     starter=edited(SOLUTION, (_RULE, "    return flip(x, axis), dim  # is `axis` still right?\n")),

@@ -29,20 +29,26 @@ def check(
     try:
         cts = BACK["dot"](np.ones((2, 4)), wide, np.ones((3, 4)))
         shapes = [np.shape(ct) for ct in cts] if isinstance(cts, tuple | list) else []
-    except ValueError:  # shapes that NumPy cannot multiply
-        shapes = []
+        found = " and ".join(map(str, shapes)) or "no tuple"
+    except ValueError:
+        found = "shapes that do not multiply"
         hint = (
             "For x of shape (2, 3) and y of (3, 4), ct has the shape of x @ y, (2, 4). Which "
             "product of ct and y, one of them transposed, has the shape of x?"
         )
-    found = " and ".join(map(str, shapes)) or "none"
     wanted = "(2, 3) and (3, 4)"
     order = "Mind the order of the two cotangents: the first belongs to the first input."
     hint = order if found == "(3, 4) and (2, 3)" else hint
     holds = found == wanted
     yield Fact("shapes of the cotangents of x and y in x @ y", wanted, found, holds, hint)
     hint = "Going back through x * y gives ct * y to x, and ct * x to y."
-    yield close("gradient of 5 x at 2", grad(lambda x: x * 5)(2.0), 5.0, hint=hint)
+    try:
+        gradient = grad(lambda x: x * 5)(2.0)
+    except KeyError as error:
+        first = "The first cotangent of a value has nothing to be added to yet."
+        yield Fact("gradient of 5 x at 2", "5", f"KeyError: {error}", False, first)
+        return
+    yield close("gradient of 5 x at 2", gradient, 5.0, hint=hint)
     hint = "x is read twice here: what comes back along both ways is added."
     yield close("gradient of x * x at 3", grad(lambda x: x * x)(3.0), 6.0, hint=hint)
     random = np.random.default_rng(0)
@@ -167,7 +173,7 @@ PUZZLE = Puzzle(
     title="Derivatives backwards",
     task="""\
 `vjp` runs a program forwards, keeps its values, and returns `pull`, which goes back through the
-equations. Fill in the backward rules of `mul`, `dot` and `relu`, and mend the line that is wrong
+equations. Fill in the backward rules of `mul`, `dot` and `relu`, and fix the line that is wrong
 for a value that is read **twice**.
 
 Each rule returns a tuple: a cotangent for each input, of that input's shape. `sum_to(ct, shape)`
@@ -206,6 +212,14 @@ adds up what broadcasting had repeated. Compare with the rules that are there.
         WrongAnswer(
             edited(SOLUTION, ("cts[x] = cts[x] + ct if x in cts else ct", "cts[x] = ct")),
             "read twice",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ("cts[x] = cts[x] + ct if x in cts else ct", "cts[x] += ct")),
+            "nothing to be added to",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ("ct @ transpose(y)", "ct @ y")),
+            "one of them transposed",
         ),
         WrongAnswer(
             edited(

@@ -74,7 +74,7 @@ PUZZLE = Puzzle(
     title="What changes nothing",
     task="""\
 A reduction starts from a value that **changes nothing**: `combine(start, x) == x` for every `x` of
-float32. For a sum it is 0. `lax.reduce(x, start, combine, (0,))` uses your table: mend it.
+float32. For a sum it is 0. `lax.reduce(x, start, combine, (0,))` uses your table: fix it.
 """,
     starter="""\
 identity = {

@@ -2,6 +2,7 @@
 
 import jaxlens
 from jaxlens.course.puzzle import (
+    Fact,
     Facts,
     Function,
     Proof,
@@ -18,7 +19,14 @@ def check(f: Function) -> Facts:
     import jax.numpy as jnp
 
     x = jnp.sin(jnp.arange(12.0)).reshape(3, 4) + 2
-    y = as_program(f, x)
+    try:
+        y = as_program(f, x)
+    except ValueError as error:
+        if "broadcasting" not in str(error):
+            raise
+        hint = "The sums of three rows have shape (3,); with `keepdims=True` it is (3, 1)."
+        yield Fact("f(x)", "a matrix of shape (3, 4)", str(error).rstrip("."), False, hint)
+        return
     hint = "The result has the shape of `x`."
     yield equal("the shape of f(x)", getattr(y, "shape", ()), (3, 4), hint=hint)
     hint = "Divide each row by something that makes its sum 1."
@@ -55,6 +63,7 @@ def f(x):
             "all numbers of its row",
         ),
         WrongAnswer("def f(x):\n    return x / x.sum()\n", "the sum of each row"),
+        WrongAnswer("def f(x):\n    return x / x.sum(axis=1)\n", "keepdims"),
     ),
     cheats=(
         WrongAnswer(

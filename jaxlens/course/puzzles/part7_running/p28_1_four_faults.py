@@ -146,7 +146,7 @@ PUZZLE = Puzzle(
     title="Four faults",
     task="""\
 `train` is right, and slow. Its step has **four faults**: it is compiled more than once, a loop is
-written out, the data are baked into the program, and the old weights keep their memory. Mend all
+written out, the data are baked into the program, and the old weights keep their memory. Fix all
 four. `train(ws, data, rates)` must return the same weights as now. Let `step(*args)` be one call
 of your step, for the lenses to look at. It may use up the arrays that it is given.
 """,
@@ -212,5 +212,5 @@ args = (jnp.full((16, 8, 8), 0.1, jnp.float32),)
     ),
     check=check,
     seconds=30.0,
-    after="Four lenses, four facts, each mended at its cause: one small program that is made once.",
+    after="Four lenses, four facts, each fixed at its cause: one small program that is made once.",
 )
