@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 
 from jaxlens.course import progress_file
 from jaxlens.course.library import puzzle
@@ -28,6 +29,8 @@ _ID = re.compile(r"\d{1,2}\.(?:\d|[a-z])")
 shown: Counter[str] = Counter()
 """Number of hints that this process has shown, by puzzle."""
 
+_begun: dict[str, float] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -38,12 +41,19 @@ class Attempt:
         right: Whether it was right.
         answer: What was predicted; "" for a puzzle.
         hints: Number of hints of the puzzle that were shown before.
+        seconds: Seconds since this process first showed the question or judged the puzzle.
     """
 
     id: str
     right: bool
     answer: str = ""
     hints: int = 0
+    seconds: int = field(default=0, compare=False)
+
+
+def begin(id: str) -> float:
+    """Returns the monotonic time, in seconds, at which this process first met a question."""
+    return _begun.setdefault(id, monotonic())
 
 
 def note(attempt: Attempt, folder: str | os.PathLike[str] = ".") -> None:
@@ -51,6 +61,7 @@ def note(attempt: Attempt, folder: str | os.PathLike[str] = ".") -> None:
 
     A folder that cannot be written keeps no attempts; that of the progress says so.
     """
+    attempt = replace(attempt, seconds=round(monotonic() - begin(attempt.id)))
     is_prediction = attempt.id.rpartition(".")[2].isalpha()
     if attempt.right or is_prediction:
         progress_file.record("predicted" if is_prediction else "solved", attempt.id, folder)
@@ -68,7 +79,8 @@ def read(path: Path) -> list[Attempt]:
                 if _ID.fullmatch(entry["id"]):
                     answer = str(entry["answer"])[:_LONGEST]
                     right, hints = entry["right"] is True, int(entry["hints"])
-                    attempts.append(Attempt(entry["id"], right, answer, hints))
+                    seconds = int(entry.get("seconds", 0))
+                    attempts.append(Attempt(entry["id"], right, answer, hints, seconds))
     return attempts
 
 
@@ -137,6 +149,7 @@ def hint(id: str, number: int = 0) -> Text:
         OptionError: There is no such puzzle.
     """
     hints = puzzle(id).hints
+    begin(id)
     if not number:
         shown[id] = min(shown[id] + 1, len(hints))
         number = shown[id]

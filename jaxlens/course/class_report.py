@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TextIO
 
 from jaxlens.course import progress_file
@@ -85,16 +86,21 @@ def report(folder: Path) -> Iterator[str]:
 
 def _first_tries(homes: list[Path]) -> Iterator[str]:
     """Yields what was wrong most often at the first try, of the learners who shared that."""
-    shared = [first_tries(attempts) for home in homes if (attempts := read(_course(home) / SHARED))]
-    if not shared:
+    answers = [attempts for home in homes if (attempts := read(_course(home) / SHARED))]
+    if not answers:
         return
+    shared = list(map(first_tries, answers))
+    until_right = [first_tries(a for a in attempts if a.right) for attempts in answers]
     rates = dict[float, list[str]]()
     for id in sorted({id for firsts in shared for id in firsts}):
         tries = [firsts[id] for firsts in shared if id in firsts]
         right = sum(attempt.right for attempt in tries)
         wrong = Counter(attempt.answer for attempt in tries if attempt.answer and not attempt.right)
         said = "".join(f", {n} said {visible(text)}" for text, n in wrong.most_common(1) if n > 1)
-        rates.setdefault(right / len(tries), []).append(f"{id}: {right} of {len(tries)}{said}")
+        times = [rights[id].seconds for rights in until_right if id in rights]
+        took = f", right after {median(times) / 60:.0f} min" if times and median(times) > 90 else ""
+        line = f"{id}: {right} of {len(tries)}{said}{took}"
+        rates.setdefault(right / len(tries), []).append(line)
     lines = [line for rate in sorted(rates) if rate < 1 for line in rates[rate]]
     yield f"right at the first try, of {len(shared)} who shared their answers, hardest first:"
     yield from lines[:_HARDEST]

@@ -131,6 +131,7 @@ def predict(id: str, answer: object = "") -> Reply:
     if text:
         understood(prediction, text)
     reply = Reply(None, lambda: _document(reply), prediction, text)
+    attempts.begin(id)
     if text:
         attempts.note(attempts.Attempt(id, bool(reply.right), text))
     return reply

@@ -1,6 +1,7 @@
 """What a learner answered: kept in the folder, asked again, shared with a teacher."""
 
 import json
+from time import monotonic
 
 import pytest
 
@@ -76,7 +77,8 @@ def test_a_recall_shows_questions_and_no_answers():
         jaxlens.course.recall(1)
 
 
-def test_a_teacher_reads_what_was_shared_and_nothing_else(tmp_path):
+def test_a_teacher_reads_what_was_shared_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setitem(attempts._begun, "1.b", monotonic() - 250)
     for name, answers in {"ann": "76", "bob": "7", "cem": "7", "dia": "6"}.items():
         home = tmp_path / name
         home.mkdir()
@@ -87,7 +89,7 @@ def test_a_teacher_reads_what_was_shared_and_nothing_else(tmp_path):
             attempts.share(home)
     lines = list(class_report.report(tmp_path))
     at = lines.index("right at the first try, of 3 who shared their answers, hardest first:")
-    assert lines[at + 1 :][0] == "1.b: 1 of 3, 2 said 7"
+    assert lines[at + 1 :][0] == "1.b: 1 of 3, 2 said 7, right after 4 min"
     with pytest.raises(OptionError, match="holds no answers yet"):
         attempts.share(tmp_path / "nobody")
 
