@@ -2,24 +2,46 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import chain, starmap
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 from jaxlens.course.errors import user_error
 from jaxlens.course.library import puzzle as load
 from jaxlens.course.puzzle import Fact, Puzzle, evidence_pane
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, missing_package
 from jaxlens.render.document import Block, Code, Document, TableBlock
 from jaxlens.report import Table, cells
 from jaxlens.views.view import View
 
 _OTHERS = "jax jax.numpy jax.lax numpy jaxlens jaxlens.core".split()  # no answer changes them
 _GIVES = "does each name hold, and each function return, what the task asks for?"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """One `%%puzzle` cell of a notebook.
+
+    Attributes:
+        id: The puzzle.
+        code: The cell.
+        earlier: The sources of the code cells above it, in order.
+        folder: Where the notebook is, with the learner's own JAX.
+        values: What is known of the names that it needs of these cells, pickled.
+        number: The number of its cell; 0 where it was not run.
+    """
+
+    id: str
+    code: str
+    earlier: tuple[str, ...]
+    folder: str
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    number: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +109,7 @@ def judged(puzzle: Puzzle, run: Callable[[], Mapping[str, Any]]) -> Outcome:
         puzzle: The puzzle.
         run: Runs the answer and returns the names that it defines.
     """
-    before = {name: dict(vars(import_module(name))) for name in _OTHERS}
+    before = {name: dict(vars(module)) for name, module in _others()}
     try:
         with _without_callbacks():
             outcome = judge(puzzle, run())
@@ -101,6 +123,13 @@ def judged(puzzle: Puzzle, run: Callable[[], Mapping[str, Any]]) -> Outcome:
     return outcome
 
 
+def _others() -> Iterator[tuple[str, ModuleType]]:
+    """Yields the modules that no answer changes, without those that cannot be imported."""
+    for name in _OTHERS:
+        with suppress(ImportError):
+            yield name, import_module(name)
+
+
 @contextmanager
 def _without_callbacks() -> Iterator[None]:
     """Refuses what lets a program call Python, which no puzzle needs."""
@@ -108,11 +137,12 @@ def _without_callbacks() -> Iterator[None]:
     def refused(*_: object, **__: object) -> None:
         raise LensError("the program calls Python back as it runs; write it with JAX's operations")
 
-    import jax.experimental
-
     with ExitStack() as stack:
-        for module, name in ((jax, "pure_callback"), (jax.experimental, "io_callback")):
-            stack.enter_context(patch.object(module, name, refused))
+        with suppress(ImportError):
+            import jax.experimental
+
+            for module, name in ((jax, "pure_callback"), (jax.experimental, "io_callback")):
+                stack.enter_context(patch.object(module, name, refused))
         yield
 
 
@@ -155,6 +185,8 @@ def judge(puzzle: Puzzle, names: Mapping[str, Any]) -> Outcome:
     except LensError as error:
         return _outcome(puzzle, tuple(facts), str(error), error=error)
     except (Exception, SystemExit) as error:
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "jax":
+            return _outcome(puzzle, tuple(facts), str(missing_package("it", error)))
         raised = user_error(error)
         # The check itself raised, by what it got: most often a function returns nothing.
         asks = "" if raised.in_answer else f"; {_GIVES}"
@@ -169,8 +201,10 @@ def takes(puzzle: Puzzle) -> tuple[str, ...]:
 
 
 def _backend() -> str:
-    import jax
-
+    try:
+        import jax
+    except ImportError:
+        return "a machine without JAX"
     return jax.default_backend()
 
 

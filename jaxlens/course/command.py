@@ -87,7 +87,8 @@ def listing() -> int:
 def mine(folder: Path) -> int:
     """Judges the learner's own JAX, part by part; returns 1 where one is not right."""
     from jaxlens.course import own
-    from jaxlens.course.judge_process import GivenAnswer, judge_apart
+    from jaxlens.course.check import GivenAnswer
+    from jaxlens.course.judge_process import judge_apart
 
     texts = own.sections(folder / own.FILE)
     parts = [entry for entry in own.track() if entry.id in texts]

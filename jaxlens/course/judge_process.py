@@ -2,49 +2,30 @@
 
 A kernel has one such process: it is started with the first answer and ends after minutes without
 another. It answers two requests for each answer: the judgement first, then the evidence for it,
-each within the puzzle's limits. `judging.py` is what runs in it.
+each within the puzzle's limits. `judging.py` is what runs in it. Where JAX cannot be imported, as
+in a browser, which has no processes, answers are judged in this one and without limits.
 """
 
+import importlib.util
 import os
 import pickle
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import jax
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from jaxlens import progress
-from jaxlens.course.check import unsolved
+from jaxlens.course.check import GivenAnswer, unsolved
 from jaxlens.course.library import puzzle
 from jaxlens.course.limits import Limit, LimitError, used
 from jaxlens.course.namespace import names_of_lessons, needed
-from jaxlens.stages.child.child import Child, child_environment
+
+if TYPE_CHECKING:
+    from jaxlens.stages.child.child import Child
 
 _COMMAND = (sys.executable, "-m", "jaxlens.course.judging")
 _START = 120.0  # seconds that the process may take to import JAX
 _KEPT = 350_000_000  # bytes of a process that waits for another answer
-
-
-@dataclass(frozen=True, slots=True)
-class GivenAnswer:
-    """One `%%puzzle` cell of a notebook.
-
-    Attributes:
-        id: The puzzle.
-        code: The cell.
-        earlier: The sources of the code cells above it, in order.
-        folder: Where the notebook is, with the learner's own JAX.
-        values: What is known of the names that it needs of these cells, pickled.
-        number: The number of its cell; 0 where it was not run.
-    """
-
-    id: str
-    code: str
-    earlier: tuple[str, ...]
-    folder: str
-    values: Mapping[str, bytes] = field(default_factory=dict)
-    number: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,7 +64,7 @@ class Judgement:
         return {"text/plain": self.brief, "text/html": self.html}
 
 
-_judge: Child | None = None
+_judge: "Child | None" = None
 
 
 def judge_cell(
@@ -102,6 +83,8 @@ def judge_cell(
     values = _values(code, earlier, names)
     cell = f"%%puzzle {id}\n{code}"
     answer = GivenAnswer(id, cell, tuple(earlier), os.getcwd(), values, number)
+    if not has_jax():
+        return _judged_here(answer)
     try:
         if _judge is None or _judge.code is not None:
             forget()
@@ -129,6 +112,9 @@ def forget() -> None:
 
 def judge_apart(answers: Iterable[GivenAnswer]) -> Generator[Judgement]:
     """Judges answers one after another in a process of their own, without evidence."""
+    if not has_jax():
+        yield from map(_judged_here, answers)
+        return
     child = _started()
     try:
         for answer in answers:
@@ -166,12 +152,27 @@ def _by_value(value: Any) -> bytes:
     return b"" if b"__main__" in data else data
 
 
-def _started() -> Child:
+def has_jax() -> bool:
+    """Whether JAX can be imported."""
+    return all(importlib.util.find_spec(name) for name in ("jax", "jaxlib"))
+
+
+def _judged_here(answer: GivenAnswer) -> Judgement:
+    from jaxlens.course.judging import Judge
+
+    return Judgement(**Judge()({"answer": answer}))
+
+
+def _started() -> "Child":
+    import jax
+
+    from jaxlens.stages.child.child import Child, child_environment
+
     settings: Any = jax.config
     return Child(_COMMAND, child_environment(settings.jax_platforms or "", absent=False))
 
 
-def _verdict(child: Child, answer: GivenAnswer) -> Judgement:
+def _verdict(child: "Child", answer: GivenAnswer) -> Judgement:
     entry = puzzle(answer.id)
     try:
         child.ask({}, _START)
@@ -187,7 +188,7 @@ def _verdict(child: Child, answer: GivenAnswer) -> Judgement:
     return Judgement(False, outcome.sentence, outcome.html(), str(outcome), str(outcome))
 
 
-def _with_evidence(child: Child, answer: GivenAnswer, verdict: Judgement) -> Judgement:
+def _with_evidence(child: "Child", answer: GivenAnswer, verdict: Judgement) -> Judgement:
     try:
         limit = Limit(child.pid, puzzle(answer.id).seconds)
         return Judgement(**child.ask({"evidence": True}, watch=limit))

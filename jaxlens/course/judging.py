@@ -14,15 +14,12 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from typing import Any
 
 from jaxlens.course import own
-from jaxlens.course.check import Outcome, judged
-from jaxlens.course.judge_process import GivenAnswer
+from jaxlens.course.check import GivenAnswer, Outcome, judged
 from jaxlens.course.library import puzzle
 from jaxlens.course.limits import Beginning
 from jaxlens.course.namespace import bound, names_of_lessons, needed, python, run_source
 from jaxlens.course.puzzle import Puzzle
-from jaxlens.course.trial import set_devices
 from jaxlens.ir.spans import register_cell
-from jaxlens.stages.child.main import requests
 
 
 class _NoShell:
@@ -111,6 +108,9 @@ def _names_above(answer: GivenAnswer) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    from jaxlens.course.trial import set_devices
+    from jaxlens.stages.child.main import requests
+
     sys.stdin, folders = io.StringIO(), sys.stdin  # an answer may read it
     set_devices()
     judge = Judge()

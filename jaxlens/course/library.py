@@ -1,12 +1,13 @@
 """Finds puzzles by id: each is a file `puzzles/PART/pNN_M_words.py` with a `PUZZLE`."""
 
 import re
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from jaxlens.course.puzzle import Puzzle
-from jaxlens.errors import OptionError, nearest
+from jaxlens.errors import OptionError, PackageError, missing_package, nearest
 
 _FOLDER = Path(__file__).parent / "puzzles"
 _FILE = re.compile(r"p(\d+)_(\d+)_\w+\.py$")
@@ -29,16 +30,24 @@ def puzzle(id: str) -> Puzzle:
 
     Raises:
         OptionError: There is no puzzle of this id.
+        PackageError: It needs JAX, which cannot be imported.
     """
     if id not in modules():
         raise OptionError(f"there is no puzzle {id!r}; {nearest(id, modules())}")
-    entry: Puzzle = import_module(modules()[id]).PUZZLE
+    try:
+        entry: Puzzle = import_module(modules()[id]).PUZZLE
+    except ImportError as error:
+        raise missing_package(f"puzzle {id}", error) from None
     return entry
 
 
 def puzzles() -> tuple[Puzzle, ...]:
-    """Returns all puzzles, in the order of the course."""
-    return tuple(map(puzzle, modules()))
+    """Returns the puzzles in the order of the course: all, or those that do without JAX."""
+    found = list[Puzzle]()
+    for id in modules():
+        with suppress(PackageError):
+            found.append(puzzle(id))
+    return tuple(found)
 
 
 def ids_of(lesson: int) -> tuple[str, ...]:

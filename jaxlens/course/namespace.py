@@ -8,15 +8,22 @@ from typing import Any
 
 
 def names_of_lessons() -> dict[str, Any]:
-    """Returns what the first cell of every lesson imports, by name."""
-    import jax
+    """Returns what the first cell of every lesson imports, by name.
+
+    Where JAX cannot be imported, these are NumPy and jaxlens.
+    """
     import numpy as np
 
     import jaxlens
-    from jaxlens import core
 
-    names: dict[str, Any] = {"jax": jax, "jnp": jax.numpy, "np": np, "lax": jax.lax}
-    return {**names, "jaxlens": jaxlens, "core": core, "cnp": core.numpy}
+    names: dict[str, Any] = {"np": np, "jaxlens": jaxlens}
+    with suppress(ImportError):
+        import jax
+
+        from jaxlens import core
+
+        names |= {"jax": jax, "jnp": jax.numpy, "lax": jax.lax, "core": core, "cnp": core.numpy}
+    return names
 
 
 def run_source(code: str, file: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:

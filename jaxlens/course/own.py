@@ -13,7 +13,7 @@ from typing import Any
 from jaxlens.course.errors import user_error
 from jaxlens.course.library import puzzles
 from jaxlens.course.puzzle import Puzzle
-from jaxlens.errors import OptionError
+from jaxlens.errors import OptionError, missing_package
 from jaxlens.ir.saved.file import write_whole
 from jaxlens.reading import read_file
 
@@ -28,8 +28,8 @@ _SECTION = re.compile(r"^# puzzle (\d+\.\d+): .*\n", re.MULTILINE)
 
 
 def track() -> tuple[Puzzle, ...]:
-    """Returns the puzzles of the core track in order."""
-    return tuple(puzzle for puzzle in puzzles() if puzzle.saves)
+    """Returns the puzzles of the core track in order; none of them needs JAX to be imported."""
+    return tuple(entry for entry in puzzles() if entry.saves)
 
 
 def sections(path: Path) -> dict[str, str]:
@@ -118,11 +118,15 @@ def run_stablehlo(text: str, *arrays: Any) -> Any:
 
     Raises:
         ValueError: The text is no StableHLO, or XLA does not take it.
+        PackageError: JAX cannot be imported.
     """
     import numpy as np
 
-    from jaxlens import core
-    from jaxlens.core.interop.guests import emitted
+    try:
+        from jaxlens import core
+        from jaxlens.core.interop.guests import emitted
+    except ImportError as error:
+        raise missing_package("a program for XLA", error) from None
 
     match = _RESULT.search(text)
     if match is None:

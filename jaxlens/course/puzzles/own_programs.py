@@ -10,20 +10,20 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Function, close
+from jaxlens.course.puzzles.references import reference
 
 Transform = Callable[[Function], Function]
+OfJax = Callable[[Any, Function], Function]  # takes the module `jax` and a function
 Case = tuple[str, Callable[[], Any], Any]  # its text, what computes it, and what JAX has
 
-_UNARY: Mapping[str, Function] = {
-    "sin": jnp.sin,
-    "cos": jnp.cos,
-    "exp": lambda x: jnp.exp(jnp.sin(x)),  # of what is small
-    "relu": jax.nn.relu,
+_UNARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "sin": lambda jax, x: jax.numpy.sin(x),
+    "cos": lambda jax, x: jax.numpy.cos(x),
+    "exp": lambda jax, x: jax.numpy.exp(jax.numpy.sin(x)),  # of what is small
+    "relu": lambda jax, x: jax.nn.relu(x),
 }
 _EXAMPLE = np.random.default_rng(3).normal(size=(2, 3)).astype(np.float32)
 
@@ -35,12 +35,12 @@ class RandomProgram:
     Attributes:
         text: The function, as Python.
         own: What calls the learner's operations.
-        jax: What calls JAX's.
+        by_jax: Takes the module `jax`; returns what calls its operations.
     """
 
     text: str
     own: Function
-    jax: Function
+    by_jax: Callable[[Any], Function]
 
 
 def random_programs(apply: Function, count: int = 5, depth: int = 3) -> list[RandomProgram]:
@@ -65,10 +65,14 @@ def random_programs(apply: Function, count: int = 5, depth: int = 3) -> list[Ran
             RandomProgram(
                 str(text),
                 lambda x, y=0.5, run=run: run(x, y, own),
-                lambda x, y=0.5, run=run: run(x, y, lambda op, x: _UNARY[op](x)),
+                partial(_by_jax, run),
             )
         )
     return programs
+
+
+def _by_jax(run: Function, jax: Any) -> Function:
+    return lambda x, y=0.5: run(x, y, lambda op, x: _UNARY[op](jax, x))
 
 
 def _tree(random: np.random.Generator, depth: int) -> Any:
@@ -104,29 +108,29 @@ class _Text:
     __radd__, __rmul__ = __add__, __mul__
 
 
-def transforms(names: Mapping[str, Function]) -> dict[str, tuple[Transform, Transform]]:
+def transforms(names: Mapping[str, Function]) -> dict[str, tuple[Transform, OfJax]]:
     """Returns the learner's transforms beside JAX's, by name; each takes a function of any shape.
 
     Args:
         names: The learner's `jit`, `jvp`, `grad` and `total`, `vmap`, as far as they are there.
     """
-    made: dict[str, tuple[Transform, Transform]] = {}
+    made: dict[str, tuple[Transform, OfJax]] = {}
     if "jit" in names:
-        made["jit"] = names["jit"], jax.jit
+        made["jit"] = names["jit"], lambda jax, f: jax.jit(f)
     if "jvp" in names:
         jvp = names["jvp"]
         made["jvp"] = (
             lambda f: lambda x: jvp(f, (x,), (np.full(np.shape(x), 2.0),))[1],
-            lambda f: lambda x: jax.jvp(f, (x,), (jnp.full(x.shape, 2.0),))[1],
+            lambda jax, f: lambda x: jax.jvp(f, (x,), (jax.numpy.full(x.shape, 2.0),))[1],
         )
     if "grad" in names:
         grad, total = names["grad"], names["total"]
         made["grad"] = (
             lambda f: grad(lambda x: total(f(x))),
-            lambda f: jax.grad(lambda x: f(x).sum()),
+            lambda jax, f: jax.grad(lambda x: f(x).sum()),
         )
     if "vmap" in names:
-        made["vmap"] = lambda f: names["vmap"](f, (0,)), jax.vmap
+        made["vmap"] = lambda f: names["vmap"](f, (0,)), lambda jax, f: jax.vmap(f)
     return made
 
 
@@ -148,17 +152,23 @@ def under(
     known = transforms(names)
     for stack in stacks:
         for program in programs:
-            right = program.jax
-            for name in reversed(stack):
-                right = known[name][1](right)
-            own = partial(_stacked, [known[name][0] for name in reversed(stack)], program.own)
-            yield f"{' of '.join(stack)} of {program.text}", own, jax.jit(right)(_EXAMPLE)
+            mine, of_jax = zip(*(known[name] for name in reversed(stack)), strict=True)
+            text = f"{' of '.join(stack)} of {program.text}"
+            right = reference(text, partial(_stacked_by_jax, of_jax, program))
+            yield text, partial(_stacked, mine, program.own), right
 
 
 def _stacked(transforms: Iterable[Transform], f: Function) -> Any:
     for transform in transforms:
         f = transform(f)
     return f(_EXAMPLE)
+
+
+def _stacked_by_jax(transforms: Iterable[OfJax], program: RandomProgram, jax: Any) -> Any:
+    f = program.by_jax(jax)
+    for transform in transforms:
+        f = transform(jax, f)
+    return jax.jit(f)(_EXAMPLE)
 
 
 def alike(name: str, cases: Iterable[Case], hint: str) -> Fact:

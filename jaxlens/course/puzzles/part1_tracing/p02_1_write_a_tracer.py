@@ -8,7 +8,8 @@ import numpy as np
 
 import jaxlens
 from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, edited, equal
-from jaxlens.course.puzzles.own_programs import alike, random_programs
+from jaxlens.course.puzzles.own_programs import RandomProgram, alike, random_programs
+from jaxlens.course.puzzles.references import reference
 
 
 def check(trace: Function, apply: Function) -> Facts:
@@ -20,8 +21,7 @@ def check(trace: Function, apply: Function) -> Facts:
     }
     for text, f in functions.items():
         program = trace(f, ())
-        capture = jaxlens.capture(f, 1.0)
-        right = [node.opcode for node in capture.jaxpr.module.nodes()]
+        right = reference(f"operations of {text}", partial(_operations, f))
         hint = f"JAX records {', then '.join(right)}: what Python ran, in that order."
         recorded = [eqn.op for eqn in program.eqns]
         if not recorded:
@@ -46,10 +46,22 @@ def check(trace: Function, apply: Function) -> Facts:
     yield equal("shape of a sum of (4, 1) and (3,)", shape, (4, 3))
     hint = "Each trace has equations and names of its own, and run in order they give the value."
     cases = (
-        (program.text, partial(_traced_and_run, trace, apply, program.own), program.jax(0.4, -1.3))
+        (
+            program.text,
+            partial(_traced_and_run, trace, apply, program.own),
+            reference(program.text, partial(_run_by_jax, program)),
+        )
         for program in random_programs(apply)
     )
     yield alike("random programs, traced twice and run", cases, hint)
+
+
+def _run_by_jax(program: RandomProgram, jax: Any) -> Any:
+    return program.by_jax(jax)(0.4, -1.3)
+
+
+def _operations(f: Function, _: Any) -> list[str]:
+    return [node.opcode for node in jaxlens.capture(f, 1.0).jaxpr.module.nodes()]
 
 
 def _traced_and_run(trace: Function, apply: Function, f: Any) -> Any:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, edited
 from jaxlens.course.puzzles.own_programs import alike, fits, pairs, random_programs, under
+from jaxlens.course.puzzles.references import reference
 
 
 def check(
@@ -36,10 +36,11 @@ def check(
     def loss(w: Any, b: Any, x: Any) -> Any:
         return total(relu(x @ w + b))
 
-    def reference(w: Any, b: Any, x: Any) -> Any:
-        return jax.nn.relu(x @ w + b).sum()
+    def by_jax(jax: Any) -> Any:
+        gradient = jax.grad(lambda w, b, x: jax.nn.relu(x @ w + b).sum())
+        return jax.vmap(gradient, (None, None, 0))(w, b, x)
 
-    right = jax.vmap(jax.grad(reference), (None, None, 0))(w, b, x)
+    right = reference("gradient of each example", by_jax)
     mine = lambda: vmap(grad(loss), (None, None, 0))(w, b, x)  # noqa: E731
     yield fits("gradient of each example", mine, right, hint)
     names = {"jit": jit, "jvp": jvp, "grad": grad, "total": total, "vmap": vmap}

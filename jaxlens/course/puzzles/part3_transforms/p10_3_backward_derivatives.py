@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Fact, Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 from jaxlens.course.puzzles.own_programs import alike, pairs, random_programs, under
+from jaxlens.course.puzzles.references import reference
 
 
 def check(
@@ -64,7 +64,10 @@ def check(
     def loss(w: Any) -> Any:
         return total(relu(x @ w + b) * (x @ w) * signs)
 
-    right = jax.grad(lambda w: (jax.nn.relu(x @ w + b) * (x @ w) * signs).sum())(w)
+    right = reference(
+        "gradient of a layer's loss",
+        lambda jax: jax.grad(lambda w: (jax.nn.relu(x @ w + b) * (x @ w) * signs).sum())(w),
+    )
     hint = "relu lets a cotangent of either sign through where its input is above 0: `step`."
     yield close("gradient of a layer's loss", grad(loss)(w), right, rtol=1e-3, hint=hint)
     hint = "The rules must work on tracers too: `transpose` and `step`, not NumPy's functions."

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited, equal
 from jaxlens.course.puzzles.own_programs import Case, RandomProgram, alike, random_programs
+from jaxlens.course.puzzles.references import reference
 
 
 def check(scan_vjp: Function, apply: Function) -> Facts:
@@ -16,17 +16,19 @@ def check(scan_vjp: Function, apply: Function) -> Facts:
     def f(carry: Any, x: Any) -> Any:
         return carry * x + x
 
-    def last(carry: Any, xs: Any) -> Any:
-        return jax.lax.scan(lambda c, x: (f(c, x), None), carry, xs)[0]
+    def last(jax: Any) -> Function:
+        return lambda carry, xs: jax.lax.scan(lambda c, x: (f(c, x), None), carry, xs)[0]
 
     value, pull = scan_vjp(f, 1.0, xs)
-    yield close("last carry", value, last(1.0, xs))
+    yield close("last carry", value, reference("last carry", lambda jax: last(jax)(1.0, xs)))
     cts = pull(1.0)
     count = len(cts) if isinstance(cts, tuple | list) else 0
     hint = "Return a pair: the cotangent of the first carry, and an array of those of xs."
     yield equal("cotangents that pull returns", count, 2, hint=hint)
     ct_carry, ct_xs = cts
-    right_carry, right_xs = jax.grad(last, (0, 1))(1.0, xs)
+    right_carry, right_xs = reference(
+        "cotangents of a scan", lambda jax: jax.grad(last(jax), (0, 1))(1.0, xs)
+    )
     hint = "A step's `pull` also gives the cotangent of the carry: the step before it needs that."
     yield close("cotangent of the first carry", ct_carry, right_carry, hint=hint)
     reversed_order = np.allclose(ct_xs, np.asarray(right_xs)[::-1])
@@ -37,7 +39,8 @@ def check(scan_vjp: Function, apply: Function) -> Facts:
     )
     yield close("cotangents of xs", ct_xs, right_xs, hint=hint)
     _, pull = scan_vjp(f, 2.0, xs)
-    yield close("cotangent of the carry for ct = 3", pull(3.0)[0], 3 * jax.grad(last)(2.0, xs))
+    right = reference("cotangent for ct = 3", lambda jax: 3 * jax.grad(last(jax))(2.0, xs))
+    yield close("cotangent of the carry for ct = 3", pull(3.0)[0], right)
     hint = "A step is any function of the carry and of x: its own `pull` has both cotangents."
     yield alike("random steps, backwards", _random_steps(scan_vjp, apply), hint)
 
@@ -47,13 +50,18 @@ def _random_steps(scan_vjp: Function, apply: Function) -> Iterator[Case]:
     xs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
     for step in random_programs(apply):
 
-        def last(carry: Any, xs: Any, step: RandomProgram = step) -> Any:
-            return jax.lax.scan(lambda c, x: (jax.numpy.sin(step.jax(c, x)), None), carry, xs)[0]
+        def by_jax(jax: Any, step: RandomProgram = step) -> Any:
+            f = step.by_jax(jax)
+
+            def last(carry: Any, xs: Any) -> Any:
+                return jax.lax.scan(lambda c, x: (jax.numpy.sin(f(c, x)), None), carry, xs)[0]
+
+            return jax.jit(lambda *inputs: jax.vjp(last, *inputs)[1](ct))(carry, xs)
 
         def own(c: Any, x: Any, step: RandomProgram = step) -> Any:
             return apply("sin", step.own(c, x))
 
-        right = jax.jit(lambda *inputs, last=last: jax.vjp(last, *inputs)[1](ct))(carry, xs)
+        right = reference(f"cotangents of a scan of sin({step.text})", by_jax)
         for n, name in enumerate(("carry", "xs")):
             run = lambda n=n, own=own: scan_vjp(own, carry, xs)[1](ct)[n]  # noqa: E731
             yield f"the cotangent of {name} with sin({step.text})", run, right[n]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
 import jaxlens
@@ -19,7 +18,8 @@ from jaxlens.course.puzzle import (
     edited,
     equal,
 )
-from jaxlens.course.puzzles.own_programs import random_programs
+from jaxlens.course.puzzles.own_programs import RandomProgram, random_programs
+from jaxlens.course.puzzles.references import reference
 
 
 def check(
@@ -46,12 +46,20 @@ def check(
     random = np.random.default_rng(0)
     w, b, x = (random.normal(size=shape).astype(np.float32) for shape in ((3, 2), (2,), (4, 3)))
     gradient = export(grad(loss), (3, 2), (2,), (4, 3))
-    right = jax.grad(lambda w: (jax.nn.relu(x @ w + b) ** 2).sum())(w)
+    right = reference(
+        "gradient of a layer's squares",
+        lambda jax: jax.grad(lambda w: (jax.nn.relu(x @ w + b) ** 2).sum())(w),
+    )
     yield compiled("the gradient of a layer", gradient, (w, b, x), right)
     for program in random_programs(apply, 3):
         text = f"the gradient of {program.text}"
         gradient = export(grad(lambda x, f=program.own: total(f(x))), x.shape)
-        right = jax.jit(jax.grad(lambda x, f=program.jax: f(x).sum()))(x)
+
+        def by_jax(jax: Any, program: RandomProgram = program) -> Any:
+            f = program.by_jax(jax)
+            return jax.jit(jax.grad(lambda x: f(x).sum()))(x)
+
+        right = reference(f"{text} at four rows", by_jax)
         yield replace(compiled(text, gradient, (x,), right), evidence=None)
 
 

@@ -1,12 +1,13 @@
 """Puzzle 26.3, of the learner's own JAX."""
 
 from functools import partial
+from typing import Any
 
-import jax
 import numpy as np
 
 from jaxlens.course.puzzle import Facts, Function, Puzzle, WrongAnswer, close, edited
-from jaxlens.course.puzzles.own_programs import alike, random_programs
+from jaxlens.course.puzzles.own_programs import RandomProgram, alike, random_programs
+from jaxlens.course.puzzles.references import reference
 
 
 def check(
@@ -26,14 +27,17 @@ def check(
     yield close("rows of two", shared, rows + rows.sum(0) * 2, hint=hint)
     hint = "A sum may be summed again, and what follows it goes on, device by device."
     rows = np.arange(12.0).reshape(6, 2) / 10
-    cases, over = [], partial(jax.lax.psum, axis_name="i")
-    for f in random_programs(apply):
-        run = partial(pmap(lambda x, f=f: psum(f.own(x, psum(x) * 0.1)) * x), rows)
-        right = jax.vmap(
-            lambda x, f=f: over(f.jax(x, over(x) * 0.1)) * x,
-            axis_name="i",
-        )
-        cases.append((f"psum of {f.text}, where y = psum(x) * 0.1", run, jax.jit(right)(rows)))
+    cases = []
+    for program in random_programs(apply):
+
+        def by_jax(jax: Any, program: RandomProgram = program) -> Any:
+            f, over = program.by_jax(jax), partial(jax.lax.psum, axis_name="i")
+            one = lambda x: over(f(x, over(x) * 0.1)) * x  # noqa: E731
+            return jax.jit(jax.vmap(one, axis_name="i"))(rows)
+
+        run = partial(pmap(lambda x, f=program.own: psum(f(x, psum(x) * 0.1)) * x), rows)
+        text = f"psum of {program.text}, where y = psum(x) * 0.1"
+        cases.append((text, run, reference(text, by_jax)))
     yield alike("random programs with psum", cases, hint)
 
 

@@ -1,0 +1,107 @@
+"""The learner's own JAX where jax cannot be imported, as in a browser; what JAX has is on file."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from jaxlens.course import own
+from jaxlens.course.check import judged
+from jaxlens.course.puzzles import references
+from jaxlens.course.trial import run_answer
+
+BLOCKED = "import sys\nfor name in ('jax', 'jaxlib'): sys.modules[name] = None\n"
+OF_XLA = {"24.4", "28.2"}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What JAX computes for the whole track."""
+    references.computed.clear()
+    for puzzle in own.track():
+        outcome = judged(puzzle, lambda puzzle=puzzle: run_answer(puzzle, puzzle.solution))
+        assert outcome.solved, outcome.sentence
+    return {name: _plain(value) for name, value in sorted(references.computed.items())}
+
+
+def _plain(value):
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return json.loads(json.dumps(np.asarray(value, np.float64).round(6).tolist()))
+
+
+def _same(a, b):
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a == b if isinstance(a, str) else a == pytest.approx(b, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.backend
+def test_what_is_on_file_is_what_jax_computes(found):
+    if os.environ.get("JAXLENS_UPDATE"):
+        lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items())
+        references.FILE.write_text(f"{{\n{lines}\n}}\n")
+        references._recorded.cache_clear()
+    recorded = references._recorded()
+    assert recorded.keys() == found.keys()
+    assert [name for name in found if not _same(recorded[name], found[name])] == []
+
+
+def _run(code, folder):
+    command = [sys.executable, "-c", BLOCKED + code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+
+def test_all_parts_are_judged(tmp_path):
+    for puzzle in own.track():
+        own.save(puzzle, puzzle.solution, tmp_path)
+    done = _run("from jaxlens.course.command import main; main(['mine', '.'])", tmp_path)
+    lines = done.stdout.splitlines()
+    of_numpy = [puzzle for puzzle in own.track() if puzzle.id not in OF_XLA]
+    assert [line[:9].split() for line in lines if line.startswith("ok")] == [
+        ["ok", puzzle.id] for puzzle in of_numpy
+    ], done.stderr
+    assert [line.split()[1] for line in lines if line.startswith("BAD")] == sorted(OF_XLA)
+    assert all("needs jax" in line for line in lines if line.startswith("BAD"))
+
+
+@pytest.mark.parametrize("id", [p.id for p in own.track() if p.id not in OF_XLA])
+def test_wrong_answers_get_their_hint(id, tmp_path):
+    done = _run(
+        "from jaxlens.course import check, own\n"
+        "from jaxlens.course.check import judged\n"
+        "from jaxlens.course.library import puzzle\n"
+        "from jaxlens.course.namespace import run_source\n"
+        f"p = puzzle({id!r})\n"
+        "for wrong in p.wrong:\n"
+        "    run = lambda: run_source(wrong.code, '<cell>', own.names_before(p, None))\n"
+        "    told = judged(p, run).sentence\n"
+        "    assert 'is not solved' in told and wrong.says in told, told\n",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_cells_of_a_lesson(tmp_path):
+    done = _run(
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "shell.run_line_magic('load_ext', 'jaxlens')\n"
+        "from jaxlens.course.library import puzzle\n"
+        "print(shell.run_line_magic('hint', '2.1'))\n"
+        "print(shell.run_cell_magic('puzzle', '2.1', puzzle('2.1').starter))\n"
+        "print(shell.run_cell_magic('puzzle', '2.1', puzzle('2.1').solution))\n"
+        "print(shell.run_cell_magic('puzzle', '1.1', 'def layer(w, b, x): pass'))\n",
+        tmp_path,
+    )
+    assert "Hint 1 of 3" in done.stdout, done.stderr
+    assert "Puzzle 2.1 is not solved" in done.stdout
+    assert "Puzzle 2.1 is solved" in done.stdout
+    assert (tmp_path / own.FILE).exists()
+    assert "needs jax, which is not installed" in done.stdout
+    assert "Traceback" not in done.stderr
