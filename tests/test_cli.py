@@ -36,9 +36,9 @@ def test_lab_builds_the_course_once_and_keeps_your_work(tmp_path, capsys):
     folder = tmp_path / "course"  # the lessons, the tour, the map and the page of HLO ops
     assert main(["lab", str(folder), "--no-open"]) == 0
     assert f"notebooks written: {len(LESSONS) + 3};" in capsys.readouterr().out
-    lesson = nbformat.read(folder / "07_when_it_compiles.ipynb", as_version=4)
+    lesson = nbformat.read(folder / "09_when_it_compiles.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in lesson.cells)
-    mine = ("00_tour.ipynb", "07_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py")
+    mine = ("00_tour.ipynb", "09_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py")
     for name in mine:
         (folder / name).write_text("mine")
     (folder / "index.ipynb").unlink()
@@ -68,8 +68,8 @@ def test_lab_without_jupyterlab_says_what_to_install(tmp_path, monkeypatch, caps
 def test_course_lists_lessons_and_puzzles(capsys):
     assert main(["course", "list"]) == 0
     text = capsys.readouterr().out
-    assert "7  When it compiles: Which call compiles, and why?  (20 minutes)" in text
-    assert "7.1   The last batch" in text
+    assert "9  When it compiles: Which call compiles, and why?  (20 minutes)" in text
+    assert "9.1   The last batch" in text
 
 
 def test_a_reader_that_ends_early_ends_the_list_quietly():
@@ -89,7 +89,7 @@ def test_course_says_what_a_file_lacks(tmp_path, capsys):
 
 
 def test_course_builds_the_blank_course(tmp_path, capsys):
-    kept = tmp_path / "01_one_line_five_programs.ipynb"
+    kept = tmp_path / "01_one_line_two_programs.ipynb"
     kept.write_text("mine")
     assert main(["course", "blank", str(tmp_path)]) == 0
     out = capsys.readouterr().out

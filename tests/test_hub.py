@@ -61,13 +61,13 @@ def test_a_login_writes_what_is_missing_and_nothing_else(start_learner, tmp_path
     folder = tmp_path / "jaxlens-course"
     start_learner.put_course(folder)
     names = {path.name for path in folder.iterdir()}
-    assert {"index.ipynb", "01_one_line_five_programs.ipynb"} <= names
+    assert {"index.ipynb", "01_one_line_two_programs.ipynb"} <= names
     (folder / "index.ipynb").unlink()
-    for name in ("07_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py"):
+    for name in ("09_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py"):
         (folder / name).write_text("mine")
     start_learner.put_course(folder)
     assert (folder / "index.ipynb").exists()
-    for name in ("07_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py"):
+    for name in ("09_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py"):
         assert (folder / name).read_text() == "mine"
 
 

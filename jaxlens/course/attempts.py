@@ -66,7 +66,7 @@ def note(attempt: Attempt, folder: str | os.PathLike[str] = ".") -> None:
     if attempt.right or is_prediction:
         progress_file.record("predicted" if is_prediction else "solved", attempt.id, folder)
     with suppress(OSError), (Path(folder) / FILE).open("a", encoding="utf-8") as file:
-        file.write(f"{json.dumps(asdict(attempt))}\n")
+        file.write(f"{json.dumps({**asdict(attempt), 'version': progress_file.VERSION})}\n")
 
 
 def read(path: Path) -> list[Attempt]:
@@ -80,7 +80,8 @@ def read(path: Path) -> list[Attempt]:
                     answer = str(entry["answer"])[:_LONGEST]
                     right, hints = entry["right"] is True, int(entry["hints"])
                     seconds = int(entry.get("seconds", 0))
-                    attempts.append(Attempt(entry["id"], right, answer, hints, seconds))
+                    id = progress_file.renumbered(entry["id"], entry.get("version", 2))
+                    attempts.append(Attempt(id, right, answer, hints, seconds))
     return attempts
 
 
@@ -142,7 +143,7 @@ def hint(id: str, number: int = 0) -> Text:
     """Returns the next hint of a puzzle, each more specific than the one before.
 
     Args:
-        id: The puzzle, "7.1".
+        id: The puzzle, "9.1".
         number: 1 to 3 for a certain hint; 0 for the next.
 
     Raises:

@@ -43,8 +43,8 @@ You need to know NumPy, but no JAX. Take the lessons in order, or follow *What n
 In each:
 
 - **Predict** before you look: write your answer under `%%predict` in place of the dots, and run it.
-- **Solve**: change the cell under `%%puzzle` until JAX and XLA agree. `%hint 7.1` gives a hint;
-  there are three, each more specific. `%reveal 7.1` shows a solution.
+- **Solve**: change the cell under `%%puzzle` until JAX and XLA agree. `%hint 9.1` gives a hint;
+  there are three, each more specific. `%reveal 9.1` shows a solution.
 - Along the way you write **a JAX of your own**. It grows in `my_jax.py`, and in the end XLA
   compiles what it traced and differentiated."""
 

@@ -49,7 +49,7 @@ class Outcome(View[Any]):
     """The judgement on one answer: `str(outcome)` is its text, a notebook shows its HTML.
 
     Attributes:
-        id: The puzzle, "7.1".
+        id: The puzzle, "9.1".
         solved: Whether every required fact holds.
         sentence: The judgement in one sentence, with what the first missing fact suggests.
         facts: What was looked up, in order, up to the first fact that does not hold.
@@ -86,7 +86,7 @@ def check(id: str, names: Mapping[str, Any]) -> Outcome:
     """Judges an answer and records a solved puzzle in the learner's progress.
 
     Args:
-        id: The puzzle, "7.1".
+        id: The puzzle, "9.1".
         names: What the answer defines, by name. Only the names that the puzzle takes are used.
 
     Returns:

@@ -93,7 +93,7 @@ def mine(folder: Path) -> int:
     texts = own.sections(folder / own.FILE)
     parts = [entry for entry in own.track() if entry.id in texts]
     if not parts:
-        raise OptionError(f"{folder} has no {own.FILE}; puzzle 2.1 begins it")
+        raise OptionError(f"{folder} has no {own.FILE}; puzzle 3.1 begins it")
     where = str(folder.resolve())
     answers = (GivenAnswer(entry.id, texts[entry.id], (), where) for entry in parts)
     wrong = 0

@@ -24,7 +24,7 @@ _HEAD = '"""A JAX in miniature, written in the course of jaxlens, one puzzle aft
 _RESULT = re.compile(
     r"^ *func\.func (?:public )?@main\(.*\) -> \(?tensor<((?:\d+x)*)f32>", re.MULTILINE
 )
-_SECTION = re.compile(r"^# puzzle (\d+\.\d+): .*\n", re.MULTILINE)
+_SECTION = re.compile(r"^# puzzle (\d+\.\d+): (.*)\n", re.MULTILINE)
 
 
 def track() -> tuple[Puzzle, ...]:
@@ -34,6 +34,8 @@ def track() -> tuple[Puzzle, ...]:
 
 def sections(path: Path) -> dict[str, str]:
     """Returns the learner's sections by puzzle id; none where there is no file.
+
+    A section is found by its title, as puzzles had other numbers in earlier courses.
 
     Raises:
         OptionError: The file cannot be read.
@@ -46,8 +48,10 @@ def sections(path: Path) -> dict[str, str]:
         raise _unusable(
             f"cannot be read ({getattr(error, 'strerror', 'it is not UTF-8')})"
         ) from None
+    ids = {entry.saves: entry.id for entry in track()}
     parts = _SECTION.split(text)[1:]
-    return {id: text.strip("\n") + "\n" for id, text in zip(parts[::2], parts[1::2], strict=True)}
+    found = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {ids.get(title, id): text.strip("\n") + "\n" for id, title, text in found}
 
 
 def save(puzzle: Puzzle, code: str, folder: str | Path = ".") -> Path:

@@ -18,13 +18,22 @@ from jaxlens.ir.saved.file import write_whole
 from jaxlens.reading import JSON_MEMORY, parsed, read_file, read_json
 
 FILE = ".jaxlens-progress.json"
-VERSION = 2
+VERSION = 3
 KINDS = ("solved", "revealed", "predicted")
 # Ids in files of version 1, when lessons did not ask puzzles in the order of their numbers.
-_RENUMBERED = dict(
+_FIRST = dict(
     zip(
         "11.4 11.2 11.3 15.4 15.1 15.3 20.2 20.4 20.1 20.3 22.4 22.2 23.3 23.2 26.b 26.c".split(),
         "11.2 11.3 11.4 15.1 15.3 15.4 20.1 20.2 20.3 20.4 22.2 22.4 23.2 23.3 26.c 26.b".split(),
+        strict=True,
+    )
+)
+# Of version 2, when the first lesson and the fifth were not yet two each.
+_LESSONS = {1: 1, 2: 3, 3: 5, 4: 6, 5: 4} | {number: number + 2 for number in range(6, 29)}
+_MOVED = dict(
+    zip(
+        "1.b 1.c 1.d 1.e 5.d 5.e 5.3 5.4".split(),
+        "2.a 1.b 1.c 1.d 7.a 7.b 7.1 7.2".split(),
         strict=True,
     )
 )
@@ -137,12 +146,22 @@ def _ordered(ids: Iterable[str]) -> list[str]:
     return sorted(ids, key=lambda id: [(len(part), part) for part in id.split(".")])
 
 
+def renumbered(id: str, version: object) -> str:
+    """Returns the id that a puzzle or prediction of an earlier version of the course has now."""
+    if version == 1:
+        id = _FIRST.get(id, id)
+    lesson, _, number = id.partition(".")
+    if version not in (1, 2) or not lesson.isdecimal():
+        return id
+    return _MOVED.get(id, f"{_LESSONS.get(int(lesson), lesson)}.{number}")
+
+
 def _known(stored: object) -> dict[str, list[str]]:
     """Returns the lists of ids in what a file holds; what is something else counts as empty."""
     entries = stored if isinstance(stored, Mapping) else {}
-    renumbered = _RENUMBERED if entries.get("version") == 1 else {}
+    version = entries.get("version", VERSION)
     return {
-        kind: [renumbered.get(id, id) for id in entries.get(kind, ()) if isinstance(id, str)]
+        kind: [renumbered(id, version) for id in entries.get(kind, ()) if isinstance(id, str)]
         if isinstance(entries.get(kind), list)
         else []
         for kind in KINDS

@@ -62,7 +62,7 @@ class Puzzle:
     """One exercise.
 
     Attributes:
-        id: Lesson and number, "7.1".
+        id: Lesson and number, "9.1".
         title: A few words.
         task: What to do, in Markdown: at most a screen.
         starter: Source that the learner begins with; it must not pass.

@@ -26,15 +26,15 @@ Kind = str
 # for words that no lesson is about.
 KINDS: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
-        "primitive": ("primitive", 5),
-        "op": ("StableHLO op", 1),
-        "instruction": ("HLO instruction", 18),
+        "primitive": ("primitive", 4),
+        "op": ("StableHLO op", 2),
+        "instruction": ("HLO instruction", 20),
         "attribute": ("attribute", 0),
-        "pass": ("pass", 19),
-        "target": ("target of a call", 20),
-        "llvm": ("LLVM instruction", 21),
-        "asm": ("machine instruction", 21),
-        "ptx": ("PTX instruction", 21),
+        "pass": ("pass", 21),
+        "target": ("target of a call", 22),
+        "llvm": ("LLVM instruction", 23),
+        "asm": ("machine instruction", 23),
+        "ptx": ("PTX instruction", 23),
         "word": ("", 0),
         "stage": ("stage", 0),
     }

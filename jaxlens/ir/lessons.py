@@ -69,7 +69,7 @@ def reference(number: int, folder: Path | None = None) -> tuple[str, str]:
             for None.
 
     Returns:
-        `lesson 18, Read HLO`, and the notebook's file name if the folder holds it, else the
+        `lesson 20, Read HLO`, and the notebook's file name if the folder holds it, else the
         address of the course that the project's metadata names, else "" (the name then says how
         to get the course).
     """

@@ -18,7 +18,7 @@ _PAINT = 200  # milliseconds; a busy machine takes longer, so a longer one is no
 SAMPLES = (
     "index",
     "course/contents",
-    "course/20_what_is_fused",
+    "course/22_what_is_fused",
     "howto/index",
     "howto/which_line_owns_the_memory_peak",
     "gallery/gpt_step",

@@ -27,5 +27,5 @@ def test_a_title_a_number_and_a_box_open_their_lesson(saved, tmp_path):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     *opened, last = page.evaluate("opened")
-    assert opened == ["07_when_it_compiles.ipynb"] * 3 + ["20_what_is_fused.ipynb"] * 2
-    assert last != "20_what_is_fused.ipynb"
+    assert opened == ["09_when_it_compiles.ipynb"] * 3 + ["22_what_is_fused.ipynb"] * 2
+    assert last != "22_what_is_fused.ipynb"

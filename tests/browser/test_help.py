@@ -227,14 +227,14 @@ def test_h_again_opens_what_experts_want_and_gives_the_focus_back(page):
 
 def test_a_lesson_is_a_link_where_its_notebook_lies(new_page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "16_loops_that_stay_loops.ipynb").write_text("")
+    (tmp_path / "18_loops_that_stay_loops.ipynb").write_text("")
     shown = new_page()
     shown.set_content(PAGE.format(html(Document("jaxpr", "f(x)", (JAXPR,)))))
     shown.wait_for_selector(".jaxlens .tip", state="attached")
     shown.locator('[data-id="e1"] b').hover()
     link = card(shown).locator("a[data-lesson]")
-    assert link.text_content() == "lesson 16, Loops that stay loops"
-    assert link.get_attribute("href").endswith("16_loops_that_stay_loops.ipynb")
+    assert link.text_content() == "lesson 18, Loops that stay loops"
+    assert link.get_attribute("href").endswith("18_loops_that_stay_loops.ipynb")
     assert link.get_attribute("target") == "_blank"
     assert not shown.locator("p.lessons").is_visible()
 

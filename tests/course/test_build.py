@@ -21,23 +21,23 @@ def cells(path):
 
 
 def test_a_blank_lesson_holds_starters(tmp_path):
-    (path,) = build(tmp_path, lessons=(7,))
+    (path,) = build(tmp_path, lessons=(9,))
     texts = cells(path)
-    assert texts[0].startswith("# 7. When it compiles")
-    assert f"%%puzzle 7.1\n{puzzle('7.1').starter.strip()}" in texts
-    place = texts.index("%%predict 7.a\n...")
+    assert texts[0].startswith("# 9. When it compiles")
+    assert f"%%puzzle 9.1\n{puzzle('9.1').starter.strip()}" in texts
+    place = texts.index("%%predict 9.a\n...")
     assert texts[place - 1].startswith(
-        "**Prediction 7.a.** How often is `f` compiled?\n\n```python\n"
+        "**Prediction 9.a.** How often is `f` compiled?\n\n```python\n"
     )
-    assert texts[texts.index("%%predict 7.b\n...") - 1].endswith("One of: `served`, `compiled`.")
+    assert texts[texts.index("%%predict 9.b\n...") - 1].endswith("One of: `served`, `compiled`.")
 
 
 def test_a_solved_lesson_holds_solutions_and_truths(tmp_path):
-    (path,) = build(tmp_path, solved=True, lessons=(7,))
+    (path,) = build(tmp_path, solved=True, lessons=(9,))
     texts = cells(path)
-    solution = puzzle("7.1").solution.strip()
-    assert f"%%puzzle 7.1\n### BEGIN SOLUTION\n{solution}\n### END SOLUTION" in texts
-    assert "%%predict 7.a\n4" in texts
+    solution = puzzle("9.1").solution.strip()
+    assert f"%%puzzle 9.1\n### BEGIN SOLUTION\n{solution}\n### END SOLUTION" in texts
+    assert "%%predict 9.a\n4" in texts
 
 
 def test_building_twice_gives_the_same_files(tmp_path):
@@ -82,7 +82,7 @@ def test_without_graphviz_a_drawing_is_what_it_shows(tmp_path, monkeypatch):
         raise OSError("no wheel")
 
     monkeypatch.setattr("jaxlens.render.graph.graphviz_run._run_wasm", broken)
-    (path,) = build(tmp_path, lessons=(7,))
+    (path,) = build(tmp_path, lessons=(9,))
     assert not pictures(path)
     assert any("\n\n*A call is looked up by its key." in text for text in cells(path))
 

@@ -13,7 +13,7 @@ from jaxlens.errors import OptionError
 
 def made(check, **options):
     hints = ("look", "there", "so")
-    return Puzzle("7.9", "t", "task", "f = 0", "f = 1", hints, check, **options)
+    return Puzzle("9.9", "t", "task", "f = 0", "f = 1", hints, check, **options)
 
 
 def is_one(f):
@@ -23,12 +23,12 @@ def is_one(f):
 def test_a_solved_puzzle_says_why():
     outcome = judge(made(is_one, after="One is one."), {"f": 1})
     assert outcome.solved
-    assert outcome.sentence == "Puzzle 7.9 is solved. One is one."
+    assert outcome.sentence == "Puzzle 9.9 is solved. One is one."
 
 
 def test_a_missing_fact_says_what_was_wanted_and_what_it_suggests():
     outcome = judge(made(is_one), {"f": 2})
-    assert outcome.sentence == "Puzzle 7.9 is not solved: value, wanted 1, got 2. Try one."
+    assert outcome.sentence == "Puzzle 9.9 is not solved: value, wanted 1, got 2. Try one."
     assert [(fact.name, fact.holds) for fact in outcome.facts] == [("value", False)]
     assert "wanted" in str(outcome)
 
@@ -41,9 +41,9 @@ def test_an_error_names_no_file_of_the_course():
 
 
 def test_a_function_without_return_is_asked_for_what_it_returns():
-    outcome = judge(puzzle("7.1"), {"epochs": lambda data, w: None})
+    outcome = judge(puzzle("9.1"), {"epochs": lambda data, w: None})
     assert outcome.sentence.endswith("and each function return, what the task asks for?")
-    outcome = judge(puzzle("7.1"), {"epochs": lambda data, w: 1 / 0})
+    outcome = judge(puzzle("9.1"), {"epochs": lambda data, w: 1 / 0})
     assert "ZeroDivisionError in line" in outcome.sentence
     assert "each function return" not in outcome.sentence
 
@@ -61,7 +61,7 @@ def test_facts_after_the_first_missing_one_are_not_looked_up():
 
 
 def test_an_exception_of_the_answer_is_one_line_with_its_place():
-    names = run_answer(puzzle("7.1"), "def f(x):\n    return x + undefined\n")
+    names = run_answer(puzzle("9.1"), "def f(x):\n    return x + undefined\n")
 
     def check(f):
         f(1)
@@ -147,9 +147,9 @@ def test_an_unknown_puzzle_is_named():
 @pytest.mark.backend
 def test_check_remembers_what_was_solved(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    entry = puzzle("7.1")
-    outcome = jaxlens.course.check("7.1", run_answer(entry, entry.solution))
+    entry = puzzle("9.1")
+    outcome = jaxlens.course.check("9.1", run_answer(entry, entry.solution))
     assert outcome.solved
-    assert jaxlens.course.progress().solved >= {"7.1"}
+    assert jaxlens.course.progress().solved >= {"9.1"}
     assert (tmp_path / ".jaxlens-progress.json").exists()
     assert "<" in outcome.html()

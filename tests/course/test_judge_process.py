@@ -18,7 +18,7 @@ from jaxlens.course.namespace import needed
 
 pytestmark = pytest.mark.backend
 
-SOLUTION = puzzle("5.4").solution
+SOLUTION = puzzle("7.2").solution
 ENDLESS = SOLUTION.replace("(state[0] != 1) & (state[1] < 99)", "state[0] > -99")
 
 
@@ -28,20 +28,20 @@ def _process():
     judge_process.forget()
 
 
-def judged(code, earlier=(), names=(), id="5.4"):
+def judged(code, earlier=(), names=(), id="7.2"):
     return judge_cell(id, code, earlier, dict(names), 3)
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Gives an answer one second."""
-    entry = replace(puzzle("5.4"), seconds=1.0)
+    entry = replace(puzzle("7.2"), seconds=1.0)
     monkeypatch.setattr(judge_process, "puzzle", lambda _: entry)
     judged(SOLUTION)  # it is started
 
 
 def test_a_right_answer_with_its_evidence():
-    verdict = judged(puzzle("5.2").solution, id="5.2")
+    verdict = judged(puzzle("4.2").solution, id="4.2")
     assert verdict.solved
     assert verdict.ends
     assert "The evidence: gram(x, y)" in verdict.text(full=True)

@@ -13,12 +13,12 @@ from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 
 @pytest.fixture(scope="module")
 def page():
-    return slides(BY_NUMBER[7])
+    return slides(BY_NUMBER[9])
 
 
 def test_each_prediction_is_a_slide_with_its_answer_closed(page):
     parts = page.split("<section>")[2:]
-    assert [re.search("<h2>(.*?)</h2>", part)[1] for part in parts] == "7.a 7.b 7.c 7.d".split()
+    assert [re.search("<h2>(.*?)</h2>", part)[1] for part in parts] == "9.a 9.b 9.c 9.d".split()
     assert "<summary>The answer</summary><p><b>4</b></p>" in parts[0]
     assert "<li>served</li><li>compiled</li>" in parts[1]
     assert not re.search("<details open|<script|https?:", page)
@@ -26,12 +26,12 @@ def test_each_prediction_is_a_slide_with_its_answer_closed(page):
 
 def test_code_is_data(monkeypatch):
     evil = "'</pre><script>alert(1)</script>'"
-    entry = predictions()["7.a"]
+    entry = predictions()["9.a"]
     code = f"{entry.code}\ntext = {evil}"
     monkeypatch.setattr(
-        "jaxlens.course.slides.predictions", lambda: {"7.a": replace(entry, code=code)}
+        "jaxlens.course.slides.predictions", lambda: {"9.a": replace(entry, code=code)}
     )
-    page = slides(BY_NUMBER[7])
+    page = slides(BY_NUMBER[9])
     assert "<script>" not in page
     assert "\ntext = '&lt;/pre&gt;&lt;script&gt;" in page
 
@@ -53,6 +53,6 @@ def test_the_command_writes_the_page(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("jaxlens.course.slides.predictions", dict)
     monkeypatch.setattr("jaxlens.course.trial.set_devices", lambda: None)  # of a fresh process
     path = tmp_path / "slides.html"
-    assert main(["course", "slides", "5", str(path)]) == 0
+    assert main(["course", "slides", "4", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}\n"
-    assert "<h1>5. Read a jaxpr</h1>" in path.read_text("utf-8")
+    assert "<h1>4. Read a jaxpr</h1>" in path.read_text("utf-8")

@@ -14,7 +14,7 @@ from jaxlens.course.puzzles import references
 from jaxlens.course.trial import run_answer
 
 BLOCKED = "import sys\nfor name in ('jax', 'jaxlib'): sys.modules[name] = None\n"
-OF_XLA = {"24.4", "28.2"}
+OF_XLA = {"26.4", "30.2"}
 
 
 @pytest.fixture(scope="module")
@@ -93,15 +93,15 @@ def test_the_cells_of_a_lesson(tmp_path):
         "shell = InteractiveShell.instance()\n"
         "shell.run_line_magic('load_ext', 'jaxlens')\n"
         "from jaxlens.course.library import puzzle\n"
-        "print(shell.run_line_magic('hint', '2.1'))\n"
-        "print(shell.run_cell_magic('puzzle', '2.1', puzzle('2.1').starter))\n"
-        "print(shell.run_cell_magic('puzzle', '2.1', puzzle('2.1').solution))\n"
+        "print(shell.run_line_magic('hint', '3.1'))\n"
+        "print(shell.run_cell_magic('puzzle', '3.1', puzzle('3.1').starter))\n"
+        "print(shell.run_cell_magic('puzzle', '3.1', puzzle('3.1').solution))\n"
         "print(shell.run_cell_magic('puzzle', '1.1', 'def layer(w, b, x): pass'))\n",
         tmp_path,
     )
     assert "Hint 1 of 3" in done.stdout, done.stderr
-    assert "Puzzle 2.1 is not solved" in done.stdout
-    assert "Puzzle 2.1 is solved" in done.stdout
+    assert "Puzzle 3.1 is not solved" in done.stdout
+    assert "Puzzle 3.1 is solved" in done.stdout
     assert (tmp_path / own.FILE).exists()
     assert "needs jax, which is not installed" in done.stdout
     assert "Traceback" not in done.stderr

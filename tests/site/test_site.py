@@ -89,12 +89,12 @@ def test_the_course_lists_every_lesson():
 
 def test_a_page_carries_assets_once_and_leads_to_the_pages_of_lessons(tmp_path):
     asset = "<script>(() => {})();</script>"
-    html = f"{asset}<a href=05_read_a_jaxpr.ipynb>5</a>{asset}"
+    html = f"{asset}<a href=04_read_a_jaxpr.ipynb>5</a>{asset}"
     output = new_output("display_data", {"text/html": html})
     warning = new_output("stream", text="/home/me/lib/site-packages/jax/a.py:3: slow\n")
     build.write(tmp_path / "howto.ipynb", [new_code_cell("x", outputs=[output, warning])])
     shown, said = nbformat.read(tmp_path / "howto.ipynb", as_version=4).cells[0].outputs
-    page = "<a href=../course/05_read_a_jaxpr.html>5</a>"
+    page = "<a href=../course/04_read_a_jaxpr.html>5</a>"
     assert shown["data"]["text/html"] == asset + page
     assert said["text"] == "jax/a.py:3: slow\n"
 

@@ -16,16 +16,16 @@ def test_each_meaning_has_both_depths_its_lesson_and_its_page(tmp_path, monkeypa
         known = entry(kind, "while")
         assert known.sentence in text
         assert all(part in text for part in known.expert)
-    assert "lesson 16, Loops that stay loops (`jaxlens lab`)" in text
+    assert "lesson 18, Loops that stay loops (`jaxlens lab`)" in text
     assert "https://docs.jax.dev/en/latest/_autosummary/jax.lax.while_loop.html" in text
 
 
 def test_where_the_lesson_lies_its_name_is_enough(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "16_loops_that_stay_loops.ipynb").write_text("")
+    (tmp_path / "18_loops_that_stay_loops.ipynb").write_text("")
     shown = jaxlens.glossary("carry")
     assert "jaxlens lab" not in shown.text()
-    assert "<a href=16_loops_that_stay_loops.ipynb" in shown.html()
+    assert "<a href=18_loops_that_stay_loops.ipynb" in shown.html()
     assert '<a href="https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html"' in shown.html()
 
 

@@ -1,4 +1,4 @@
-"""Predictions of lessons 1 to 6: tracing, and what it records."""
+"""Predictions of lessons 1 to 8: tracing, and what it records."""
 
 import dis
 from ast import literal_eval
@@ -137,6 +137,42 @@ args = (jnp.arange(5.0),)
     ),
     Prediction(
         "1.b",
+        "Into how many kernels (pieces of machine code that are started one by one) does XLA "
+        "compile `f`?",
+        """
+def f(x):
+    return x * 2 + 1
+
+args = (jnp.arange(5.0),)
+""",
+        _kernels,
+        "One loop does it all: it loads a number, multiplies, adds, and stores the result.",
+    ),
+    Prediction(
+        "1.c",
+        "How many programs are compiled for the first call of `predict`, without `jit`?",
+        """
+def predict(w, b, x):
+    return jax.nn.relu(x @ w + b)
+""",
+        _programs_without_jit,
+        "One for the product, one for the sum, and one for `relu`.",
+    ),
+    Prediction(
+        "1.d",
+        "How many equations does the line become, those inside of others included?",
+        """
+def f(w, b, x):
+    return jax.nn.relu(x @ w + b)
+
+args = (jnp.ones((8, 3)), jnp.zeros(3), jnp.ones((4, 8)))
+""",
+        _equations,
+        "The product, a broadcast of `b`, the sum, and `relu`: a call with a derivative rule of "
+        "its own, around a jitted function, around a `max`.",
+    ),
+    Prediction(
+        "2.a",
         "In StableHLO both operands of an operation have the same shape, and every constant and "
         "every broadcast is an operation too. How many operations do the two equations of `f` "
         "become?",
@@ -151,43 +187,7 @@ args = (jnp.arange(5.0),)
         "and `add` that makes six.",
     ),
     Prediction(
-        "1.c",
-        "Into how many kernels (pieces of machine code that are started one by one) does XLA "
-        "compile `f`?",
-        """
-def f(x):
-    return x * 2 + 1
-
-args = (jnp.arange(5.0),)
-""",
-        _kernels,
-        "One loop does it all: it loads a number, multiplies, adds, and stores the result.",
-    ),
-    Prediction(
-        "1.d",
-        "How many programs are compiled for the first call of `predict`, without `jit`?",
-        """
-def predict(w, b, x):
-    return jax.nn.relu(x @ w + b)
-""",
-        _programs_without_jit,
-        "One for the product, one for the sum, and one for `relu`.",
-    ),
-    Prediction(
-        "1.e",
-        "How many equations does the line become, those inside of others included?",
-        """
-def f(w, b, x):
-    return jax.nn.relu(x @ w + b)
-
-args = (jnp.ones((8, 3)), jnp.zeros(3), jnp.ones((4, 8)))
-""",
-        _equations,
-        "The product, a broadcast of `b`, the sum, and `relu`: a call with a derivative rule of "
-        "its own, around a jitted function, around a `max`.",
-    ),
-    Prediction(
-        "2.a",
+        "3.a",
         "What does `print(x)` show when the jitted `f` is called?",
         """
 @jax.jit
@@ -203,7 +203,7 @@ def calls():
         choices=("the numbers", "a tracer", "nothing"),
     ),
     Prediction(
-        "2.b",
+        "3.b",
         "How many lines do these three calls print?",
         """
 @jax.jit
@@ -218,7 +218,7 @@ def calls():
         "Python runs `f` once, to trace it; all three calls run the program that was recorded.",
     ),
     Prediction(
-        "2.c",
+        "3.c",
         "The same sum is written twice. How many equations does JAX record?",
         """
 def f(x):
@@ -230,7 +230,49 @@ args = (jnp.arange(5.0),)
         "A tracer records what it meets: two `add`, one `mul`. Finding equal ones is XLA's work.",
     ),
     Prediction(
-        "3.a",
+        "4.a",
+        "What is the primitive in the jaxpr of `f`?",
+        """
+def f(x):
+    return x**2
+
+args = (jnp.ones(4),)
+""",
+        _first_primitive,
+        "Raising to a whole power is a primitive of its own. `x * x` would be a `mul`: tracing "
+        "records the operation that you asked for, not what it amounts to.",
+        choices=("mul", "pow", "integer_pow"),
+    ),
+    Prediction(
+        "4.b",
+        "How many equations does the jaxpr of `f` have?",
+        """
+def f(x):
+    unused = jnp.cos(x)
+    y = jnp.sin(x)
+    return y * y
+
+args = (jnp.ones(4),)
+""",
+        _equations,
+        "The cosine is recorded although nothing uses it; its result is called `_`. The sine is "
+        "one equation, and `y * y` reads its result twice.",
+    ),
+    Prediction(
+        "4.c",
+        "`dimension_numbers` names the axes that are summed over: one of `a`, one of `b`. Which "
+        "axis of `b` is it here?",
+        """
+def f(a, b):
+    return jnp.einsum("ij,kj->ik", a, b)
+
+args = (jnp.ones((2, 3)), jnp.ones((4, 3)))
+""",
+        _axis_of_the_second,
+        "The letter `j` is summed over. It names axis 1 in both: `(([1], [1]), ([], []))`.",
+    ),
+    Prediction(
+        "5.a",
         "How many items does `log` hold after the three calls?",
         """
 log = []
@@ -248,7 +290,7 @@ def calls():
         "program.",
     ),
     Prediction(
-        "3.b",
+        "5.b",
         "How many different numbers do the three calls return?",
         """
 @jax.jit
@@ -262,7 +304,7 @@ def calls():
         "NumPy drew one number while JAX traced, and it became a constant of the program.",
     ),
     Prediction(
-        "3.c",
+        "5.c",
         "Can JAX trace this `if`?",
         """
 def f(x):
@@ -277,7 +319,7 @@ args = (jnp.arange(5.0),)
         choices=("yes", "no"),
     ),
     Prediction(
-        "3.d",
+        "5.d",
         "How many equations does this loop become?",
         """
 def f(w, x):
@@ -291,7 +333,7 @@ args = (jnp.ones((4, 4)), jnp.ones(4))
         "Two for each iteration: the loop is Python's, and its body was recorded 50 times.",
     ),
     Prediction(
-        "4.a",
+        "6.a",
         "The two functions differ in one number. Is the bytecode of `twelve` longer?",
         """
 def three(x):
@@ -309,7 +351,7 @@ def twelve(x):
         choices=("longer", "as long"),
     ),
     Prediction(
-        "4.b",
+        "6.b",
         "How many equations does `f` become?",
         """
 def f(x):
@@ -325,7 +367,7 @@ args = (1.0,)
         "tracer.",
     ),
     Prediction(
-        "4.c",
+        "6.c",
         "With `np.sin` in place of `jnp.sin`, can JAX trace `f`?",
         """
 def f(x):
@@ -338,49 +380,7 @@ args = (jnp.arange(3.0),)
         choices=("yes", "no"),
     ),
     Prediction(
-        "5.a",
-        "What is the primitive in the jaxpr of `f`?",
-        """
-def f(x):
-    return x**2
-
-args = (jnp.ones(4),)
-""",
-        _first_primitive,
-        "Raising to a whole power is a primitive of its own. `x * x` would be a `mul`: tracing "
-        "records the operation that you asked for, not what it amounts to.",
-        choices=("mul", "pow", "integer_pow"),
-    ),
-    Prediction(
-        "5.b",
-        "How many equations does the jaxpr of `f` have?",
-        """
-def f(x):
-    unused = jnp.cos(x)
-    y = jnp.sin(x)
-    return y * y
-
-args = (jnp.ones(4),)
-""",
-        _equations,
-        "The cosine is recorded although nothing uses it; its result is called `_`. The sine is "
-        "one equation, and `y * y` reads its result twice.",
-    ),
-    Prediction(
-        "5.c",
-        "`dimension_numbers` names the axes that are summed over: one of `a`, one of `b`. Which "
-        "axis of `b` is it here?",
-        """
-def f(a, b):
-    return jnp.einsum("ij,kj->ik", a, b)
-
-args = (jnp.ones((2, 3)), jnp.ones((4, 3)))
-""",
-        _axis_of_the_second,
-        "The letter `j` is summed over. It names axis 1 in both: `(([1], [1]), ([], []))`.",
-    ),
-    Prediction(
-        "5.d",
+        "7.a",
         "`x` is a `bf16[4]`. What is the type of the result?",
         """
 def f(x):
@@ -393,7 +393,7 @@ args = (jnp.ones(4, jnp.bfloat16),)
         choices=("bf16[4]", "f32[4]"),
     ),
     Prediction(
-        "5.e",
+        "7.b",
         "The loop doubles 1 until it is 100 or more: seven times. How many `mul` are in the jaxpr?",
         """
 def f(x):
@@ -406,7 +406,7 @@ args = (1.0,)
         "not have.",
     ),
     Prediction(
-        "6.a",
+        "8.a",
         "How many inputs does the jaxpr of `f(params, x)` have?",
         """
 def f(params, x):
@@ -418,7 +418,7 @@ args = ({"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}, jnp.ones((5, 3)))
         "The two arrays of the dictionary, and `x`: a jaxpr knows only arrays.",
     ),
     Prediction(
-        "6.b",
+        "8.b",
         "Which array comes first among the inputs?",
         """
 def f(params, x):
@@ -435,7 +435,7 @@ args = (params, jnp.ones((5, 3)))
         choices=("layers", "head", "x"),
     ),
     Prediction(
-        "6.c",
+        "8.c",
         "How many leaves does `settings` have?",
         """
 def f(settings, x):
@@ -448,7 +448,7 @@ args = (settings, jnp.ones(3))
         "0.1, 64 and 32. Numbers are leaves; None is a container with nothing in it.",
     ),
     Prediction(
-        "6.d",
+        "8.d",
         "How many times is `total` compiled?",
         """
 total = jax.jit(lambda pair: pair[0] + pair[1])
@@ -461,7 +461,7 @@ def calls():
         "The leaves are the same, the structure is not: a list is not a tuple.",
     ),
     Prediction(
-        "6.e",
+        "8.e",
         "How often is `f` compiled?",
         """
 f = jax.jit(lambda p: p["w"] * 2)

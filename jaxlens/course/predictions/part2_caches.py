@@ -1,4 +1,4 @@
-"""Predictions of lessons 7 to 9: what compiles, and when; what is static; what is donated."""
+"""Predictions of lessons 9 to 11: what compiles, and when; what is static; what is donated."""
 
 import jaxlens
 from jaxlens.course.predict import Names, Prediction, Truth
@@ -59,7 +59,7 @@ def _after_the_step(names: Names) -> Truth:
 
 PREDICTIONS = (
     Prediction(
-        "7.a",
+        "9.a",
         "How often is `f` compiled?",
         """
 f = jax.jit(lambda x: x + 1)
@@ -72,7 +72,7 @@ def calls():
         "Values do not count: shapes, dtypes and weak types do. `1.0` and `2.0` share a program.",
     ),
     Prediction(
-        "7.b",
+        "9.b",
         "`f(first)` was compiled. Is `f(second)` served by that program, or compiled again?",
         """
 f = jax.jit(lambda x: x * 3)
@@ -84,7 +84,7 @@ second = 2.0
         choices=("served", "compiled"),
     ),
     Prediction(
-        "7.c",
+        "9.c",
         "How often does JAX compile in this loop?",
         """
 x = np.ones(3, np.float32)
@@ -98,7 +98,7 @@ def calls():
         "Every iteration makes a new function, and a new function has no programs yet.",
     ),
     Prediction(
-        "7.d",
+        "9.d",
         "`f(first)` was compiled. Is `f(second)` served by that program, or compiled again?",
         """
 f = jax.jit(lambda x: x * 3)
@@ -110,7 +110,7 @@ second = jax.device_put(first, jax.devices()[0])  # where it is already
         choices=("served", "compiled"),
     ),
     Prediction(
-        "8.a",
+        "10.a",
         "How often is `power` compiled?",
         """
 from functools import partial
@@ -130,7 +130,7 @@ def calls():
         "A static argument is part of the key by its value: one program for each of 2, 3 and 4.",
     ),
     Prediction(
-        "8.b",
+        "10.b",
         "`net` is called with train=False. How many cosines are in the program that runs?",
         """
 @jax.jit
@@ -143,7 +143,7 @@ x = np.ones(3, np.float32)
         "`train` is data: the program does not know it, so it computes both sides and selects.",
     ),
     Prediction(
-        "8.c",
+        "10.c",
         "What does this call give?",
         """
 from functools import partial
@@ -160,7 +160,7 @@ def call():
         choices=("a result", "an error"),
     ),
     Prediction(
-        "8.d",
+        "10.d",
         "Which number is `second`?",
         """
 from functools import partial
@@ -182,7 +182,7 @@ second = f(1.0, options)
         "It is the same object, so the key is the same, and the program for 3 is served.",
     ),
     Prediction(
-        "8.e",
+        "10.e",
         "Six calls of two functions: how many of them compile?",
         """
 double = jax.jit(lambda x, fast: x + x if fast else x * 2, static_argnums=1)
@@ -201,7 +201,7 @@ def calls():
         "Function, flag and shape are in the key; the numbers of the fourth call are not.",
     ),
     Prediction(
-        "9.a",
+        "11.a",
         "How many arrays of this size does a call of `step` need at once, results included?",
         """
 @jax.jit
@@ -214,7 +214,7 @@ w, g = jnp.ones((256, 256)), jnp.ones((256, 256))
         "Both arguments stay, and the result is a third array; `0.1 * g` is never stored.",
     ),
     Prediction(
-        "9.b",
+        "11.b",
         "What does `print(w)` show after this step?",
         """
 from functools import partial
@@ -231,7 +231,7 @@ step(w, g)
         choices=("the old weights", "the new weights", "an error"),
     ),
     Prediction(
-        "9.c",
+        "11.c",
         "Now `w` is a NumPy array. What does `print(w)` show?",
         """
 from functools import partial
@@ -248,7 +248,7 @@ step(w, g)
         choices=("the old weights", "the new weights", "an error"),
     ),
     Prediction(
-        "9.d",
+        "11.d",
         "Is the memory of `w` used for the result?",
         """
 from functools import partial
@@ -264,7 +264,7 @@ w, g = jnp.ones((256, 256)), jnp.ones((256, 256))
         choices=("yes", "no"),
     ),
     Prediction(
-        "9.e",
+        "11.e",
         "A product of matrices, with `w` donated: how many arrays of this size does it need?",
         """
 from functools import partial

@@ -1,4 +1,4 @@
-"""Predictions of lessons 10 to 15: derivatives, batches, and rules."""
+"""Predictions of lessons 12 to 17: derivatives, batches, and rules."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +121,7 @@ def _sines(names: Names) -> Truth:
 
 PREDICTIONS = (
     Prediction(
-        "10.a",
+        "12.a",
         "How many equations does the program of `change` have?",
         """
 def f(x):
@@ -135,7 +135,7 @@ def change(x, t):
         "make 4: the product itself, one product for each factor that changes, and their sum.",
     ),
     Prediction(
-        "10.b",
+        "12.b",
         "How many equations does the backward half have?",
         """
 def five(x):
@@ -150,7 +150,7 @@ gradient = jax.grad(five)
         "were computed on the way forward.",
     ),
     Prediction(
-        "11.a",
+        "13.a",
         "Here `f` has 100 inputs and 3 results. Which way takes fewer flops?",
         """
 w1 = np.linspace(-1, 1, 5000, dtype=np.float32).reshape(100, 50)
@@ -175,7 +175,7 @@ def rows(x):
         choices=("columns", "rows"),
     ),
     Prediction(
-        "11.b",
+        "13.b",
         "`w` holds 10,000 numbers. How many times the flops of the loss does its gradient take?",
         """
 def loss(w, x):
@@ -190,7 +190,7 @@ w, x = jnp.ones((100, 100)), jnp.ones((32, 100))
         choices=("about 2", "about 100", "about 10000"),
     ),
     Prediction(
-        "11.c",
+        "13.c",
         "How large is the Hessian of `f`, in MB (1 MB is a million bytes)?",
         """
 def f(x):
@@ -202,7 +202,7 @@ x = jax.ShapeDtypeStruct((10_000,), jnp.float32)
         "10,000 times 10,000 numbers of 4 bytes. The gradient has 0.04 MB.",
     ),
     Prediction(
-        "12.a",
+        "14.a",
         "How many matrix products (`dot_general`) are in the program of `batched`?",
         """
 def score(w, row):
@@ -217,7 +217,7 @@ w, rows = jnp.ones((3, 2)), jnp.ones((5, 3))
         "Python ran the loop while JAX traced, so each turn left its equations in the program.",
     ),
     Prediction(
-        "12.b",
+        "14.b",
         "And with `vmap`, for 500 rows: how many matrix products?",
         """
 def score(w, row):
@@ -231,7 +231,7 @@ w, rows = jnp.ones((3, 2)), jnp.ones((500, 3))
         "The one product of `score` became one product of a larger array.",
     ),
     Prediction(
-        "12.c",
+        "14.c",
         "Now each row has a matrix of its own. How many matrix products are in the program?",
         """
 def score(w, row):
@@ -245,7 +245,7 @@ w, rows = jnp.ones((5, 3, 2)), jnp.ones((5, 3))
         "`dot_general` knows batch axes: `dimension_numbers` names them. It is still one equation.",
     ),
     Prediction(
-        "12.d",
+        "14.d",
         "The sign of each number decides which branch it takes. Is there a `cond` in the program?",
         """
 def f(x):
@@ -261,7 +261,7 @@ xs = jnp.arange(-2.0, 2.0)
         choices=("yes", "no"),
     ),
     Prediction(
-        "13.a",
+        "15.a",
         "One of the two raises an error. Which one runs?",
         """
 def f(x):
@@ -277,7 +277,7 @@ xs = jnp.arange(3.0)
         choices=("first", "second"),
     ),
     Prediction(
-        "13.b",
+        "15.b",
         "`jax.grad(f)` has 7 equations. How many has `jax.vmap(jax.grad(f))` for 1,000 points?",
         """
 def f(x):
@@ -291,7 +291,7 @@ xs = jnp.linspace(0.0, 1.0, 1000)
         "`vmap` gives each equation one axis more; it adds none here.",
     ),
     Prediction(
-        "13.c",
+        "15.c",
         "What is the shape of the result?",
         """
 def loss(w, row):
@@ -306,7 +306,7 @@ w, rows = jnp.ones((4, 2)), jnp.ones((3, 4))
         choices=("(4, 2)", "(3, 2)", "(3, 4, 2)"),
     ),
     Prediction(
-        "14.a",
+        "16.a",
         "What is the gradient at 2.3?",
         """
 gradient = jax.grad(jnp.round)
@@ -315,7 +315,7 @@ gradient = jax.grad(jnp.round)
         "Between two steps, round is flat. JAX has no rule that says otherwise.",
     ),
     Prediction(
-        "14.b",
+        "16.b",
         "For which primitive is a transpose rule used?",
         """
 gradient = core.grad(core.numpy.sin)
@@ -326,7 +326,7 @@ gradient = core.grad(core.numpy.sin)
         choices=("sin", "cos", "mul"),
     ),
     Prediction(
-        "14.c",
+        "16.c",
         "The rule is wrong: the slope of x * x at 2 is 4. What is the gradient at 2?",
         """
 @jax.custom_jvp
@@ -344,7 +344,7 @@ gradient = jax.grad(square)
         "JAX believes your rule and looks no further; nothing compares it with the function.",
     ),
     Prediction(
-        "14.d",
+        "16.d",
         "What does `jax.jvp(gently, (2.0,), (1.0,))` give?",
         """
 @jax.custom_vjp
@@ -358,7 +358,7 @@ gently.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
         choices=("a number", "an error"),
     ),
     Prediction(
-        "15.a",
+        "17.a",
         "How many arrays as large as `x` are kept from the forward pass for the backward pass?",
         """
 def g(x):
@@ -372,7 +372,7 @@ x = jnp.ones((256, 256))
         "Multiplying by 2 and summing have slopes that do not depend on x.",
     ),
     Prediction(
-        "15.b",
+        "17.b",
         "The eight arrays are 8 MB. How many bytes of scratch memory does XLA's program take for "
         "them?",
         """
@@ -390,7 +390,7 @@ x = jnp.ones(250_000)
         "is never written to memory.",
     ),
     Prediction(
-        "15.c",
+        "17.c",
         "With `jax.checkpoint` nothing is kept but `x`. How many sines are in this gradient?",
         """
 def f(x):

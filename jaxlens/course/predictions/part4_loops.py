@@ -1,4 +1,4 @@
-"""Predictions of lessons 16 and 17: loops in a program, and loops that are trees."""
+"""Predictions of lessons 18 and 19: loops in a program, and loops that are trees."""
 
 from collections import Counter
 
@@ -140,30 +140,30 @@ x = jnp.ones(1024)
 
 PREDICTIONS = (
     Prediction(
-        "16.a",
+        "18.a",
         "How many equations has the jaxpr of `root`?",
         _STEPS,
         _equations_of_five_steps,
         "A step is a division, an addition and a multiplication, and Python took five steps.",
     ),
     Prediction(
-        "16.b",
+        "18.b",
         "Which primitive is the loop in the jaxpr?",
         _FORI,
         _word_for_the_loop,
         "Both ends are numbers, so the length is known, and a loop of known length is a scan. In "
-        "lesson 8 the end was data; there it is a while.",
+        "lesson 10 the end was data; there it is a while.",
         choices=("for", "while", "scan"),
     ),
     Prediction(
-        "16.c",
+        "18.c",
         "How many more equations has `balances` for 600 deposits than for 12?",
         _BALANCES,
         _equations_that_time_adds,
         "The length stands in the scan equation as a number; the body stands there once.",
     ),
     Prediction(
-        "16.d",
+        "18.d",
         "What does `jax.grad(root)(a)` give?",
         _WHILE,
         _gradient_of_while,
@@ -171,21 +171,21 @@ PREDICTIONS = (
         choices=("a number", "an error"),
     ),
     Prediction(
-        "16.e",
+        "18.e",
         "How many `scan` equations has the jaxpr of `jax.grad(wander)`?",
         _WANDER,
         _scans_of_a_gradient,
         "One forwards, which keeps what each step needs, and one back that uses it.",
     ),
     Prediction(
-        "17.a",
+        "19.a",
         "How many `add` equations does `total` have for 1,024 numbers?",
         _TREE,
         _additions_of_a_tree,
         "Each round halves the array: 1,024 is 2 to the power of 10.",
     ),
     Prediction(
-        "17.b",
+        "19.b",
         "`loop(x)` and `tree(x)` are...",
         _DIFFERENCES,
         _tree_of_differences,
@@ -193,7 +193,7 @@ PREDICTIONS = (
         choices=("the same", "different numbers"),
     ),
     Prediction(
-        "17.c",
+        "19.c",
         "How many `max` equations does `highest` have for 1,024 numbers?",
         _HIGHEST,
         _maxima_of_a_running_maximum,

@@ -1,4 +1,4 @@
-"""Predictions of lessons 18 to 21: HLO, passes, fusion and machine code."""
+"""Predictions of lessons 20 to 23: HLO, passes, fusion and machine code."""
 
 import re
 
@@ -93,7 +93,7 @@ def _sines_at_once(names: Names) -> Truth:
 
 PREDICTIONS = (
     Prediction(
-        "18.a",
+        "20.a",
         "How many instructions does the block `ENTRY` of the HLO of `f` have, before optimisation?",
         """
 def f(x, w):
@@ -105,7 +105,7 @@ x, w = jnp.ones((4, 8)), jnp.ones((8, 3))
         "Besides the three: two parameters, a 0 and its broadcast, and a 0 where the sum begins.",
     ),
     Prediction(
-        "18.b",
+        "20.b",
         "How many `multiply` instructions does the HLO of `f` have, before optimisation?",
         """
 def f(x):
@@ -117,7 +117,7 @@ x = jnp.arange(5.0)
         "Squared, squared, and squared again: 2, 4, 8.",
     ),
     Prediction(
-        "18.c",
+        "20.c",
         "Which HLO op chooses?",
         """
 def f(x):
@@ -130,7 +130,7 @@ x = jnp.arange(-2.0, 3.0)
         choices=("if", "where", "conditional", "select"),
     ),
     Prediction(
-        "18.d",
+        "20.d",
         "How many computations (blocks in braces) does the HLO of `f` have?",
         """
 def f(x):
@@ -142,7 +142,7 @@ x = jnp.arange(5.0)
         "The entry, one for each case, and one that adds two numbers for the sum.",
     ),
     Prediction(
-        "19.a",
+        "21.a",
         "What becomes of `jnp.sqrt(2.0)`?",
         """
 def layer(x, w):
@@ -158,7 +158,7 @@ x, w = jnp.ones((16, 64)), jnp.ones((64, 32))
         choices=("kept", "fused", "merged", "folded", "dead"),
     ),
     Prediction(
-        "19.b",
+        "21.b",
         "How many sines does the optimised program compute?",
         """
 def f(x):
@@ -170,7 +170,7 @@ x = jnp.ones(64)
         "All eight are the same operation on the same operand: one value.",
     ),
     Prediction(
-        "19.c",
+        "21.c",
         "Is the sine still computed?",
         """
 def f(x):
@@ -183,7 +183,7 @@ x = jnp.ones(64)
         choices=("yes", "no"),
     ),
     Prediction(
-        "20.a",
+        "22.a",
         "How many kernels does `wave` run as?",
         """
 def wave(x):
@@ -197,7 +197,7 @@ wave(x)
         "Every element of the result needs the same element of `x` only, so one loop does it all.",
     ),
     Prediction(
-        "20.b",
+        "22.b",
         "How many kernels does `share` run as?",
         """
 def share(x):
@@ -211,7 +211,7 @@ share(x)
         "No element can be divided before all of them were summed.",
     ),
     Prediction(
-        "20.c",
+        "22.c",
         "How many kernels compute a sine?",
         """
 def pair(x):
@@ -227,7 +227,7 @@ pair(x)
         "than to write it to memory and read it twice.",
     ),
     Prediction(
-        "20.d",
+        "22.d",
         "How many kernels and library calls together does `softmax` run as?",
         """
 def softmax(x):
@@ -243,7 +243,7 @@ softmax(x)
         "multiplies.",
     ),
     Prediction(
-        "21.a",
+        "23.a",
         "With 4096 numbers: how many does one multiplication of the LLVM IR handle?",
         """
 def line(x):
@@ -258,7 +258,7 @@ line(x)
         choices=("one", "several"),
     ),
     Prediction(
-        "21.b",
+        "23.b",
         "How many machine instructions does it take to multiply and add a group of numbers?",
         """
 def line(x):
@@ -273,7 +273,7 @@ line(x)
         choices=("one", "two"),
     ),
     Prediction(
-        "21.c",
+        "23.c",
         "With integers: is there a multiplication among the machine's instructions?",
         """
 def odd(x):
@@ -288,7 +288,7 @@ odd(x)
         choices=("yes", "no"),
     ),
     Prediction(
-        "21.d",
+        "23.d",
         "How many sines does the machine code compute at once?",
         """
 def sines(x):

@@ -1,4 +1,4 @@
-"""Predictions of lessons 22 and 23: flops, bytes and memory."""
+"""Predictions of lessons 24 and 25: flops, bytes and memory."""
 
 import jaxlens
 from jaxlens.course.predict import Names, Prediction, Truth
@@ -45,7 +45,7 @@ _CUBE = "Is there ever an array of 256x256x16 numbers in memory?"
 
 PREDICTIONS = (
     Prediction(
-        "22.a",
+        "24.a",
         "How many flops does `chain` do?",
         """
 def chain(A, B, v):
@@ -60,7 +60,7 @@ chain(A, A, v)
         tolerance=0.05,
     ),
     Prediction(
-        "22.b",
+        "24.b",
         "How many times more flops does this do than XLA's own figure says?",
         """
 def steps(m, v):
@@ -78,7 +78,7 @@ steps(m, v)
         tolerance=0.05,
     ),
     Prediction(
-        "22.c",
+        "24.c",
         "How many flops does `line` do for each byte that it moves?",
         """
 def line(x):
@@ -93,7 +93,7 @@ line(x)
         tolerance=0.01,
     ),
     Prediction(
-        "22.d",
+        "24.d",
         "Which of these is the smallest n for which a product of two n x n matrices is bound by "
         "compute on an H100?",
         """
@@ -106,7 +106,7 @@ def product(x, y):
         choices=("100", "1000", "10000"),
     ),
     Prediction(
-        "23.a",
+        "25.a",
         "Besides its arguments and its result, for how many arrays of 256x256 numbers does this "
         "program need memory?",
         """
@@ -124,7 +124,7 @@ layers(x, w)
         "that of the result.",
     ),
     Prediction(
-        "23.b",
+        "25.b",
         _CUBE,
         """
 def dist(a, b, w):
@@ -140,7 +140,7 @@ dist(a, a, w)
         choices=("yes", "no"),
     ),
     Prediction(
-        "23.c",
+        "25.c",
         _CUBE,
         """
 def dist(a, b, w):

@@ -1,4 +1,4 @@
-"""Predictions of lessons 24 to 28: programs ahead of time, waiting, devices, NaN, a step."""
+"""Predictions of lessons 26 to 30: programs ahead of time, waiting, devices, NaN, a step."""
 
 import math
 import os
@@ -89,7 +89,7 @@ def _on_eight_devices(id: str) -> str:
 
 
 def _bytes_forward(names: Names) -> Truth:
-    value = _on_eight_devices("26.a")
+    value = _on_eight_devices("28.a")
     if value:
         return Truth(int(value), unit="B")
     answer = jaxlens.sharding(names["layer"], names["X"], names["W"])
@@ -97,7 +97,7 @@ def _bytes_forward(names: Names) -> Truth:
 
 
 def _bytes_of_gradient(names: Names) -> Truth:
-    value = _on_eight_devices("26.c")
+    value = _on_eight_devices("28.c")
     if value:
         return Truth(int(value), unit="B")
     gradient = names["jax"].grad(names["loss"])
@@ -107,7 +107,7 @@ def _bytes_of_gradient(names: Names) -> Truth:
 
 
 def _collective_of_cut_columns(names: Names) -> Truth:
-    value = _on_eight_devices("26.b")
+    value = _on_eight_devices("28.b")
     if value:
         return Truth(value)
     answer = jaxlens.sharding(names["layer"], names["X"], names["W"])
@@ -193,7 +193,7 @@ ws = jnp.full((16, 8, 8), 0.1, jnp.float32)
 
 PREDICTIONS = (
     Prediction(
-        "24.a",
+        "26.a",
         "`program` was compiled before `calls` runs. How often is `f` compiled in `calls`?",
         """
 f = jax.jit(lambda x: jnp.sin(x) * 2)
@@ -209,7 +209,7 @@ def calls():
         "The program is there. The last call goes through `f`, whose caches hold it too.",
     ),
     Prediction(
-        "24.b",
+        "26.b",
         "The program is for 8 numbers. What does a call with 6 give?",
         """
 f = jax.jit(lambda x: jnp.sin(x) * 2)
@@ -222,7 +222,7 @@ program = f.lower(np.ones(8, np.float32)).compile()
         choices=("a new program", "TypeError", "6 numbers and 2 zeros"),
     ),
     Prediction(
-        "24.c",
+        "26.c",
         "One billion numbers are 4 GB. What does compiling give on a machine with 2 GB?",
         """
 def wave(x):
@@ -235,7 +235,7 @@ large = jax.ShapeDtypeStruct((1_000_000_000,), jnp.float32)
         choices=("a program", "out of memory"),
     ),
     Prediction(
-        "25.a",
+        "27.a",
         "`f` is compiled already. Right after `y = f(x)`, is the result there?",
         _SLOW,
         _ready_after_call,
@@ -243,7 +243,7 @@ large = jax.ShapeDtypeStruct((1_000_000_000,), jnp.float32)
         choices=("yes", "no"),
     ),
     Prediction(
-        "25.b",
+        "27.b",
         "All of it is compiled already. Which is the first line that waits for the device?",
         _SLOW
         + """
@@ -257,7 +257,7 @@ def lines():
         choices=("line 1", "line 2", "line 3"),
     ),
     Prediction(
-        "25.c",
+        "27.c",
         "Not counting the first of ten turns: how many begin while the device has nothing to do?",
         """
 step = jax.jit(lambda w: (w @ w * 0.001, w.mean()))
@@ -272,7 +272,7 @@ def train(step, w):
         "Printing the loss waits for it, so each of the other nine turns begins on an idle device.",
     ),
     Prediction(
-        "26.a",
+        "28.a",
         "X is cut by rows, W is whole on each device. How many bytes does a device put into "
         "messages?",
         _ON_DEVICES
@@ -285,7 +285,7 @@ def layer(X, W):
         "A row of the result needs one row of X and all of W, and its device has both.",
     ),
     Prediction(
-        "26.b",
+        "28.b",
         "Now X is cut by columns: each device has 4 of its 32, and the product adds up all 32. "
         "What travels?",
         _ON_DEVICES
@@ -299,7 +299,7 @@ def layer(X, W):
         choices=("nothing", "all-gather", "all-reduce"),
     ),
     Prediction(
-        "26.c",
+        "28.c",
         "X is cut by rows again, and all devices need the gradient of the loss with respect to W. "
         "How many bytes does a device put into messages?",
         _ON_DEVICES
@@ -314,7 +314,7 @@ gradient = jax.grad(loss)
         "Each device has a gradient of W's shape from its own rows: 32 x 16 numbers of 4 bytes.",
     ),
     Prediction(
-        "27.a",
+        "29.a",
         "Its value at 0 is 0. What is its gradient at 0?",
         """
 def safe_log(x):
@@ -326,7 +326,7 @@ def safe_log(x):
         choices=("0", "inf", "nan"),
     ),
     Prediction(
-        "27.b",
+        "29.b",
         "At -1 the logarithm itself is NaN, and `where` picks the 0. What is the gradient there?",
         """
 def safe_log(x):
@@ -337,7 +337,7 @@ def safe_log(x):
         choices=("0", "inf", "nan"),
     ),
     Prediction(
-        "27.c",
+        "29.c",
         "What does `direction(jnp.zeros(3))` give under `jax.debug_nans(True)`?",
         """
 def direction(x):
@@ -349,7 +349,7 @@ def direction(x):
         choices=("zeros", "FloatingPointError"),
     ),
     Prediction(
-        "28.a",
+        "30.a",
         "How often does `train` compile, with three rates?",
         _STEP
         + """
@@ -364,7 +364,7 @@ def train(ws, data, rates):
         "Each rate makes a new function, and a new function has an empty cache.",
     ),
     Prediction(
-        "28.b",
+        "30.b",
         "The network has 16 layers. How many matrix products are in one step's program? (Within "
         "five percent counts.)",
         _STEP
@@ -377,7 +377,7 @@ step = make_step(data, 0.1)
         tolerance=0.05,
     ),
     Prediction(
-        "28.c",
+        "30.c",
         "The step is compiled three times, with 16 layers written out. If you could fix only one "
         "of the two faults, which would leave XLA fewer equations to compile in all?",
         _STEP

@@ -39,12 +39,12 @@ class CourseMagics(Magics):
         here, in your namespace. A puzzle of your own JAX begins with the names that `my_jax.py`
         defines so far, and is added to it.
 
-            %%puzzle 7.1
+            %%puzzle 9.1
             def epochs(data, w): ...
 
-        A hint:       %hint 7.1        (three, each more specific)
-        A solution:   %reveal 7.1      (the puzzle then counts no more for your score)
-        In Python:    jaxlens.course.check("7.1", {"epochs": epochs})
+        A hint:       %hint 9.1        (three, each more specific)
+        A solution:   %reveal 9.1      (the puzzle then counts no more for your score)
+        In Python:    jaxlens.course.check("9.1", {"epochs": epochs})
         """
         from jaxlens.course import attempts, own
         from jaxlens.course.judge_process import judge_cell
@@ -52,7 +52,7 @@ class CourseMagics(Magics):
         from jaxlens.course.limits import Beginning
         from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
 
-        id = _one(line, "%%puzzle", "7.1")
+        id = _one(line, "%%puzzle", "9.1")
         chosen = puzzle(id)
         shell = self.shell
         with of_the_user(shell):
@@ -90,17 +90,17 @@ class CourseMagics(Magics):
 
     @line_magic
     def hint(self, line: str) -> Any:
-        """The next hint of a puzzle: %hint 7.1; of three, each is more specific."""
+        """The next hint of a puzzle: %hint 9.1; of three, each is more specific."""
         from jaxlens import course
 
-        return course.hint(_one(line, "%hint", "7.1"))
+        return course.hint(_one(line, "%hint", "9.1"))
 
     @line_magic
     def reveal(self, line: str) -> Any:
-        """A solution of a puzzle: %reveal 7.1; it counts no more for your score."""
+        """A solution of a puzzle: %reveal 9.1; it counts no more for your score."""
         from jaxlens import course
 
-        return course.reveal(_one(line, "%reveal", "7.1"))
+        return course.reveal(_one(line, "%reveal", "9.1"))
 
     @line_magic
     @no_var_expand
@@ -123,8 +123,8 @@ class CourseMagics(Magics):
         In one line:  %predict 1.a 6
 
         With `...` in place of the answer the question is shown. A number may be a word, a sum, or
-        have a unit behind it; one of several words may be cut short. `%predict 7` asks three
-        questions from the lessons before lesson 7, first those that you had wrong.
+        have a unit behind it; one of several words may be cut short. `%predict 9` asks three
+        questions from the lessons before lesson 9, first those that you had wrong.
         """
         from jaxlens import course
 

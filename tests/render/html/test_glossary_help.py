@@ -41,7 +41,7 @@ def test_a_word_has_its_sentence_and_its_page():
     assert sentence == known.sentence
     assert tuple(data["texts"][place] for place in texts) == known.expert
     assert lesson == known.lesson
-    assert data["lessons"][lesson].startswith("lesson 10, A table of rules")
+    assert data["lessons"][lesson].startswith("lesson 12, A table of rules")
     assert data["pages"][page] == ["jax.lax.tanh", address("jax.lax.tanh")]
 
 
@@ -124,18 +124,18 @@ def test_a_text_for_several_words_travels_once():
 def test_lessons_are_links_where_their_notebooks_lie(tmp_path, monkeypatch):
     document = Document("hlo", "f", (Listing("optimized", (row("add"),)),))
     monkeypatch.chdir(tmp_path)
-    assert "lesson 20, What is fused (`jaxlens lab`)" in help_data(document)["lessons"].values()
+    assert "lesson 22, What is fused (`jaxlens lab`)" in help_data(document)["lessons"].values()
     assert "class=lessons" not in body(document)
-    (tmp_path / "20_what_is_fused.ipynb").write_text("")
+    (tmp_path / "22_what_is_fused.ipynb").write_text("")
     data = help_data(document)
-    assert data["lessons"] == {20: "lesson 20, What is fused"}
-    assert "<a data-lesson=20 href=20_what_is_fused.ipynb>" in lesson_links(data)
+    assert data["lessons"] == {22: "lesson 22, What is fused"}
+    assert "<a data-lesson=22 href=22_what_is_fused.ipynb>" in lesson_links(data)
     assert lesson_links(data) in body(document)
 
 
 def test_a_course_on_the_web_is_linked_where_the_metadata_names_it(monkeypatch, tmp_path):
     monkeypatch.setattr(lessons, "_course_address", lambda: "https://example.org/course")
-    assert lessons.reference(20, tmp_path) == (
-        "lesson 20, What is fused",
+    assert lessons.reference(22, tmp_path) == (
+        "lesson 22, What is fused",
         "https://example.org/course",
     )
