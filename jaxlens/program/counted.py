@@ -24,7 +24,7 @@ from jaxlens.ir.trips import trips as trips_of
 from jaxlens.links import name_stack
 from jaxlens.links.name_stack import RECOMPUTED
 from jaxlens.program.argument_bytes import bytes_of_arguments
-from jaxlens.program.subject import NO_PROGRAM, Given, devices
+from jaxlens.program.subject import Given, devices
 from jaxlens.report import Cell
 
 _LOOPS = ("scan", "while", "pallas_call")
@@ -122,10 +122,6 @@ class Counted:
     def flops(self) -> Mapping[str, int] | None:
         """The flops of each equation; None for a program without a jaxpr."""
         return None if self.cost is None else self.cost.by_node
-
-
-NOT_COUNTED = Counted(None, "", Given(dict), NO_PROGRAM)
-"""The default counts of facts that are constructed without a capture."""
 
 
 def counted(capture: Capture) -> Counted:
