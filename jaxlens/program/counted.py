@@ -126,12 +126,8 @@ class Counted:
 
 def counted(capture: Capture) -> Counted:
     """Returns both counts of a capture."""
-    cost, lacking = None, ""
-    try:
-        cost = facts(capture)
-    except UnavailableError as why:
-        lacking = str(why)
-    return Counted(cost, lacking, Given(lambda: capture.cost), capture, devices(capture))
+    cost, xla = Given(lambda: facts(capture)), Given(lambda: capture.cost)
+    return Counted(cost.or_else(None), cost.lacking, xla, capture, devices(capture))
 
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:

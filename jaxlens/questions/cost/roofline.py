@@ -130,17 +130,12 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
     """
     measured = capture.driver.run_watched(run) if run else None
     limits = limits_of(capture, roofline) if roofline else None
-    kernels: tuple[KernelCost, ...] = ()
-    lacking = ""
-    try:
-        kernels = kernel_costs(capture)
-    except UnavailableError as why:
-        lacking = str(why)
-    both = counted(capture)
+    compiled = Given(lambda: kernel_costs(capture))
+    kernels, both = compiled.or_else(()), counted(capture)
     if both.cost is not None and any(kernel.uncounted for kernel in kernels):
         kernels = tuple(_of_pallas(capture, both.cost, kernel) for kernel in kernels)
     if both.cost is None and not kernels:
-        raise UnavailableError(lacking or both.lacking)
+        raise UnavailableError(compiled.lacking or both.lacking)
     seconds = measured.instructions if measured else None
     return CostFacts(
         kernels,
