@@ -18,6 +18,8 @@ _STAGING = ("lower", "trace", "eval_shape")
 _LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Await
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+_ASSIGNMENT = ast.Assign | ast.AnnAssign | ast.AugAssign
+_OPERATION = ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare
 _EACH = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -144,9 +146,7 @@ def expression_in(statement: ast.stmt, names: Namespace, own: bool = False) -> a
         own: Whether the cell called a function of the user's above: then an expression that only
             reads or prints results must not hide that program.
     """
-    if not isinstance(
-        statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert
-    ):
+    if not isinstance(statement, _ASSIGNMENT | ast.Expr | ast.Assert):
         return None  # in a loop or a function its names have other values each time
     value = statement.test if isinstance(statement, ast.Assert) else statement.value
     pending = [value] if value is not None else []
@@ -164,17 +164,7 @@ def expression_in(statement: ast.stmt, names: Namespace, own: bool = False) -> a
 
 def _is_computing(node: ast.expr, names: Namespace) -> bool:
     """Whether an expression computes with JAX or on JAX's arrays, without other effects."""
-    if not isinstance(
-        node,
-        ast.Call
-        | ast.BinOp
-        | ast.UnaryOp
-        | ast.Compare
-        | ast.Subscript
-        | ast.Tuple
-        | ast.List
-        | _EACH,
-    ):
+    if not isinstance(node, _OPERATION | ast.Subscript | ast.Tuple | ast.List | _EACH):
         return False
     works = on_arrays = False
     for part in _parts(node):
@@ -190,11 +180,10 @@ def _is_computing(node: ast.expr, names: Namespace) -> bool:
             if hasattr(type(value), "__next__"):
                 return False
             on_arrays = on_arrays or _is_of_jax(value, names)
-    operates = isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript)
-    operates = operates or any(  # below its root
-        isinstance(part, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call)
+    # A call at its root is judged above.
+    operates = isinstance(node, ast.Subscript) or any(
+        isinstance(part, _OPERATION) and not (part is node and isinstance(part, ast.Call))
         for part in _parts(node)
-        if part is not node
     )
     return works or (on_arrays and operates)
 
@@ -285,11 +274,9 @@ def loads(tree: ast.AST) -> list[str]:
 
 def binds(statement: ast.stmt) -> set[str]:
     """Returns the names that an assignment binds."""
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
-        targets = [statement.target]
+    if not isinstance(statement, _ASSIGNMENT):
+        return set()
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return {
         node.id
         for target in targets
