@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import sys
 import tokenize
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -91,25 +91,13 @@ def _place(shell: Any) -> tuple[int, str, int]:
     return number, raw, frame.f_lineno
 
 
-def run(shell: Any, cell: ParsedCell, statements: tuple[ast.stmt, ...]) -> None:
-    """Executes statements in the user's namespace, once.
-
-    Raises:
-        CellError: One of them awaits while an event loop already runs.
-    """
-    check(shell, cell, statements)
-    for statement in statements:
-        run_one(shell, cell, statement)
-
-
-def check(shell: Any, cell: ParsedCell, statements: Iterable[ast.stmt]) -> None:
-    """Raises, before any statement runs, if one of them awaits while an event loop runs.
+def check(shell: Any, cell: ParsedCell) -> None:
+    """Raises, before any statement of a cell runs, if one awaits while an event loop runs.
 
     Raises:
         CellError: One of them awaits.
     """
-    for statement in statements:
-        _check_awaits(shell, _compile(shell, ast.Module([statement], []), cell.file))
+    _check_awaits(_compile(shell, ast.Module([*cell.body], []), cell.file))
 
 
 def run_one(
@@ -198,7 +186,7 @@ def evaluate(
     """Evaluates an expression of the cell in the user's namespace."""
     tree = ast.fix_missing_locations(ast.Expression(expression))
     code = compiled(lambda: _compile(shell, tree, cell.file, "eval"), objects or {})
-    _check_awaits(shell, code)
+    _check_awaits(code)
     return execute(shell, code)
 
 
@@ -239,7 +227,7 @@ def _awaits(code: Any) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
-def _check_awaits(shell: Any, code: Any) -> None:
+def _check_awaits(code: Any) -> None:
     if not _awaits(code):
         return
     try:

@@ -110,7 +110,7 @@ class Looking:
         Raises:
             LensError: An option of the magic's line cannot be met.
         """
-        cells.check(self._shell, self._code, self._code.body)
+        cells.check(self._shell, self._code)
         self._refuse_shapes()
         with self._answered():
             return self._run()

@@ -56,7 +56,9 @@ class WholeCellMagics(OutputMagics):
         if not code.body:
             return None
         *before, last = code.body
-        cells.run(self.shell, code, tuple(before))
+        cells.check(self.shell, code)
+        for statement in before:
+            cells.run_one(self.shell, code, statement)
         shown = None if cell is None else cells.shows_last(self.shell, cell)
         value = cells.run_last(self.shell, code, last, shown=shown)
         return value if cell is None else None
