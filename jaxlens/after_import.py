@@ -7,9 +7,10 @@ imported, which the user's code may set first.
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 
 def when_imported(name: str, then: Callable[[], None]) -> Callable[[], None]:
@@ -23,7 +24,7 @@ def when_imported(name: str, then: Callable[[], None]) -> Callable[[], None]:
     return AfterImport(name, then).stop
 
 
-class AfterImport(MetaPathFinder, Loader):
+class AfterImport(MetaPathFinder):
     """Waits for the import of one module; nothing of it is left in the module.
 
     Args:
@@ -33,7 +34,6 @@ class AfterImport(MetaPathFinder, Loader):
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name, self._then = name, then
-        self._loader: Loader | None = None
         self._is_finding = False
         sys.meta_path.insert(0, self)
 
@@ -52,18 +52,15 @@ class AfterImport(MetaPathFinder, Loader):
             spec = importlib.util.find_spec(fullname)
         finally:
             self._is_finding = False
-        if spec is not None and spec.loader is not None:
-            self._loader, spec.loader = spec.loader, self
+        loader: Any = spec and spec.loader
+        if loader is not None:
+            execute = loader.exec_module  # of another `AfterImport`, where two wait
+
+            def exec_module(module: ModuleType) -> None:
+                loader.exec_module = execute
+                execute(module)
+                self.stop()
+                self._then()
+
+            loader.exec_module = exec_module
         return spec
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        assert self._loader is not None
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert self._loader is not None
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self.stop()
-        self._then()

@@ -46,6 +46,14 @@ def test_it_is_called_once_and_leaves_nothing(module, name):
     assert seen == [True]
 
 
+def test_two_can_wait_for_one_module(module):
+    seen = []
+    AfterImport(module, lambda: seen.append("first"))
+    AfterImport(module, lambda: seen.append("second"))
+    importlib.import_module(module)
+    assert (sorted(seen), left()) == (["first", "second"], [])
+
+
 def test_an_import_that_fails_is_awaited_again(module, tmp_path):
     seen = []
     AfterImport(module, lambda: seen.append(1))

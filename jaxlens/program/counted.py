@@ -24,7 +24,7 @@ from jaxlens.ir.trips import trips as trips_of
 from jaxlens.links import name_stack
 from jaxlens.links.name_stack import RECOMPUTED
 from jaxlens.program.argument_bytes import bytes_of_arguments
-from jaxlens.program.subject import NO_PROGRAM, Given, devices
+from jaxlens.program.subject import Given, devices
 from jaxlens.report import Cell
 
 _LOOPS = ("scan", "while", "pallas_call")
@@ -124,18 +124,10 @@ class Counted:
         return None if self.cost is None else self.cost.by_node
 
 
-NOT_COUNTED = Counted(None, "", Given(dict), NO_PROGRAM)
-"""The default counts of facts that are constructed without a capture."""
-
-
 def counted(capture: Capture) -> Counted:
     """Returns both counts of a capture."""
-    cost, lacking = None, ""
-    try:
-        cost = facts(capture)
-    except UnavailableError as why:
-        lacking = str(why)
-    return Counted(cost, lacking, Given(lambda: capture.cost), capture, devices(capture))
+    cost, xla = Given(lambda: facts(capture)), Given(lambda: capture.cost)
+    return Counted(cost.or_else(None), cost.lacking, xla, capture, devices(capture))
 
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:

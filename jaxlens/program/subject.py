@@ -12,6 +12,7 @@ from jaxlens.ir.facts import Program, Target
 from jaxlens.ir.hlo.shardings import partitions
 
 T = TypeVar("T")
+D = TypeVar("D")
 _HEAD = 20_000  # characters of a program within which it declares its devices and mesh
 
 
@@ -39,7 +40,7 @@ class Given(Generic[T]):
             raise self._error
         return self._value
 
-    def or_else(self, default: T) -> T:
+    def or_else(self, default: D) -> T | D:
         """Returns the value, or `default` where the backend or the capture does not provide it.
 
         Raises:
@@ -49,6 +50,15 @@ class Given(Generic[T]):
             return self.get()
         except UnavailableError:
             return default
+
+    @property
+    def lacking(self) -> str:
+        """Why the value is missing; "" where it is there."""
+        try:
+            self.get()
+        except UnavailableError as why:
+            return str(why)
+        return ""
 
 
 NO_PROGRAM = Capture(Program("", (), (), Target("", "")), Driver())
@@ -115,7 +125,5 @@ def devices(capture: Capture) -> int:
 
 def head(capture: Capture) -> str:
     """Returns the beginning of the program's text, which declares its devices and mesh."""
-    try:
-        return capture.stablehlo.raw[:_HEAD]
-    except UnavailableError:  # opened from a later stage; its target has the number of devices
-        return ""
+    # "": opened from a later stage, and its target has the number of devices.
+    return Given(lambda: capture.stablehlo.raw[:_HEAD]).or_else("")

@@ -11,6 +11,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jaxlens.ir.spans import describe
@@ -28,25 +29,37 @@ _STAGES = ("Compiled", "Lowered", "Traced", "Exported", "Jitted", "VJP")
 MISSING = object()
 
 
-def is_own(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The user's namespace, and predicates on its values.
+
+    Attributes:
+        values: Values by name.
+        is_array: Whether a value is one array.
+        holds: Whether it is an array or a pytree with arrays in it.
+        computes: Whether it is a function of JAX's that computes, and does nothing else.
+    """
+
+    values: Mapping[str, Any]
+    is_array: Callable[[Any], bool]
+    holds: Callable[[Any], bool]
+    computes: Callable[[Any], bool]
+
+
+def is_own(callee: ast.expr, names: Namespace) -> bool:
     """Whether a call of this callee is a call of the user's own function.
 
     Names, attributes of resolved values, and items of dicts, lists and tuples are resolved. A
     callee that only running code could resolve (a property, an index that calls) counts as own.
-
-    Args:
-        callee: The expression before the parentheses.
-        names: The user's namespace.
-        is_array: Whether a value is an array, whose methods are JAX's or NumPy's.
     """
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
         return not steps  # `make()(x)` and `(lambda x: x)(x)`, but not `(a + b).sum()`
-    value = resolve(callee, names, is_array)
-    return value is MISSING or not (is_array(value) or is_foreign(value))
+    value = resolve(callee, names)
+    return value is MISSING or not (names.is_array(value) or is_foreign(value))
 
 
-def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> Any:
+def resolve(callee: ast.expr, names: Namespace) -> Any:
     """Returns the value of a name, attribute or item; `MISSING` if resolving it would run code.
 
     An undefined name is `MISSING` too. A method of an array resolves to the array.
@@ -54,11 +67,11 @@ def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any]
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
         return MISSING
-    value = names.get(root.id, getattr(builtins, root.id, MISSING))
+    value = names.values.get(root.id, getattr(builtins, root.id, MISSING))
     for step in steps:
-        if value is MISSING or is_array(value):
+        if value is MISSING or names.is_array(value):
             return value
-        value = _step(value, step, names)
+        value = _step(value, step, names.values)
     return value
 
 

@@ -37,26 +37,6 @@ class EvaluatedCall:
     node: ast.Call | None = None
 
 
-def call_of(shell: Any, cell: ParsedCell, call: ast.Call) -> EvaluatedCall:
-    """Evaluates callee and arguments as Python does for a call, without the call.
-
-    `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`. This keeps
-    Python's order and errors, and adds no name to the user's namespace.
-
-    Args:
-        shell: IPython's shell.
-        cell: The cell of the call.
-        call: The call.
-    """
-    catch = ast.parse("lambda *args, **kwargs: (args, kwargs)", mode="eval").body
-    for node in ast.walk(catch):
-        ast.copy_location(node, call)
-    caught = ast.copy_location(ast.Call(catch, call.args, call.keywords), call)
-    pair = ast.copy_location(ast.Tuple([call.func, caught], ast.Load()), call)
-    function, (args, kwargs) = cells.evaluate(shell, cell, pair)
-    return EvaluatedCall(function, args, kwargs, name_of(call.func), node=call)
-
-
 def name_of(callee: ast.expr) -> str:
     """Returns the callee's text if it is a name, attribute or item ("model.predict"), else ""."""
     plain = isinstance(callee, ast.Name | ast.Attribute | ast.Subscript)

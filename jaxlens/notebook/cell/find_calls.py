@@ -8,34 +8,19 @@ the expression `jnp.sin(x).sum()`.
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxlens.notebook.cell.callee import MISSING, has, is_own, is_pure, resolve
+from jaxlens.notebook.cell.callee import MISSING, Namespace, has, is_own, is_pure, resolve
 
 _STAGING = ("lower", "trace", "eval_shape")
 _LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Await
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+_ASSIGNMENT = ast.Assign | ast.AnnAssign | ast.AugAssign
+_OPERATION = ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare
 _EACH = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """The user's namespace, and predicates on its values.
-
-    Attributes:
-        values: Values by name.
-        is_array: Whether a value is one array.
-        holds: Whether it is an array or a pytree with arrays in it.
-        computes: Whether it is a function of JAX's that computes, and does nothing else.
-    """
-
-    values: Mapping[str, Any]
-    is_array: Callable[[Any], bool]
-    holds: Callable[[Any], bool]
-    computes: Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +79,7 @@ def calls_beside(
         own = [
             c.call
             for c in calls_in(statement, names)
-            if not isinstance(resolve(c.call.func, names.values, names.is_array), type)
+            if not isinstance(resolve(c.call.func, names), type)
         ]
         computed = expression_in(statement, names) if statement is not cell[-1] else None
         found += own or ([computed] if computed is not None else [])
@@ -129,12 +114,12 @@ def _candidate(call: ast.Call, names: Namespace) -> list[Candidate]:
     callee = call.func
     if isinstance(callee, ast.Attribute) and callee.attr in _STAGING:
         of_call = isinstance(callee.value, ast.Call)
-        value = resolve(callee.value, names.values, names.is_array)
+        value = resolve(callee.value, names)
         if of_call or (has(value, "__wrapped__") and has(value, callee.attr)):
             return [Candidate(call, callee.attr)]
-    if resolve(callee, names.values, names.is_array) is MISSING and _is_method(callee, names):
+    if resolve(callee, names) is MISSING and _is_method(callee, names):
         return []  # a method of a loop variable or the like, most likely an array
-    return [Candidate(call)] if is_own(callee, names.values, names.is_array) else []
+    return [Candidate(call)] if is_own(callee, names) else []
 
 
 def waited_for(expression: ast.expr) -> ast.expr:
@@ -161,9 +146,7 @@ def expression_in(statement: ast.stmt, names: Namespace, own: bool = False) -> a
         own: Whether the cell called a function of the user's above: then an expression that only
             reads or prints results must not hide that program.
     """
-    if not isinstance(
-        statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert
-    ):
+    if not isinstance(statement, _ASSIGNMENT | ast.Expr | ast.Assert):
         return None  # in a loop or a function its names have other values each time
     value = statement.test if isinstance(statement, ast.Assert) else statement.value
     pending = [value] if value is not None else []
@@ -181,17 +164,7 @@ def expression_in(statement: ast.stmt, names: Namespace, own: bool = False) -> a
 
 def _is_computing(node: ast.expr, names: Namespace) -> bool:
     """Whether an expression computes with JAX or on JAX's arrays, without other effects."""
-    if not isinstance(
-        node,
-        ast.Call
-        | ast.BinOp
-        | ast.UnaryOp
-        | ast.Compare
-        | ast.Subscript
-        | ast.Tuple
-        | ast.List
-        | _EACH,
-    ):
+    if not isinstance(node, _OPERATION | ast.Subscript | ast.Tuple | ast.List | _EACH):
         return False
     works = on_arrays = False
     for part in _parts(node):
@@ -207,11 +180,10 @@ def _is_computing(node: ast.expr, names: Namespace) -> bool:
             if hasattr(type(value), "__next__"):
                 return False
             on_arrays = on_arrays or _is_of_jax(value, names)
-    operates = isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript)
-    operates = operates or any(  # below its root
-        isinstance(part, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call)
+    # A call at its root is judged above.
+    operates = isinstance(node, ast.Subscript) or any(
+        isinstance(part, _OPERATION) and not (part is node and isinstance(part, ast.Call))
         for part in _parts(node)
-        if part is not node
     )
     return works or (on_arrays and operates)
 
@@ -235,7 +207,7 @@ def _call_computes(call: ast.Call, names: Namespace) -> bool | None:
         return _call_computes(call.func, names)  # jax.vmap(f)(x)
     if isinstance(call.func, ast.Lambda):
         return True
-    value = resolve(call.func, names.values, names.is_array)
+    value = resolve(call.func, names)
     if value is MISSING:
         # A method of an expression's value: (x @ w).sum(), x.at[0].set(1.0)
         return False if _is_method(call.func, names) else None
@@ -302,11 +274,9 @@ def loads(tree: ast.AST) -> list[str]:
 
 def binds(statement: ast.stmt) -> set[str]:
     """Returns the names that an assignment binds."""
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
-        targets = [statement.target]
+    if not isinstance(statement, _ASSIGNMENT):
+        return set()
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return {
         node.id
         for target in targets

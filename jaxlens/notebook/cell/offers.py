@@ -62,21 +62,6 @@ def offering(
     return _Replacing(calls).visit(statement), objects
 
 
-def calling(
-    statement: ast.stmt, call: ast.Call, function: Any, args: tuple[Any, ...], kwargs: Any
-) -> tuple[ast.stmt, dict[str, Any]]:
-    """Returns the statement with one call made on its already evaluated function and arguments."""
-    # Functions that return the values: printing a traceback hashes the code with its constants,
-    # and the values need not be hashable.
-    parts: dict[str, Callable[[], Any]] = {
-        "\0jaxlens function": lambda: function,
-        "\0jaxlens args": lambda: args,
-        "\0jaxlens kwargs": lambda: kwargs,
-    }
-    rewritten = _call(call, *[ast.Call(ast.Constant(mark), [], []) for mark in parts])
-    return _Replacing({id(call): rewritten}).visit(statement), dict(parts)
-
-
 def compiled(compile_: Callable[[], CodeType], objects: Mapping[str, Any]) -> CodeType:
     """Compiles code, and replaces its placeholder constants by objects."""
     with warnings.catch_warnings():
@@ -97,19 +82,15 @@ def _with_objects(code: CodeType, objects: Mapping[str, Any]) -> CodeType:
 
 
 def _offered(candidate: Candidate, offer: str, args: str, kwargs: str) -> ast.Call:
+    """Builds the call at its position in the text; inner nodes keep their own."""
     call = candidate.call
     offered = [candidate.function, *call.args]
     function: ast.expr = ast.Call(ast.Constant(offer), offered, call.keywords)
     if candidate.method:
         function = ast.Attribute(function, candidate.method, ast.Load())
-    calls = [ast.Call(ast.Constant(mark), [], []) for mark in (args, kwargs)]
-    return _call(call, function, *calls)
-
-
-def _call(call: ast.Call, function: ast.expr, args: ast.expr, kwargs: ast.expr) -> ast.Call:
-    """Builds `function(*args, **kwargs)` at the position of `call`; inner nodes keep their own."""
+    given, named = (ast.Call(ast.Constant(mark), [], []) for mark in (args, kwargs))
     rewritten = ast.Call(
-        function, [ast.Starred(args, ast.Load())], [ast.keyword(arg=None, value=kwargs)]
+        function, [ast.Starred(given, ast.Load())], [ast.keyword(arg=None, value=named)]
     )
     for node in ast.walk(rewritten):
         if not hasattr(node, "lineno") and "lineno" in node._attributes:

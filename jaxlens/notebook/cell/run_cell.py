@@ -10,12 +10,13 @@ import asyncio
 import inspect
 import sys
 import tokenize
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from io import StringIO
 from itertools import takewhile
 from typing import Any
+
+from IPython.core.displayhook import DisplayHook
 
 from jaxlens.errors import CellError
 from jaxlens.ir.spans import register_cell
@@ -90,25 +91,13 @@ def _place(shell: Any) -> tuple[int, str, int]:
     return number, raw, frame.f_lineno
 
 
-def run(shell: Any, cell: ParsedCell, statements: tuple[ast.stmt, ...]) -> None:
-    """Executes statements in the user's namespace, once.
-
-    Raises:
-        CellError: One of them awaits while an event loop already runs.
-    """
-    check(shell, cell, statements)
-    for statement in statements:
-        run_one(shell, cell, statement)
-
-
-def check(shell: Any, cell: ParsedCell, statements: Iterable[ast.stmt]) -> None:
-    """Raises, before any statement runs, if one of them awaits while an event loop runs.
+def check(shell: Any, cell: ParsedCell) -> None:
+    """Raises, before any statement of a cell runs, if one awaits while an event loop runs.
 
     Raises:
         CellError: One of them awaits.
     """
-    for statement in statements:
-        _check_awaits(shell, _compile(shell, ast.Module([statement], []), cell.file))
+    _check_awaits(_compile(shell, ast.Module([*cell.body], []), cell.file))
 
 
 def run_one(
@@ -147,14 +136,39 @@ def _show_assigned(shell: Any, statement: ast.stmt, shown: bool) -> None:
             shell.displayhook(shell.user_ns[name.id])
 
 
-def is_quiet(text: str) -> bool:
-    """Whether a cell ends in a semicolon, which suppresses its output in IPython."""
-    last = ""
+def run_last(
+    shell: Any,
+    cell: ParsedCell,
+    statement: ast.stmt,
+    objects: Mapping[str, Any] | None = None,
+    *,
+    shown: bool | None,
+) -> Any:
+    """Executes the last statement of a cell; returns the value if it is an expression and `shown`.
+
+    Args:
+        shell: IPython's shell.
+        cell: The cell of the statement.
+        statement: The statement.
+        objects: See `run_one`.
+        shown: Whether its value is displayed, by `shows_last`; None for a line magic, which gives
+            its value to IPython.
+    """
+    if not isinstance(statement, ast.Expr) or shown is False:
+        run_one(shell, cell, statement, objects, bool(shown))
+        return None
+    value = evaluate(shell, cell, statement.value, objects)
+    if shown:
+        sys.displayhook(value)  # IPython's, as for any last expression of a cell
+    return value
+
+
+def shows_last(shell: Any, text: str) -> bool:
+    """Whether IPython displays the value of a cell's last line: not where it ends in `;`."""
     with suppress(tokenize.TokenError, IndentationError, SyntaxError):
-        for token in tokenize.generate_tokens(StringIO(text).readline):
-            if token.type == tokenize.OP or token.string.strip():
-                last = last if token.type == tokenize.COMMENT else token.string
-    return last == ";"
+        if DisplayHook.semicolon_at_end_of_expression(text):
+            return False
+    return bool(shell.ast_node_interactivity.startswith("last"))
 
 
 def execute(shell: Any, code: Any) -> Any:
@@ -172,7 +186,7 @@ def evaluate(
     """Evaluates an expression of the cell in the user's namespace."""
     tree = ast.fix_missing_locations(ast.Expression(expression))
     code = compiled(lambda: _compile(shell, tree, cell.file, "eval"), objects or {})
-    _check_awaits(shell, code)
+    _check_awaits(code)
     return execute(shell, code)
 
 
@@ -213,7 +227,7 @@ def _awaits(code: Any) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
-def _check_awaits(shell: Any, code: Any) -> None:
+def _check_awaits(code: Any) -> None:
     if not _awaits(code):
         return
     try:

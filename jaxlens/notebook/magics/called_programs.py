@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import CellError, LensError, UnavailableError
@@ -94,11 +95,10 @@ def _own_place(error: Exception) -> str:
     """Returns "file:line" of a bug in jaxlens; "" for errors of the user's code, JAX or Python."""
     from jaxlens.ir.spans import describe
 
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        file = describe(trace.tb_frame.f_code.co_filename).name
-        place = f"{file}:{trace.tb_lineno}" if file.startswith("jaxlens/") else ""
-        trace = trace.tb_next
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        file = describe(frame.f_code.co_filename).name
+        place = f"{file}:{line}" if file.startswith("jaxlens/") else ""
     return place
 
 

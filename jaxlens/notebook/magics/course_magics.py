@@ -57,7 +57,7 @@ class CourseMagics(Magics):
         shell = self.shell
         with of_the_user(shell):
             code = cells.read_cell(shell, cell)
-            cells.check(shell, code, code.body)
+            cells.check(shell, code)
             before = own.names_before(chosen)
             raw = shell.history_manager.input_hist_raw if shell.history_manager else ()
             # This cell may be the last of them.
@@ -72,7 +72,8 @@ class CourseMagics(Magics):
                 names.update(before)
                 try:
                     with redirect_stdout(Beginning(sys.stdout)):
-                        cells.run(shell, code, code.body)
+                        for statement in code.body:
+                            cells.run_one(shell, code, statement)
                 except Exception as error:
                     kind = type(error).__name__
                     print(

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 from jaxlens import progress
 from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
 from jaxlens.notebook.cell import run_cell as cells
-from jaxlens.notebook.cell.callee import MISSING, resolve
+from jaxlens.notebook.cell.callee import MISSING, Namespace, resolve
 from jaxlens.notebook.cell.effects import Reached
 from jaxlens.notebook.cell.evaluate_call import (
     EmptyError,
     EvaluatedCall,
     LineError,
-    call_of,
     call_text,
     define,
     evaluated,
@@ -38,7 +37,6 @@ from jaxlens.notebook.cell.evaluate_call import (
 )
 from jaxlens.notebook.cell.find_calls import (
     Candidate,
-    Namespace,
     binds,
     calls_beside,
     calls_in,
@@ -46,7 +44,7 @@ from jaxlens.notebook.cell.find_calls import (
     loads,
     waited_for,
 )
-from jaxlens.notebook.cell.offers import calling, offering
+from jaxlens.notebook.cell.offers import offering
 from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
 from jaxlens.notebook.magics.tracebacks import add_notes, in_traced_code
@@ -57,6 +55,10 @@ if TYPE_CHECKING:
     from jaxlens.views.view import View  # not imported by %load_ext
 
 Show = Callable[["View[Any]"], None]
+
+
+class _NotMadeError(Exception):
+    """Leaves a bare call where it would be made: it was captured instead, or must not be made."""
 
 
 class Looking:
@@ -86,7 +88,8 @@ class Looking:
         self._show = show
         self._previewed = previewed
         self._line = text is None
-        self._displays = not self._line and not cells.is_quiet(text or "")
+        # None for a line magic, which gives its value to IPython.
+        self._shows_last = None if text is None else cells.shows_last(shell, text)
         # As written: to offer a call, its statement is rewritten in place.
         self._written = copy.deepcopy(code.body)
         self._ending = self._written[-1] if code.body else None
@@ -107,7 +110,7 @@ class Looking:
         Raises:
             LensError: An option of the magic's line cannot be met.
         """
-        cells.check(self._shell, self._code, self._code.body)
+        cells.check(self._shell, self._code)
         self._refuse_shapes()
         with self._answered():
             return self._run()
@@ -193,7 +196,6 @@ class Looking:
 
     def _is_program(self, last: ast.stmt) -> bool:
         """Shows an existing program that the last line names: `lowered`, "a folder"."""
-        from jaxlens.call.arguments.pytrees import is_array
         from jaxlens.stages.existing.opening import is_program
 
         named = ast.Name | ast.Attribute | ast.Subscript | ast.Constant
@@ -203,7 +205,7 @@ class Looking:
         if isinstance(last.value, ast.Constant):
             value = last.value.value
         else:
-            value = resolve(last.value, self._shell.user_ns, is_array)
+            value = resolve(last.value, self._names())
         if value is MISSING or not is_program(value):
             return False
         self._show_only(EvaluatedCall(value, name=short(last.value)))
@@ -217,7 +219,7 @@ class Looking:
         if not isinstance(expression, ast.Call):
             return None
         own = any(c.call is expression and not c.method for c in calls_in(last, names))
-        callee = resolve(expression.func, names.values, names.is_array)
+        callee = resolve(expression.func, names)
         # Constructing an object is not a program.
         return expression if own and not isinstance(callee, type) else None
 
@@ -227,20 +229,22 @@ class Looking:
         `jax.make_jaxpr(f)(x)` is captured as `f(x)`, and made too.
         """
 
-        call = call_of(self._shell, self._code, node)
-        if self._magic.take.core:  # an error names what jaxlens.core lacks
-            self._show_only(call)
-            return None
-        inner = evaluated(Candidate(node), call.function, call.args, call.kwargs)
-        if may_look(inner.function):
-            staged = inner.function is call.function
-            if self._look(inner, staged) and staged:
-                return None
-            self._spared = donates(call, self._failure[1])
-        if self._mistake is not None or self._spared:
-            return None
-        statement, objects = calling(last, node, call.function, call.args, call.kwargs)
-        return self._run_one(statement, objects)
+        def offered(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> None:
+            call = evaluated(candidate, function, args, kwargs)
+            if self._magic.take.core:  # an error names what jaxlens.core lacks
+                self._show_only(call)
+                raise _NotMadeError
+            if may_look(call.function):
+                staged = call.function is function
+                if self._look(call, staged) and staged:
+                    raise _NotMadeError
+                self._spared = staged and donates(call, self._failure[1])
+            if self._mistake is not None or self._spared:
+                raise _NotMadeError
+
+        statement, objects = offering(last, [Candidate(node)], offered)
+        with suppress(_NotMadeError):
+            return self._run_one(statement, objects)
 
     def _run_offering(
         self,
@@ -270,21 +274,10 @@ class Looking:
     def _run_one(
         self, statement: ast.stmt, objects: dict[str, Any] | None = None, last: bool = True
     ) -> Any:
-        shown = last and self._shows_last
-        if not isinstance(statement, ast.Expr) or not (self._line or shown):
-            cells.run_one(self._shell, self._code, statement, objects, shown)
-            return None
-        value = cells.evaluate(self._shell, self._code, statement.value, objects=objects)
+        shown = self._shows_last if last or self._line else False
+        value = cells.run_last(self._shell, self._code, statement, objects, shown=shown)
         self._value = value if last else None
-        if self._line:
-            return value
-        sys.displayhook(value)  # IPython's, as for any last expression of a cell
-        return None
-
-    @property
-    def _shows_last(self) -> bool:
-        """Whether IPython displays the value of the cell's last line."""
-        return self._displays and self._shell.ast_node_interactivity.startswith("last")
+        return value if self._line else None
 
     def _take(self, candidate: Candidate, call: EvaluatedCall) -> None:
         """Captures the best call of the last statement before it is made; stores the others."""

@@ -27,19 +27,26 @@ def _early(view: "View[Any]") -> str:
     return first_paint(view.document)
 
 
-def parser_on_use(magic: Any) -> Any:
-    """Decorates a magic whose parser and help are built on first use, and not by `%load_ext`.
+def lazy_magic(register: Any) -> Any:
+    """Returns IPython's decorator for magics whose parser is built on first use.
 
-    IPython's `?` and Shift-Tab call `getdoc` where a function has it.
+    `%load_ext` builds none. IPython's `?` and Shift-Tab call `getdoc` where a function has it.
+    `$x` and `{x}` in the line are left to the magic.
+
+    Args:
+        register: `line_magic` or `line_cell_magic` of IPython.
     """
 
-    def getdoc() -> str:
-        from jaxlens.notebook.magics.magic_line import first_help
+    def decorated(magic: Any) -> Any:
+        def getdoc() -> str:
+            from jaxlens.notebook.magics.magic_line import first_help
 
-        return first_help(magic)
+            return first_help(magic)
 
-    magic.getdoc = getdoc
-    return magic
+        magic.getdoc = getdoc
+        return register(no_var_expand(magic))
+
+    return decorated
 
 
 class OutputMagics(Magics):
@@ -100,9 +107,7 @@ class OutputMagics(Magics):
 class ProgramMagics(OutputMagics):
     """`%%jaxpr`, `%%hlo`, `%%compile`, `%%explore` and `%%check`, and their line forms."""
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     def jaxpr(self, line: str, cell: str | None = None) -> Any:
         """Show the equations that tracing records, beside your lines and as a graph.
 
@@ -130,9 +135,7 @@ class ProgramMagics(OutputMagics):
         """
         return self._look(self.jaxpr, line, cell)
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     def hlo(self, line: str, cell: str | None = None) -> Any:
         """Show XLA's program: before and after fusion, at any stage, after any pass.
 
@@ -151,9 +154,7 @@ class ProgramMagics(OutputMagics):
         """
         return self._look(self.hlo, line, cell)
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     def compile(self, line: str, cell: str | None = None) -> Any:
         """Show what compiling did: cache verdict, kernels, cost, memory, times, machine code.
 
@@ -171,9 +172,7 @@ class ProgramMagics(OutputMagics):
         """
         return self._look(self.compile, line, cell)
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     def explore(self, line: str, cell: str | None = None) -> Any:
         """Follow one expression from your line to machine code, and back, in linked panes.
 
@@ -192,9 +191,7 @@ class ProgramMagics(OutputMagics):
         """
         return self._look(self.explore, line, cell)
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     def check(self, line: str, cell: str | None = None) -> Any:
         """Run the call, and say whether its results can be trusted: a sentence for each check.
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import line_cell_magic, line_magic, magics_class
 
 from jaxlens.errors import OptionError
-from jaxlens.notebook.magics.magics import parser_on_use
+from jaxlens.notebook.magics.magics import lazy_magic
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 
@@ -14,9 +14,7 @@ from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 class RunningMagics(WholeCellMagics):
     """`%%recompiles`, `%%timeline` and `%arrays`."""
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     @STORE
     @HELP
     def recompiles(self, line: str, cell: str | None = None) -> Any:
@@ -47,9 +45,7 @@ class RunningMagics(WholeCellMagics):
                     log.__exit__()
                     self.display(log)
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     @STORE
     @HELP
     def timeline(self, line: str, cell: str | None = None) -> Any:
@@ -83,9 +79,7 @@ class RunningMagics(WholeCellMagics):
                     self.store(options, shown)
                     self.display(shown)
 
-    @line_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_magic)
     @STORE
     @HELP
     def arrays(self, line: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.displaypub import CapturingDisplayPublisher
-from IPython.core.magic import line_magic, magics_class, no_var_expand
+from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument
 from IPython.display import display
 from traitlets import Bool, observe
@@ -15,7 +15,7 @@ from jaxlens.after_import import when_imported
 from jaxlens.errors import CellError, OptionError, nearest
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
-from jaxlens.notebook.magics.magics import parser_on_use
+from jaxlens.notebook.magics.magics import lazy_magic
 from jaxlens.notebook.magics.tracebacks import explain_all
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 from jaxlens.report import Finding, count
@@ -41,9 +41,7 @@ class JaxLens(WholeCellMagics):
     # Cells that ended after the last error, and after the last compile; %explain does not count.
     _since_error = _since_compile = 0
 
-    @line_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_magic)
     @HELP
     def jaxlens(self, line: str) -> None:
         """Say after each cell what it compiled, in one line, and warn of what goes wrong.
@@ -77,9 +75,7 @@ class JaxLens(WholeCellMagics):
             self.begin()
         print(self._state())
 
-    @line_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_magic)
     @argument(
         "--fits",
         default="",

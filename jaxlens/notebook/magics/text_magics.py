@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument
 
 import jaxlens
 from jaxlens.errors import OptionError
-from jaxlens.notebook.magics.magics import parser_on_use
+from jaxlens.notebook.magics.magics import lazy_magic
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
 
@@ -20,9 +20,7 @@ class TextMagics(WholeCellMagics):
         super().__init__(shell, *rest)
         self._ipythons = shell.find_line_magic("edit")
 
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
+    @lazy_magic(line_cell_magic)
     @argument("name", nargs="?", default="", help="a variable with a Capture, or -o's view")
     @argument(
         "--stage",

@@ -1,6 +1,5 @@
 """What magics share that run a whole cell, or the statement behind them, as it stands."""
 
-import ast
 import keyword
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +56,9 @@ class WholeCellMagics(OutputMagics):
         if not code.body:
             return None
         *before, last = code.body
-        cells.run(self.shell, code, tuple(before))
-        shown = cell is None or self.shell.ast_node_interactivity.startswith("last")
-        if not isinstance(last, ast.Expr) or not shown:
-            cells.run(self.shell, code, (last,))
-            return None
-        value = cells.evaluate(self.shell, code, last.value)
-        if cell is None:
-            return value
-        if not cells.is_quiet(cell):
-            self.shell.displayhook(value)
-        return None
+        cells.check(self.shell, code)
+        for statement in before:
+            cells.run_one(self.shell, code, statement)
+        shown = None if cell is None else cells.shows_last(self.shell, cell)
+        value = cells.run_last(self.shell, code, last, shown=shown)
+        return value if cell is None else None

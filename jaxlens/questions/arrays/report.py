@@ -111,11 +111,8 @@ def _growth(held: HeldArrays) -> str:
         size = f"from {held.before:,} to {count(held.arrays, 'array')}, {amount(held.grew)} more"
         return f"{held.name} grew {size}{made}"
     kind = "replaced" if held.grew <= 0 else "new"
-    return f"{kind} in {held.name}: {_size(held)}{made}"
-
-
-def _size(held: HeldArrays) -> str:
-    return f"{count(held.new_arrays, 'array')}, {amount(held.new_bytes)}"
+    size = f"{count(held.new_arrays, 'array')}, {amount(held.new_bytes)}"
+    return f"{kind} in {held.name}: {size}{made}"
 
 
 def _arrays(facts: LiveArrays) -> Table:

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo.instructions import idle
 from jaxlens.ir.jaxpr.equation_flops import is_complex
 from jaxlens.program.counted import Cost, Counted
 from jaxlens.program.sentences import Quoter, bracketed, listed, passes, quoter
+from jaxlens.program.subject import Given
 from jaxlens.report import (
     Cell,
     Finding,
@@ -59,12 +59,10 @@ def report(counted: Counted) -> Report:
 
 def _xla(counted: Counted) -> tuple[Mapping[str, float], tuple[Finding, ...]]:
     """Returns XLA's figures, and the finding with its flops."""
-    try:
-        xla = counted.xla.get()
-        missing = f"its cost analysis {'has none' if xla else 'is empty'} for this target"
-    except UnavailableError as why:
-        xla, missing = {}, str(why)
+    xla: Mapping[str, float] = counted.xla.or_else({})
     if not _has_flops(xla):
+        none = f"its cost analysis {'has none' if xla else 'is empty'} for this target"
+        missing = counted.xla.lacking or none
         return xla, (Finding(f"XLA gives no flops here: {missing}.", "unknown"),)
     where = f" on each of {counted.devices} devices" if counted.devices > 1 else ""
     text = f"XLA's own figure for the optimised program{where}: {amount(xla['flops'], 'flop')}."
@@ -164,10 +162,7 @@ def _percent(share: float) -> str:
 
 
 def _custom_calls(subject: Capture) -> list[str]:
-    try:
-        nodes = list(subject.optimized.module.nodes())
-    except UnavailableError:
-        return []
+    nodes = Given(lambda: list(subject.optimized.module.nodes())).or_else([])
     calls = (n for n in nodes if n.opcode == "custom-call" and not idle(n))
     named = (n.attrs.get("custom_call_target", n.id) for n in calls)
     return list(dict.fromkeys(name.strip('"') for name in named))

@@ -15,7 +15,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Limits
-from jaxlens.program.counted import NOT_COUNTED, Cost, Counted, counted
+from jaxlens.program.counted import Cost, Counted, counted
 from jaxlens.program.kernel_cost import KernelCost, Point, kernel_costs, memories_of, points
 from jaxlens.program.kernels import Work, works
 from jaxlens.program.published_limits import published
@@ -44,6 +44,7 @@ _ROWS = 20
 _SECONDS = NumberColumn("in a run", duration, "s")
 _SHARE = NumberColumn("share", percent)
 _FLOPS = NumberColumn("flops", partial(amount, unit="flop"), "flops")
+_KERNEL = ("kernel", "from lines")
 _MUCH = 0.05  # share of the bytes from which one kernel is named
 
 
@@ -52,33 +53,34 @@ class CostFacts(Forwarding):
     """All facts about the cost of a program. Attributes of `Cost` can be read from it too.
 
     Attributes:
-        cost: The count over the equations; None for a program without a jaxpr.
         kernels: The kernels of the compiled program with their flops and bytes.
+        counts: The counts over the equations and by XLA, with the program.
         limits: The limits of the roofline's device; None without a roofline.
         seconds: Measured seconds per run, by instruction; None where nothing was run.
-        lacking: Why `cost` is None.
-        counts: The counts over the equations and by XLA, with the program.
-        works: The kernels with their instructions.
         run: The measured executions; None where nothing was run.
+        works: The kernels with their instructions.
         exchanges: What travels between devices, if they are of several processes; None else.
     """
 
     _forwarded = Cost
-    cost: Cost | None
     kernels: tuple[KernelCost, ...]
-    limits: Limits | None = None
-    seconds: Mapping[str, float] | None = None
-    lacking: str = ""
-    counts: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
-    works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
-    run: Run | None = field(default=None, repr=False, compare=False)
-    exchanges: Sharding | None = field(default=None, repr=False, compare=False)
-    _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
+    counts: Counted = field(repr=False, compare=False)
+    limits: Limits | None
+    seconds: Mapping[str, float] | None
+    run: Run | None = field(repr=False, compare=False)
+    works: Given[list[Work]] = field(repr=False, compare=False)
+    exchanges: Sharding | None = field(repr=False, compare=False)
+    _modules: Given[tuple[ModuleCost, ...]] = field(repr=False, compare=False)
 
     def _record(self) -> Cost:
         if self.cost is None:
-            raise UnavailableError(self.lacking)
+            raise UnavailableError(self.counts.lacking)
         return self.cost
+
+    @property
+    def cost(self) -> Cost | None:
+        """The count over the equations; None for a program without a jaxpr."""
+        return self.counts.cost
 
     @property
     def modules(self) -> tuple[ModuleCost, ...]:
@@ -93,9 +95,7 @@ class CostFacts(Forwarding):
         seconds are the median of the runs. None without `run`, and without the limits of the device
         that ran it (`roofline`), and where the trips of a loop are unknown.
         """
-        if self.run is None or self.limits is None or self.cost is None:
-            return None
-        if self.cost.flops is None:
+        if self.run is None or self.limits is None or self.cost is None or self.cost.flops is None:
             return None
         if not _is_of(self.limits, self.counts.subject.program.target.kind):
             return None
@@ -130,27 +130,20 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
     """
     measured = capture.driver.run_watched(run) if run else None
     limits = limits_of(capture, roofline) if roofline else None
-    kernels: tuple[KernelCost, ...] = ()
-    lacking = ""
-    try:
-        kernels = kernel_costs(capture)
-    except UnavailableError as why:
-        lacking = str(why)
-    both = counted(capture)
+    compiled = Given(lambda: kernel_costs(capture))
+    kernels, both = compiled.or_else(()), counted(capture)
     if both.cost is not None and any(kernel.uncounted for kernel in kernels):
         kernels = tuple(_of_pallas(capture, both.cost, kernel) for kernel in kernels)
     if both.cost is None and not kernels:
-        raise UnavailableError(lacking or both.lacking)
+        raise UnavailableError(compiled.lacking or both.lacking)
     seconds = measured.instructions if measured else None
     return CostFacts(
-        both.cost,
         kernels,
+        both,
         limits,
         seconds,
-        both.lacking,
-        both,
-        Given(lambda: works(capture)),
         measured,
+        Given(lambda: works(capture)),
         exchanges(capture) if kernels and capture.program.target.processes else None,
         Given(lambda: module_costs(capture, kernels, seconds)),
     )
@@ -323,8 +316,7 @@ def kernel_table(kernels: Sequence[KernelCost]) -> Table:
     looped = any(kernel.runs != 1 for kernel in kernels)
     rows = (
         (
-            Cell(kernel.name, ids=(kernel.instruction,)),
-            listed(list(kernel.lines), 2),
+            *_named(kernel),
             Cell(f"{kernel.runs:,}{'?' if kernel.open else ''}", kernel.runs) if looped else None,
             None if kernel.uncounted else kernel.flops,
             None if kernel.uncounted else kernel.flops / flops,
@@ -341,7 +333,7 @@ def kernel_table(kernels: Sequence[KernelCost]) -> Table:
     if any(kernel.open for kernel in kernels):
         note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."
     columns: list[str | NumberColumn]
-    columns = ["kernel", "from lines", NumberColumn("runs", rare=True), _FLOPS]
+    columns = [*_KERNEL, NumberColumn("runs", rare=True), _FLOPS]
     columns += [NumberColumn("% of flops", percent, none=""), NumberColumn(main, amount, "bytes")]
     columns += [NumberColumn(f"% of {main}", percent)]
     columns += [NumberColumn(name, amount, "bytes") for name in others]
@@ -357,13 +349,17 @@ def _intensity(kernel: KernelCost) -> Cell:
     return Cell("unknown" if known is None else f"{float(f'{known:.3g}'):,g}", known)
 
 
+def _named(kernel: KernelCost) -> tuple[Cell, str]:
+    """Returns the first cells of a kernel's row: its name, and its lines."""
+    return Cell(kernel.name, ids=(kernel.instruction,)), listed(kernel.lines, 2)
+
+
 def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
     """Returns a table of the bound of each kernel."""
     whole = sum(point.seconds for point in points)
     rows = (
         (
-            Cell(point.kernel.name, ids=(point.kernel.instruction,)),
-            listed(list(point.kernel.lines), 2),
+            *_named(point.kernel),
             _intensity(point.kernel),
             point.bound,
             point.seconds,
@@ -380,7 +376,7 @@ def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
         "the best possible by these, an estimate; what stays in a cache can be faster than memory."
     )
     at_best = NumberColumn("at best", duration, "s")
-    columns = ("kernel", "from lines", NumberColumn("flop/B"), "bound by", at_best, _SHARE)
+    columns = (*_KERNEL, NumberColumn("flop/B"), "bound by", at_best, _SHARE)
     shown = table(f"Roofline of {limits.name}", columns, rows, note, most=_ROWS, stage="optimized")
     return replace(shown, volatile=limits.measured)
 
@@ -401,8 +397,7 @@ def _measured_tables(facts: CostFacts, seconds: Mapping[str, float]) -> Iterator
     timed = [(k, s) for k in facts.kernels if (s := seconds.get(k.instruction)) is not None]
     rows = (
         (
-            Cell(kernel.name, ids=(kernel.instruction,)),
-            listed(list(kernel.lines), 2),
+            *_named(kernel),
             took,
             took / whole,
             kernel.flops / took if took and kernel.flops else None,
@@ -417,6 +412,6 @@ def _measured_tables(facts: CostFacts, seconds: Mapping[str, float]) -> Iterator
     does = NumberColumn("does", partial(amount, unit="flop/s"), none="")
     moves = NumberColumn("moves", partial(amount, unit="B/s"), none="")
     of_best = NumberColumn("of the best", percent, none="", rare=True)
-    shown = ("kernel", "from lines", _SECONDS, _SHARE, does, moves, of_best)
+    shown = (*_KERNEL, _SECONDS, _SHARE, does, moves, of_best)
     title = "Measured by kernel"
     yield table(title, shown, rows, note, most=_ROWS, volatile=True, stage="optimized")

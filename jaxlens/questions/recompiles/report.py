@@ -47,14 +47,12 @@ class Recompiles:
 
 def facts(log: CompileLog) -> Recompiles:
     """Returns the figures of a log."""
-    steps = [(call, step) for call in log.calls for step in call.steps]
+    users = [call for call in log.calls if call.role == "user"]
     return Recompiles(
         compiles=len(log.compiles),
         recompiles=len(log.recompiles),
-        loaded=sum(call.role == "user" and step.served == "disk" for call, step in steps),
-        traces=sum(
-            call.role == "user" and step.kind == "trace" and not step.served for call, step in steps
-        ),
+        loaded=sum(call.loaded for call in users),
+        traces=sum(s.kind == "trace" and not s.served for call in users for s in call.steps),
         operations=len(log.operations),
         seconds=sum(call.seconds for call in log.calls),
         by_function=dict(Counter(call.function for call in log.compiles)),
@@ -127,7 +125,7 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
         yield Finding(f"{first}{ran}compiled on its own: {listed(texts, 6)}.")
         yield from _bodies(operations)
         yield from _one_line(operations, {place(call.line) for call in log.compiles})
-    loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
+    loaded = [call for call in log.compiles if call.loaded]
     if loaded:
         texts = list(dict.fromkeys(c.function for c in loaded))
         yield Finding(
@@ -229,14 +227,12 @@ def document(log: CompileLog, where: str = "") -> Document:
     parts += [f"{operations:,} of single operations"] if operations else []
     first = " + ".join(parts) + (", still watching" if log.going else "")
     calls = [call for call in log.calls if call.parts and call.role == "user"]
-    folds = tuple(map(_key_fold, calls[:_KEYS]))
+    folds = tuple(
+        Fold(f"{c.number}: {c.function}{at(c.line)}", (TableBlock(key_table(c.parts)),))
+        for c in calls[:_KEYS]
+    )
     keys = (Fold("The key of each call", folds),) if folds else ()
     return Document("recompiles", first, (*report_blocks(recompiles(log, where)), *keys))
-
-
-def _key_fold(call: CallEvent) -> Fold:
-    at = f" at {call.line.file}:{call.line.line}" if call.line else ""
-    return Fold(f"{call.number}: {call.function}{at}", (TableBlock(key_table(call.parts)),))
 
 
 def key_document(call: CallKey) -> Document:

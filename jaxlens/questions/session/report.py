@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, Replication
-from jaxlens.ir.graph import Span
 from jaxlens.program.closed_over import alarm
 from jaxlens.program.recompile_causes import (
     Identity,
@@ -16,6 +15,7 @@ from jaxlens.program.recompile_causes import (
     by_function,
     cause_sentence,
     cures,
+    place,
     tables,
 )
 from jaxlens.program.sentences import ordinal
@@ -158,7 +158,7 @@ def _replicated(after: AfterCell) -> Iterator[Finding]:
 
 
 def _replication(one: Replication, call: CallEvent) -> str:
-    own = [line for line in one.lines if not line.library and not _same(line, call.line)]
+    own = [line for line in one.lines if not line.library and place(line) != place(call.line)]
     where = at(own[0]) if own else f" by {one.instruction} of `{call.function}`"
     called = f" (called{at(own[1])})" if len(own) > 1 else ""
     return (
@@ -166,10 +166,6 @@ def _replication(one: Replication, call: CallEvent) -> str:
         f"reshard it from {one.old_spec or one.old} to {one.new_spec or one.new} (involuntary full "
         "rematerialization)."
     )
-
-
-def _same(line: Span, other: Span | None) -> bool:
-    return other is not None and (line.file, line.line) == (other.file, other.line)
 
 
 # The HTML of an output that nobody asked for has no style sheet and no scripts.

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.instructions import inputs_of, parameters, written
@@ -424,10 +423,8 @@ def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str
     operands, the operands' lines are added.
     """
     own = (str(node.owner),) if node.owner else ()
-    try:
-        lines = capture.links.back(node.id, "source", at="optimized") or own
-    except UnavailableError:
-        lines = own
+    linked = Given(lambda: capture.links.back(node.id, "source", at="optimized"))
+    lines = linked.or_else(()) or own
     if len(lines) == 1 and len(node.operands) > 1:
         owners = [nodes[name].owner for name in node.operands if name in nodes]
         lines = tuple(dict.fromkeys([*lines, *(str(owner) for owner in owners if owner)]))

@@ -9,6 +9,7 @@ from jaxlens.questions.sharding.facts import Sharding, Spread
 from jaxlens.questions.sharding.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, TableBlock, Tabs
+from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
 from jaxlens.views.listings.hlo import instructions
@@ -82,8 +83,8 @@ def _array(array: Spread, names: str, x: float, y: float) -> list[str]:
     tiling = array.tiling
     assert tiling is not None  # others are not drawn
     marks = [
-        chart.words(x, y + 12, _cut(names, 24)),
-        chart.words(x, y + 26, _cut(f"{array.kind} {array.type}", 28), "dim"),
+        chart.words(x, y + 12, shorten(names, 24)),
+        chart.words(x, y + 26, shorten(f"{array.kind} {array.type}", 28), "dim"),
         chart.words(x, y + 40, array.spec, "dim"),
     ]
     rows, columns, beyond = _grid(tiling)
@@ -130,7 +131,3 @@ def _line(array: Spread, names: str) -> str:
     more = " | ..." if tiling.parts > 8 else ""
     summary = f"{tiling.parts} tiles {piece} ({amount(piece.bytes)})"
     return f"  {array.kind} {names} {array.type}{spec}: {summary} on devices {tiles}{more}"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

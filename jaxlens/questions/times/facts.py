@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant
 from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.program.closed_over import closed_over
@@ -58,28 +57,20 @@ def facts(capture: Capture) -> Times:
     Args:
         capture: Any capture. It is compiled again if its compile was not profiled.
     """
-    parts, missing = None, ""
-    try:
-        profile = capture.profile
-        parts = compile_parts(profile) if profile.parts else None
-        missing = profile.note
-    except UnavailableError as why:
-        missing = str(why)
-    lacking = ""
-    try:
-        counted, loops = written_out(capture)
-    except UnavailableError as why:  # opened from a later stage
-        counted, loops, lacking = equations(NO_EQUATIONS), (), str(why)
+    known = Given(lambda: capture.profile)
+    profile = known.or_else(None)
+    written = Given(lambda: written_out(capture))  # missing where opened from a later stage
+    counted, loops = written.or_else((equations(NO_EQUATIONS), ()))
     seconds: defaultdict[str, float] = defaultdict(float)
     for step in Given(lambda: capture.times).or_else(()):
         seconds[step.step] += step.seconds
     return Times(
         dict(seconds),
-        parts,
-        missing,
+        compile_parts(profile) if profile and profile.parts else None,
+        profile.note if profile else known.lacking,
         counted,
         loops,
-        lacking,
+        written.lacking,
         instructions(capture),
         closed_over(capture),
         _subject=capture,

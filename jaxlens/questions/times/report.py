@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, UnavailableError
+from jaxlens.errors import LensError
 from jaxlens.ir.facts import CONVERSION
 from jaxlens.program import closed_over as captured
 from jaxlens.program.compile_parts import FOLDING, LLVM, PASSES, REST, CompileParts
@@ -62,10 +62,10 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
 
     They are part of every compile's output. Compiles if the program is not compiled yet.
     """
-    try:
-        counted, loops = written_out(capture)
-    except UnavailableError:  # opened from a later stage
+    written = Given(lambda: written_out(capture)).or_else(None)
+    if written is None:  # opened from a later stage
         return ()
+    counted, loops = written
     group = _group(loops)
     repeated = sum(loop.equations for loop in group)
     loop = []

@@ -1,5 +1,6 @@
 """A cell under a magic runs as usual, once; a bare call that ends it is looked at instead."""
 
+import asyncio
 import linecache
 
 import pytest
@@ -51,6 +52,16 @@ def test_ipython_syntax_works_in_the_body(run, shell):
 def test_await_runs_where_no_loop_runs(run, shell):
     run("%%jaxpr\nimport asyncio\na = await asyncio.sleep(0, 5)\nf(x, w)").well()
     assert shell.user_ns["a"] == 5
+
+
+@pytest.mark.parametrize("magic", ["jaxpr", "recompiles"])
+def test_nothing_runs_of_a_cell_that_awaits_while_a_loop_runs(run, shell, magic):
+    async def in_a_kernel():
+        return run(f"%%{magic}\nimport asyncio\nran = 1\nb = await asyncio.sleep(0, 5)")
+
+    ran = asyncio.run(in_a_kernel())
+    assert "a cell under a magic cannot await while the kernel's own loop runs" in ran.out
+    assert "ran" not in shell.user_ns
 
 
 def test_semicolon_and_comment_after_the_call(run):

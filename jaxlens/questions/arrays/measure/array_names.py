@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from traceback import walk_tb
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -134,9 +135,7 @@ def traceback_names() -> Iterator[tuple[str, Any]]:
         if error is None:
             continue
         kind = type(error).__name__
-        trace = error.__traceback__
-        while trace is not None:
-            frame, trace = trace.tb_frame, trace.tb_next
+        for frame, _ in walk_tb(error.__traceback__):
             package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
             if frame.f_locals is frame.f_globals or package in MACHINERY | {"jaxlens"}:
                 continue
