@@ -46,7 +46,7 @@ from jaxlens.compat.program_text import (
     to_hlo,
     to_stablehlo,
 )
-from jaxlens.compat.scheduled_hlo import replaced_when_scheduled
+from jaxlens.compat.scheduled_hlo import replaced_when_scheduled, stopped_when_scheduled
 from jaxlens.compat.scopes import (
     Called,
     called_within,

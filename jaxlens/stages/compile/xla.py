@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,10 +36,12 @@ from jaxlens.stages.compile.dump_files import (
     doing,
     folder,
     full,
+    has_module,
     is_optimized,
     read,
     read_hlo,
     remove,
+    same_passes,
     stems,
 )
 from jaxlens.stages.compile.interruptible import Abandon, Background
@@ -47,6 +49,9 @@ from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_t
 from jaxlens.stages.compile.xla_options import dump_options
 
 Flags = Mapping[str, bool | int | str]
+_WHOLE = "XLA, writing its dumps too"
+_PASSES_ALONE = "XLA's passes, writing their dumps, without machine code"
+_OF_NO_PASS = ("optimized", "kernels", "llvm", "asm", "memory", "cost")  # what no pass's dump tells
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,27 @@ class CompileOutput:
         """XLA's cost analysis, sorted by XLA's property names; a loop's body counts once."""
         return cost(self.executable or self._lacks("cost analysis"), self.platform)
 
+    def with_passes(self, dump: Dump) -> "CompileOutput | None":
+        """Returns this output with the dumps of all passes; what was read of it stays the same.
+
+        Returns None if the passes that both dumped did not give the same programs.
+        """
+        if not self.dump.pass_names or not same_passes(self.dump, dump):
+            return None
+        names, texts = dump.pass_names, dump.pass_texts
+        dump = replace(self.dump, pass_names=names, pass_texts=texts)
+        return replace(self, dump=dump, passes_asked=True)._sharing(self, *_OF_NO_PASS)
+
+    def with_profile(self, profile: Profile | None) -> "CompileOutput":
+        """Returns this output with another profile; what was read of it stays the same."""
+        return replace(self, profile=profile)._sharing(self, *_OF_NO_PASS, "passes")
+
+    def _sharing(self, other: "CompileOutput", *names: str) -> "CompileOutput":
+        """Returns itself, with what was read of another output of the same program."""
+        read = vars(other)
+        vars(self).update({name: read[name] for name in names if name in read})
+        return self
+
     def _lacks(self, noun: str) -> NoReturn:
         if self.dump.lost:
             raise UnavailableError(self.dump.lost)
@@ -167,6 +193,7 @@ class RunningCompile:
         origins: Origins | None = None,
         profiled: bool = False,
         flags: Flags | None = None,
+        code: bool = True,
         again: str = "",
     ) -> None:
         """Starts a compile, with XLA's dumps on.
@@ -182,6 +209,8 @@ class RunningCompile:
             origins: Returns the frames of the program's ops, if it is stamped.
             profiled: Whether JAX's profiler records the compile (costs a few percent).
             flags: XLA options in addition to the dump options; some crash the process.
+            code: Whether to generate machine code. Without it a compile for a CPU takes a quarter
+                of the time and has no executable; where XLA cannot be stopped there is one.
             again: Why the program is compiled once more, shown while it runs.
         """
         self._name, self._origins, self._passes = name, origins, passes
@@ -211,6 +240,7 @@ class RunningCompile:
                     origins=origins,
                     profiled=profiled,
                     flags=flags,
+                    code=code,
                 )
                 done = True
                 return made
@@ -271,10 +301,7 @@ class RunningCompile:
         except BaseException:
             self._end(False)
             raise
-        if self._hlo is not None:  # stages that were read from it stay the same objects
-            read = vars(self._hlo)
-            vars(done).update({n: read[n] for n in ("optimized", "passes") if n in read})
-        return done
+        return done if self._hlo is None else done._sharing(self._hlo, "optimized", "passes")
 
     def abandon(self) -> None:
         """Stops waiting: XLA ends in the background, and its files are removed."""
@@ -311,6 +338,7 @@ def _compile(
     origins: Origins | None,
     profiled: bool,
     flags: Flags | None,
+    code: bool,
 ) -> CompileOutput:
     """Compiles, and reads all dumps but those that were read `early`.
 
@@ -328,7 +356,7 @@ def _compile(
         with _announced(begun, path), session or nullcontext():
             start = time.perf_counter()
             options = {**dump_options(str(path), passes), **(flags or {})}
-            executable = lowered.compile(compiler_options=options)
+            executable = _executable(lowered, options, None if code else path)
             seconds = time.perf_counter() - start
             if session is not None:
                 recorded = profile.read(session.stop(), _name(lowered), seconds, session.note)
@@ -337,13 +365,32 @@ def _compile(
         is_read = not abandon.asked and not lost
         files = read(path, session is not None, hlo=early()) if is_read else Dump(lost=lost)
         times = (
-            Timing("compile", seconds, "XLA, writing its dumps too"),
+            Timing("compile", seconds, _WHOLE if executable is not None else _PASSES_ALONE),
             Timing("read dumps", time.perf_counter() - start),
         )
     if recorded is not None and recorded.parts:
         recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
-    platform = _platform(executable)
+    platform = "cpu" if executable is None else _platform(executable)
     return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
+
+
+def _executable(lowered: Any, options: Flags, path: Path | None) -> Any:
+    """Compiles a lowered program; returns None if XLA was stopped before machine code.
+
+    Args:
+        lowered: The `jax.stages.Lowered`.
+        options: Compiler options.
+        path: The dump folder of the module to stop; None to compile it whole.
+    """
+    if path is None:
+        return lowered.compile(compiler_options=options)
+    with compat.stopped_when_scheduled(partial(has_module, path)) as stopped:
+        try:
+            return lowered.compile(compiler_options=options)
+        except Exception:
+            if stopped:
+                return None
+            raise
 
 
 @uninterrupted
