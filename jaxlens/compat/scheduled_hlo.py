@@ -12,6 +12,7 @@ import jax
 
 from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
+from jaxlens.reading import varint
 
 _HEAD = 200  # bytes at the start of a serialised module, which hold its name
 
@@ -76,23 +77,12 @@ def stopped_when_scheduled(chosen: Callable[[int], bool]) -> Iterator[list[int]]
 def _number(module: bytes) -> int:
     """Returns the id of a serialised `HloModuleProto`, its field 5; -1 if it has none."""
     at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = module[at]
-            value |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 128:
-                return value
-
     while at < len(module):
-        field, kind = divmod(varint(), 8)
-        value = varint()  # of kind 2, the length of what follows; no field has another kind
-        if field == 5:
+        key, at = varint(module, at)
+        value, at = varint(module, at)  # of kind 2, the length of what follows; others are numbers
+        if key >> 3 == 5:
             return value
-        at += value if kind == 2 else 0
+        at += value if key & 7 == 2 else 0
     return -1
 
 

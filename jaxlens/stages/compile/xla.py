@@ -10,7 +10,7 @@ removed, and the compile finishes in its own thread, which then removes the file
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -81,10 +81,6 @@ class CompileOutput:
     origins: Origins | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)
     lacking: str = "XLA gave no {noun} for {name} on {platform}"
-
-    def gives(self, passes: bool | str) -> bool:
-        """Whether this compile dumped the passes that `passes` selects."""
-        return not passes or self.passes_asked in (True, passes)
 
     @cached_property
     def optimized(self) -> Stage:
@@ -180,6 +176,9 @@ class CompileOutput:
 class RunningCompile:
     """A compile that goes on in a thread of its own.
 
+    Attributes:
+        passes_asked: See `CompileOutput`.
+
     XLA writes optimised HLO after a fifth of the time of a compile for a CPU, and generates machine
     code in the rest. `hlo` returns what is written, so that it can be read meanwhile.
     """
@@ -213,35 +212,19 @@ class RunningCompile:
                 of the time and has no executable; where XLA cannot be stopped there is one.
             again: Why the program is compiled once more, shown while it runs.
         """
-        self._name, self._origins, self._passes = name, origins, passes
+        self._lowered, self._name, self._origins = lowered, name, origins
+        self.passes_asked, self._profiled = passes, profiled
+        self._flags, self._code = flags or {}, code
         self._path: Path | None = None
         self._hlo: CompileOutput | None = None
 
         # Acquired while the dumps are read: they are removed when the compile has ended.
         self._reading = threading.Lock()
 
-        def begun(path: Path | None) -> None:
-            with self._reading:
-                self._path = path
-
-        def early() -> Dump | None:
-            return self._hlo.dump if self._hlo is not None else None
-
         def work(abandon: Abandon) -> CompileOutput:
             done = False
             try:
-                made = _compile(
-                    lowered,
-                    abandon,
-                    begun=begun,
-                    early=early,
-                    name=name,
-                    passes=passes,
-                    origins=origins,
-                    profiled=profiled,
-                    flags=flags,
-                    code=code,
-                )
+                made = self._compile(abandon)
                 done = True
                 return made
             finally:
@@ -256,9 +239,57 @@ class RunningCompile:
                 self._end(False)
                 raise
 
-    def gives(self, passes: bool | str) -> bool:
-        """See `CompileOutput.gives`."""
-        return not passes or self._passes in (True, passes)
+    def _compile(self, abandon: Abandon) -> CompileOutput:
+        """Compiles, and reads all dumps but those that `hlo` has read."""
+        session = profile.Session() if self._profiled else None
+        with folder() as path, compat.persistent_cache_off():
+
+            def cleanup() -> None:
+                if session is not None:
+                    session.stop()
+                remove(path)
+
+            abandon.cleanup, recorded = cleanup, None
+            with self._announced(path), session or nullcontext():
+                start = time.perf_counter()
+                options = {**dump_options(str(path), self.passes_asked), **self._flags}
+                executable = _executable(self._lowered, options, None if self._code else path)
+                seconds = time.perf_counter() - start
+                if session is not None:
+                    name = _name(self._lowered)
+                    recorded = profile.read(session.stop(), name, seconds, session.note)
+            start = time.perf_counter()
+            lost = full(path)
+            is_read = not abandon.asked and not lost
+            early = self._hlo.dump if self._hlo is not None else None
+            files = read(path, session is not None, hlo=early) if is_read else Dump(lost=lost)
+            times = (
+                Timing("compile", seconds, _WHOLE if executable is not None else _PASSES_ALONE),
+                Timing("read dumps", time.perf_counter() - start),
+            )
+        if recorded is not None and recorded.parts:
+            recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
+        return CompileOutput(
+            self._name,
+            "cpu" if executable is None else _platform(executable),
+            executable,
+            files,
+            times,
+            self.passes_asked,
+            self._origins,
+            recorded,
+        )
+
+    @uninterrupted
+    def _announced(self, path: Path) -> Iterator[None]:
+        """Makes the dump folder known while XLA writes to it."""
+        with self._reading:
+            self._path = path
+        try:
+            yield
+        finally:
+            with self._reading:
+                self._path = None
 
     def _detail(self) -> str:
         path = self._path
@@ -280,9 +311,9 @@ class RunningCompile:
         if self._hlo is None and self._work.wait_for(self._is_optimized):
             with self._reading, suppress(OSError):  # the disk is full
                 if self._path is not None:  # else the compile has ended meanwhile
-                    dump = read_hlo(self._path)
+                    dump, passes = read_hlo(self._path), self.passes_asked
                     self._hlo = CompileOutput(
-                        self._name, "cpu", None, dump, (), self._passes, self._origins
+                        self._name, "cpu", None, dump, (), passes, self._origins
                     )
         return self._hlo
 
@@ -327,53 +358,6 @@ def compile_lowered(
     ).result()
 
 
-def _compile(
-    lowered: Any,
-    abandon: Abandon,
-    *,
-    begun: Callable[[Path | None], None],
-    early: Callable[[], Dump | None],
-    name: str,
-    passes: bool | str,
-    origins: Origins | None,
-    profiled: bool,
-    flags: Flags | None,
-    code: bool,
-) -> CompileOutput:
-    """Compiles, and reads all dumps but those that were read `early`.
-
-    Calls `begun` with their folder before the compile, with None after it.
-    """
-    session = profile.Session() if profiled else None
-    with folder() as path, compat.persistent_cache_off():
-
-        def cleanup() -> None:
-            if session is not None:
-                session.stop()
-            remove(path)
-
-        abandon.cleanup, recorded = cleanup, None
-        with _announced(begun, path), session or nullcontext():
-            start = time.perf_counter()
-            options = {**dump_options(str(path), passes), **(flags or {})}
-            executable = _executable(lowered, options, None if code else path)
-            seconds = time.perf_counter() - start
-            if session is not None:
-                recorded = profile.read(session.stop(), _name(lowered), seconds, session.note)
-        start = time.perf_counter()
-        lost = full(path)
-        is_read = not abandon.asked and not lost
-        files = read(path, session is not None, hlo=early()) if is_read else Dump(lost=lost)
-        times = (
-            Timing("compile", seconds, _WHOLE if executable is not None else _PASSES_ALONE),
-            Timing("read dumps", time.perf_counter() - start),
-        )
-    if recorded is not None and recorded.parts:
-        recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
-    platform = "cpu" if executable is None else _platform(executable)
-    return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
-
-
 def _executable(lowered: Any, options: Flags, path: Path | None) -> Any:
     """Compiles a lowered program; returns None if XLA was stopped before machine code.
 
@@ -391,15 +375,6 @@ def _executable(lowered: Any, options: Flags, path: Path | None) -> Any:
             if stopped:
                 return None
             raise
-
-
-@uninterrupted
-def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[None]:
-    begun(path)
-    try:
-        yield
-    finally:
-        begun(None)
 
 
 def _name(lowered: Any) -> str:

@@ -68,7 +68,7 @@ class Compiling:
         """
         with self._staging.lock:
             running = self._running
-            if running is not None and (profiled or (passes and not running.gives(True))):
+            if running is not None and (profiled or (passes and running.passes_asked is not True)):
                 self.finish()
             if self._running is not None:
                 return
@@ -83,7 +83,7 @@ class Compiling:
                 else:
                     self._running = running
                 return
-            lacks_passes = passes and not self.made.gives(True)
+            lacks_passes = passes and self.made.passes_asked is not True
             if profiled and self.made.profile is None:
                 self._add_profile(self.made, lacks_passes)
             elif lacks_passes:
@@ -197,7 +197,8 @@ class Compiling:
     def _keep(self, made: CompileOutput) -> None:
         if self.made is None:
             self._times += made.times
-        self.made, program = made, self._program()
+        self.made = made
+        program = self._program() if not made.dump.lost else None  # the disk may have room later
         if program is not None:
             _last.clear()
             _last[program] = made
@@ -246,9 +247,9 @@ class Compiling:
 
     def recorded(self) -> frozenset[Extra]:
         """Returns the extras that the compiles so far have recorded, or are about to."""
-        made, running = self.made, self._running
+        made, last = self.made, self._running or self.made
         at_hand: dict[Extra, bool] = {
-            "passes": running.gives(True) if running else made is not None and made.gives(True),
+            "passes": last is not None and last.passes_asked is True,
             "profile": made is not None and made.profile is not None,
         }
         return frozenset(extra for extra, is_recorded in at_hand.items() if is_recorded)

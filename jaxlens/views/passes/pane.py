@@ -65,7 +65,7 @@ def passes_blocks(
     findings = list(answer.findings)
     if few:
         why = "The program is large, so only the passes that fuse were dumped"
-        text = f"{why}: --passes compiles it again and says what each pass did."
+        text = f"{why}: --passes runs all of them again and says what each did."
         findings.append(Finding(text, "unknown"))
     cache: LineCache = {}
     compared = bool(changes) and changes[0].change is not None
