@@ -23,7 +23,6 @@ from jaxlens.program.passes import (
     meaning,
     named,
     report,
-    size,
     steps,
 )
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
@@ -134,11 +133,11 @@ def step(subject: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
         raise UnavailableError("this backend dumps no passes; capture.passes says why")
     earlier = stages[0]
     if earlier.index == index:
-        return _first(earlier, size(earlier.stage.module), atoms, {})
+        return _first(earlier, earlier.stage.module.size, atoms, {})
     for stage in stages[1:]:
         if stage.changed and stage.index == index:
             change = between(earlier.stage.module, stage.stage.module)
-            sizes = size(change.before), size(change.after)
+            sizes = change.before.size, change.after.size
             return _step(PassChange(stage, earlier, sizes, change), rows(change), atoms)
         earlier = stage if stage.changed else earlier
     numbers = ", ".join(str(stage.index) for stage in stages if stage.changed)
