@@ -6,7 +6,7 @@ imported directly where it is used.
 """
 
 from jaxlens.compat.arrays import base_array, content, fresh, is_ref, made_in
-from jaxlens.compat.calls_heard import hear_calls, hear_test_events
+from jaxlens.compat.calls_heard import hear_calls
 from jaxlens.compat.disk_cache import persistent_cache_off
 from jaxlens.compat.extend import extend, mlir_bindings
 from jaxlens.compat.jit_caches import (
@@ -66,7 +66,6 @@ from jaxlens.compat.stage_objects import (
     own_copy,
 )
 from jaxlens.compat.tracing import (
-    ValueOrigin,
     hide_frames_of_jax,
     leaked_tracers,
     origin,
