@@ -15,7 +15,7 @@ from jaxlens.ir.fact import FactRow, T
 from jaxlens.ir.facts import Limits, PassStage, Program, Stage
 from jaxlens.ir.needs import Needs
 
-Extra = Literal["passes", "profile", "tape"]
+Extra = Literal["passes", "profile", "tape", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
 REMAT = frozenset({"checkpoint", "remat", "remat2"})
 """The primitive of `jax.checkpoint` in versions of JAX."""

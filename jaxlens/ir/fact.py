@@ -62,7 +62,7 @@ KERNELS = FactRow[tuple[Kernel, ...]]("kernels", tuple[Kernel, ...], "kernels", 
 MEMORY = FactRow[Memory]("memory", Memory, "sizes of memory", "compiled")
 COST = FactRow[Mapping[str, float]]("cost", Mapping[str, float], "cost analysis", "compiled")
 BUFFERS = FactRow[str]("buffers", str, "buffer assignment", "compiled")
-FUSION_LOG = FactRow[str]("fusion_log", str, "reasons for what XLA fused", "compiled")
+FUSION_LOG = FactRow[str]("fusion_log", str, "reasons for what XLA fused", "compiled", costs=True)
 PROFILE = FactRow[Profile]("profile", Profile, "profile of its compile", "compiled", costs=True)
 TIMES = FactRow[tuple[Timing, ...]]("times", tuple[Timing, ...], "times", "", lambda holder: ())
 

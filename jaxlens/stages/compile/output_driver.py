@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from jaxlens.ir.driver import Driver
+from jaxlens.ir.driver import Driver, Extra
 from jaxlens.ir.facts import Kernel, Memory, PassStage, Source, Stage, Timing
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.trace.sources import earliest_sources
@@ -18,6 +18,11 @@ class OutputDriver(Driver):
 
     def __init__(self, output: CompileOutput) -> None:
         self._output = output
+
+    def recorded(self) -> frozenset[Extra]:
+        if self._output.dump.fusion_log:
+            return frozenset({"passes", "fusion_log"})
+        return super().recorded()
 
     def stage(self, name: str) -> Stage:
         if name in ("optimized", "llvm", "asm"):

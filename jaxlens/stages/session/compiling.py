@@ -250,6 +250,7 @@ class Compiling:
         made, last = self.made, self._running or self.made
         at_hand: dict[Extra, bool] = {
             "passes": last is not None and last.passes_asked is True,
+            "fusion_log": made is not None and bool(made.dump.fusion_log),
             "profile": made is not None and made.profile is not None,
         }
         return frozenset(extra for extra, is_recorded in at_hand.items() if is_recorded)
