@@ -132,7 +132,8 @@ class Capture:
     def passes(self) -> tuple[PassStage, ...]:
         """HLO after each pass that changed it, in order; the first is HLO before optimisation.
 
-        A program that was compiled without dumps of all passes is compiled again.
+        Of a large program, a compile dumps the passes that fuse alone. XLA's passes run again then,
+        for a CPU without the machine code, which is most of a compile.
         """
         return self.driver.passes()
 

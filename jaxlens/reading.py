@@ -71,6 +71,21 @@ def parsed(data: bytes, most: int) -> Any:
         raise ValueError("its lists lie in each other too deep") from None
 
 
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Returns a number of a protocol buffer, and the position after it; cut off with the bytes.
+
+    Args:
+        data: The buffer.
+        at: The position of the number, which has at most ten bytes.
+    """
+    value = 0
+    for shift, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value, at + shift + 1
+    return value, min(at + 10, len(data))
+
+
 def size_as_objects(data: bytes) -> int:
     """Returns an upper bound of the memory of parsed JSON, from counts of its characters."""
     lists, objects, commas = (data.count(sign) for sign in (b"[", b"{", b","))

@@ -6,7 +6,7 @@ imported directly where it is used.
 """
 
 from jaxlens.compat.arrays import base_array, content, fresh, is_ref, made_in
-from jaxlens.compat.calls_heard import hear_calls, hear_test_events
+from jaxlens.compat.calls_heard import hear_calls
 from jaxlens.compat.disk_cache import persistent_cache_off
 from jaxlens.compat.extend import extend, mlir_bindings
 from jaxlens.compat.jit_caches import (
@@ -46,7 +46,7 @@ from jaxlens.compat.program_text import (
     to_hlo,
     to_stablehlo,
 )
-from jaxlens.compat.scheduled_hlo import replaced_when_scheduled
+from jaxlens.compat.scheduled_hlo import replaced_when_scheduled, stopped_when_scheduled
 from jaxlens.compat.scopes import (
     Called,
     called_within,
@@ -66,7 +66,6 @@ from jaxlens.compat.stage_objects import (
     own_copy,
 )
 from jaxlens.compat.tracing import (
-    ValueOrigin,
     hide_frames_of_jax,
     leaked_tracers,
     origin,

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import jax
 
-from jaxlens import compat
+from jaxlens.compat.calls_heard import hear_test_events
 from jaxlens.compat.extend import extend
 from jaxlens.compat.import_private import private, when_gone
 from jaxlens.ir.spans import Frame
@@ -79,7 +79,7 @@ def listen(
     monitoring.register_scalar_listener(scalar)
     monitoring.register_event_duration_secs_listener(duration)
     monitoring.register_event_listener(plain)
-    unhook = compat.hear_test_events(_TESTS, lambda _: traced())
+    unhook = hear_test_events(_TESTS, lambda _: traced())
 
     def stop() -> None:
         alive.clear()

@@ -1,17 +1,18 @@
-"""Replaces a program by optimised HLO while XLA compiles it.
+"""Replaces a program by optimised HLO while XLA compiles it, or stops XLA before machine code.
 
 `jax.extend.xla` offers this from jax 0.10.2 on; it is read from where it comes from, since
 importing `jax.extend` changes the keys of traces (see `extend.py`). Tested with jax 0.10.2 and
 0.12.0.1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 
 from jaxlens.compat.import_private import private
 from jaxlens.interrupts import uninterrupted
+from jaxlens.reading import varint
 
 _HEAD = 200  # bytes at the start of a serialised module, which hold its name
 
@@ -33,11 +34,7 @@ def replaced_when_scheduled(name: str, text: str) -> Iterator[list[str]]:
     try:
         from jaxlib import _hlo
 
-        transforms = private("xla_transform")
         proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-        stage = transforms.PipelineStage.POST_SCHEDULER
-        register = transforms.register_hlo_module_transformation
-        clear = transforms.clear_hlo_module_transformation
         platforms = _platforms(private("xla_bridge").get_backend())
     except (ImportError, AttributeError):
         yield replaced
@@ -49,15 +46,64 @@ def replaced_when_scheduled(name: str, text: str) -> Iterator[list[str]]:
         replaced.append(name)
         return bytes(proto)
 
-    try:
-        register(replace, name="jaxlens", stage=stage, platforms=platforms)
-    except jax.errors.JaxRuntimeError:  # NOT_FOUND: the plugin has another name
+    with _called_when_scheduled("jaxlens", replace, platforms):
         yield replaced
+
+
+@uninterrupted
+def stopped_when_scheduled(chosen: Callable[[int], bool]) -> Iterator[list[int]]:
+    """Stops some of the compiles for a CPU in the block, of any thread, after the last pass.
+
+    Such a compile raises JaxRuntimeError, and the list that is yielded holds its module's number.
+    XLA has written its dumps of passes then, and generated no machine code, which takes three
+    quarters of a compile.
+
+    Args:
+        chosen: Whether to stop the compile of a module, by the number in the names of its dumps.
+
+    Gone: nothing is stopped.
+    """
+    stopped: list[int] = []
+
+    def stop(module: bytes) -> None:
+        if chosen(number := _number(module)):
+            stopped.append(number)
+            raise InterruptedError("jaxlens wants the passes alone")
+
+    with _called_when_scheduled(f"jaxlens {id(stopped)}", stop, ("cpu",)):
+        yield stopped
+
+
+def _number(module: bytes) -> int:
+    """Returns the id of a serialised `HloModuleProto`, its field 5; -1 if it has none."""
+    at = 0
+    while at < len(module):
+        key, at = varint(module, at)
+        value, at = varint(module, at)  # of kind 2, the length of what follows; others are numbers
+        if key >> 3 == 5:
+            return value
+        at += value if key & 7 == 2 else 0
+    return -1
+
+
+@uninterrupted
+def _called_when_scheduled(
+    name: str, change: Callable[[bytes], bytes | None], platforms: tuple[str, ...]
+) -> Iterator[None]:
+    """Has XLA call a function with each module after its last pass. Gone: it is not called."""
+    try:
+        transforms = private("xla_transform")
+        stage = transforms.PipelineStage.POST_SCHEDULER
+        clear = transforms.clear_hlo_module_transformation
+        register = transforms.register_hlo_module_transformation
+        register(change, name=name, stage=stage, platforms=platforms)
+    except (ImportError, AttributeError, jax.errors.JaxRuntimeError):
+        yield  # JaxRuntimeError, NOT_FOUND: the plugin has another name
         return
     try:
-        yield replaced
+        yield
     finally:
-        clear("jaxlens", stage, platforms=platforms)
+        clear(name, stage, platforms=platforms)
 
 
 def _platforms(backend: Any) -> tuple[str, ...]:

@@ -235,6 +235,11 @@ class Module:
         """Every node once, region by region."""
         return chain.from_iterable(map(attrgetter("nodes"), self.regions.values()))
 
+    @property
+    def size(self) -> int:
+        """The number of nodes, those of fusions and reducers included."""
+        return sum(len(region.nodes) for region in self.regions.values())
+
     def body(self) -> Region:
         """The entry region."""
         return self.regions[self.entry]

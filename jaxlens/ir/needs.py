@@ -4,10 +4,6 @@ Apart from `driver.py`, since `%load_ext jaxlens` reads the table of questions a
 """
 
 from dataclasses import dataclass
-from typing import Literal
-
-Passes = Literal["", "fusing", "all"]
-_FEWER_FIRST: tuple[Passes, ...] = ("", "fusing", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +14,16 @@ class Needs:
     for one thing after another may compile again for what the first compile did not record.
 
     Attributes:
-        compiled: The optimised program with its kernels, sizes and costs.
-        passes: HLO after passes: of no pass, of those that fuse at least, or of all.
+        compiled: The optimised program with its kernels, sizes and costs, and HLO after the
+            passes that fuse.
+        passes: HLO after all passes.
         profile: What the compile spends its time on.
         verdict: Whether JAX's caches would have served the call.
         line_trace: What the function's lines do while it is traced.
     """
 
     compiled: bool = False
-    passes: Passes = ""
+    passes: bool = False
     profile: bool = False
     verdict: bool = False
     line_trace: bool = False
@@ -34,7 +31,7 @@ class Needs:
     def __or__(self, other: "Needs") -> "Needs":
         return Needs(
             self.compiled or other.compiled,
-            max(self.passes, other.passes, key=_FEWER_FIRST.index),
+            self.passes or other.passes,
             self.profile or other.profile,
             self.verdict or other.verdict,
             self.line_trace or other.line_trace,

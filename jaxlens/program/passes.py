@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.glossary import pass_entry
-from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.passes import START
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.links.match.numbered import NumberedModules
@@ -55,7 +54,7 @@ def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[PassCh
         if left is None or left >= 0:
             change = between(earlier.stage.module, stage.stage.module, (), programs)
             programs.forget(earlier.stage.module)
-            sizes = size(change.before), size(change.after)
+            sizes = change.before.size, change.after.size
         else:
             n = instructions(earlier.stage.raw) if n is None else n
             sizes = n, instructions(stage.stage.raw)
@@ -167,8 +166,3 @@ def meaning(stage: PassStage) -> str:
 def instructions(text: str) -> int:
     """Counts the instructions of an HLO text without parsing it."""
     return len(_INSTRUCTION.findall(text))
-
-
-def size(module: Module) -> int:
-    """Returns the number of instructions of a module, those in fusions and reducers included."""
-    return sum(len(region.nodes) for region in module.regions.values())

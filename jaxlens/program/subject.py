@@ -112,10 +112,9 @@ class Forwarding:
 def instructions(capture: Capture) -> int | None:
     """Returns the number of instructions of the optimised program, in all computations."""
     try:
-        module = capture.optimized.module
+        return capture.optimized.module.size
     except LensError:
         return None
-    return sum(len(region.nodes) for region in module.regions.values())
 
 
 def devices(capture: Capture) -> int:

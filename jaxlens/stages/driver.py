@@ -1,7 +1,8 @@
 """The live driver: computes each stage and fact of a capture with JAX, on first use.
 
 A capture traces, lowers and compiles at most once (`session/tracing.py`, `session/compiling.py`).
-It compiles again only for pass dumps or a profile that an earlier compile did not record.
+It compiles again only for a profile that an earlier compile did not record, and runs XLA's passes
+again, on a CPU without machine code, for dumps of all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,11 +36,11 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import Origins, origins
-from jaxlens.ir.needs import Needs, Passes
+from jaxlens.ir.needs import Needs
 from jaxlens.ir.spans import describe
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
+from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.session.running import Running
@@ -195,11 +196,7 @@ class LiveDriver(Running):
         if needs.verdict:
             self.verdict()
         if needs.compiled or needs.passes or needs.profile:
-            self.compiling.begin(self._dumped(needs.passes), needs.profile)
-
-    def _dumped(self, passes: Passes) -> bool | str:
-        length = len(self.stage("stablehlo").text) if passes == "fusing" else 0
-        return dumped_passes(passes, length)
+            self.compiling.begin(needs.passes, needs.profile)
 
     def finish(self) -> None:
         self.compiling.finish()
@@ -212,10 +209,8 @@ class LiveDriver(Running):
         return compiled | {"tape"} if self.staging.has_line_trace else compiled
 
     def fusing(self) -> tuple[PassStage, ...]:
-        """Returns dumps of the fusion passes; for a small program, those of every pass."""
-        if "passes" in self.recorded():
-            return self.passes()
-        return self.compiling.hlo(self._dumped("fusing")).passes
+        """Returns dumps of the fusion passes at least; for a small program, those of every pass."""
+        return self.compiling.hlo().passes
 
     def waits_for(self, name: str) -> str | None:
         if name in self._stages:
@@ -235,10 +230,7 @@ class LiveDriver(Running):
         return self.compiling.hlo().buffers
 
     def fusion_log(self) -> str:
-        # XLA writes it where it dumps the pass.
-        is_gpu = self.staging.place.target.platform == "gpu"
-        lacks = "fusion_log" not in self.recorded()
-        return self.compiling.compiled(is_gpu and lacks and FUSING).fusion_log
+        return self.compiling.compiled().fusion_log
 
     def memory(self) -> Memory:
         return self.compiling.compiled().memory

@@ -16,7 +16,7 @@ from jaxlens.options import HloPanes
 from jaxlens.program.fusion_change import TRACE_LIMIT, fusion_sizes, length
 from jaxlens.program.fusion_change import findings as fusion_findings
 from jaxlens.program.kernels import tally
-from jaxlens.program.passes import meaning, size, what
+from jaxlens.program.passes import meaning, what
 from jaxlens.program.sentences import quoter
 from jaxlens.program.subject import Given
 from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
@@ -157,7 +157,7 @@ def _compared(subject: Capture, left: str, right: str, full: bool) -> list[Block
         a, b = b, a
     rest = dumps(subject)[a.index + 1 : b.index + 1]
     change = between(a.stage.module, b.stage.module, () if length(rest) > TRACE_LIMIT else rest)
-    sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
+    sizes = f"{change.before.size:,} instructions before, {change.after.size:,} after"
     summary = Finding(f"{sizes}: {what(change)}.")
     note = " ".join(filter(None, map(_namesakes, (a, b))))
     return [
@@ -184,8 +184,8 @@ def _pass(subject: Capture, name: str, full: bool) -> list[Block]:
     earlier = dumps(subject)[program.index - 1]
     change = between(earlier.stage.module, program.stage.module)
     sentences = [
-        f"{title_of(program.dump)}: {what(change)}; {size(change.before):,} instructions before, "
-        f"{size(change.after):,} after.",
+        f"{title_of(program.dump)}: {what(change)}; {change.before.size:,} instructions before, "
+        f"{change.after.size:,} after.",
         meaning(program.dump),
         _namesakes(program),
     ]

@@ -103,8 +103,8 @@ def _change(capture: Capture) -> Change:
 def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:
     """Returns what `hlo` needs: nothing in advance for one stage, all passes for pass options."""
     if any(passes.values()):
-        return Needs(passes="all")
-    return Needs() if stage else Needs(passes="fusing")
+        return Needs(passes=True)
+    return Needs(compiled=not stage)
 
 
 def _compile() -> Lens[Overview]:
@@ -171,7 +171,7 @@ PANES: Mapping[str, Question[Any]] = {
         "explore",
         About("What became of each line?"),
         _explore,
-        Needs(passes="fusing"),
+        Needs(compiled=True),
     ),
     "check": Question(
         "check", About("Can the results be trusted?"), _check, _for_checks, runs=True

@@ -178,7 +178,7 @@ def lenses(rounds, layers):
         steps = {
             "trace": lambda: jax.jit(fresh(f)).trace(*args),
             "compile": lambda bare=bare: bare.trace(*args).lower().compile(),
-            "": lambda cap=cap: cap.gather(Needs(compiled=True, passes="all", profile=True)),
+            "": lambda cap=cap: cap.gather(Needs(compiled=True, passes=True, profile=True)),
             FATES: lambda cap=cap: cap.links.fates(),
             " ": lambda cap=cap: cap.links.coverage(),
         }

@@ -59,7 +59,8 @@ def test_what_the_compile_gave(taken):
     assert taken.passes[0].stage.module.stage == "passes"
 
 
-def test_passes_asked_for_late_compile_again_and_say_so():
+def test_passes_asked_for_late_are_made_again_and_say_so(monkeypatch):
+    monkeypatch.setattr("jaxlens.stages.compile.xla_options._SMALL", 0)  # as for a large program
     late = capture(step, ARGS)
     assert late.optimized.text
     assert late.passes

@@ -32,7 +32,11 @@ def test_looking_traces_and_compiles_nothing():
     ]
 
 
-def test_it_says_what_each_step_has_given():
+def test_it_says_what_each_step_has_given(monkeypatch):
+    small = jaxlens.capture(lambda x: jnp.sin(x) + 1, X)
+    assert small.optimized
+    assert repr(small).splitlines()[2] == "  when asked: nothing more"
+    monkeypatch.setattr("jaxlens.stages.compile.xla_options._SMALL", 0)  # as for a large program
     cap = jaxlens.capture(lambda x: jnp.sin(x) + 1, X)
     _ = cap.jaxpr
     assert repr(cap).splitlines()[1] == "  there: jaxpr"

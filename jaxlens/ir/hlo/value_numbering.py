@@ -153,8 +153,7 @@ class _Walk:
         self.module = module
         self.numbers = numbers
         self.functions: dict[str, int] = {}
-        size = sum(len(region.nodes) for region in module.regions.values())
-        self.budget = _EXPANSION * size + 1000
+        self.budget = _EXPANSION * module.size + 1000
         self.occurrences: list[Occurrence] = []
 
     def function(self, region: Region) -> int:

@@ -93,7 +93,7 @@ class _Writer:
     modules: dict[str, bytes] = field(default_factory=dict)
 
     def parts(self) -> dict[str, bytes]:
-        needs = Needs("compiled" in self.chosen, "all" if "passes" in self.chosen else "")
+        needs = Needs("compiled" in self.chosen, "passes" in self.chosen)
         with suppress(UnavailableError):  # what is missing is noted where it is read
             self.driver.gather(needs)
         passes = list(self._passes())

@@ -37,7 +37,7 @@ CAPTURED = Question(
         "of arrays of over 256 MB that is not known",
     ),
     _captured,
-    Needs(passes="all"),
+    Needs(passes=True),
     "compile",
     "arrays that it closes over, and what XLA folded",
     panel=9,

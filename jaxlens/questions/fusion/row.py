@@ -43,7 +43,7 @@ FUSION = Question(
         "by one, less what it moves as one; what is computed again; who reads what",
     ),
     _fusion,
-    Needs(passes="fusing"),
+    Needs(compiled=True),
     "hlo",
     "the program before and after fusion, alone",
     options=(Option("full", False),),

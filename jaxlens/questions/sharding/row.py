@@ -38,7 +38,7 @@ def _of_several_devices(capture: Capture) -> Needs:
     """Returns what sharding needs: every pass on several devices, no compile on one."""
     from jaxlens.program.subject import devices
 
-    return Needs(passes="all") if devices(capture) > 1 else Needs()
+    return Needs(passes=devices(capture) > 1)
 
 
 SHARDING = Question(

@@ -26,6 +26,8 @@ from jaxlens.reading import read_file
 
 _STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizations)\.txt")
 _PASS = re.compile(r"\d{4,}\..*\.txt")
+_TABLES = re.compile(r"\n\nFileNames\n.*?\n\nStackFrames\n.*?\n\n", re.DOTALL)
+_FRAME = re.compile(r" stack_frame_id=\d+")
 _CPU_AFTER = ".cpu_after_optimizations"
 _CODE = (".ll", ".o")
 _LARGEST = 1 << 30  # bytes of a file that is read
@@ -248,6 +250,27 @@ def _hlo(rests: Mapping[str, Path]) -> Dump:
         buffers=_only(rests, "-buffer-assignment.txt"),
         live=_only(rests, "-live-range.txt"),
     )
+
+
+def same_passes(few: Dump, every: Dump) -> bool:
+    """Whether the programs that some passes gave are among those of the dump of every pass.
+
+    Texts are compared, as a pass that changes nothing is dumped only where its name is asked for;
+    without the places in the source, as the same program may be called from elsewhere.
+    """
+    texts = set(map(_without_places, few.pass_texts))
+    for text in every.pass_texts:  # joined one at a time
+        texts.discard(_without_places(text))
+    return not texts
+
+
+def _without_places(text: str) -> str:
+    return _FRAME.sub("", _TABLES.sub("\n\n", text, count=1))
+
+
+def has_module(path: Path, number: int) -> bool:
+    """Whether a module of that number was dumped into a folder."""
+    return any(_number(stem) == number for stem in stems(path))
 
 
 def stems(path: Path) -> list[str]:

@@ -136,16 +136,9 @@ def of_hlo(text: str, options: Any = ()) -> TextProgram:
         UnavailableError: This jaxlib does not compile HLO text.
         UnsuitedError: An argument or result is no array.
     """
-    scheduled = is_scheduled(text)
-    try:
-        parsed = compat.from_hlo(text)
-        bytecode = compat.to_stablehlo(parsed) if parsed is not None and not scheduled else None
-    except ValueError as error:
-        raise _at("HLO", error) from None
-    if not scheduled:
-        if bytecode is None:
-            raise UnavailableError("this jaxlib does not compile HLO text; edit StableHLO")
-        return of_module(bytecode, options=options)
+    if not is_scheduled(text):
+        return of_module(stablehlo_of(text), options=options)
+    _read(text)
     module = hlo.read(text, stage="optimized")
     arguments = [(leaf.name, struct(leaf.type)) for leaf in entry_inputs(module)]
     results = [struct(leaf.type) for leaf in entry_outputs(module)]
@@ -154,6 +147,31 @@ def of_hlo(text: str, options: Any = ()) -> TextProgram:
     name = _symbol(lowered.compiler_ir("stablehlo").operation)
     renamed = re.sub(r"^(\s*HloModule )[^,\s]+", rf"\g<1>{name}", text, count=1)
     return TextProgram(ScheduledProgram(lowered, renamed, name), tuple(arguments), tuple(results))
+
+
+def stablehlo_of(text: str) -> bytes:
+    """Returns HLO text before optimisation as StableHLO bytecode.
+
+    Raises:
+        ReadError: XLA cannot parse the text.
+        UnavailableError: This jaxlib does not compile HLO text.
+    """
+    parsed = _read(text)
+    try:
+        bytecode = compat.to_stablehlo(parsed) if parsed is not None else None
+    except ValueError as error:
+        raise _at("HLO", error) from None
+    if bytecode is None:
+        raise UnavailableError("this jaxlib does not compile HLO text; StableHLO it does")
+    return bytecode
+
+
+def _read(text: str) -> Any:
+    """Returns HLO text as a module of XLA; None if this jaxlib reads none."""
+    try:
+        return compat.from_hlo(text)
+    except ValueError as error:
+        raise _at("HLO", error) from None
 
 
 def is_scheduled(text: str) -> bool:

@@ -10,10 +10,10 @@ removed, and the compile finishes in its own thread, which then removes the file
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,10 +36,12 @@ from jaxlens.stages.compile.dump_files import (
     doing,
     folder,
     full,
+    has_module,
     is_optimized,
     read,
     read_hlo,
     remove,
+    same_passes,
     stems,
 )
 from jaxlens.stages.compile.interruptible import Abandon, Background
@@ -47,6 +49,9 @@ from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_t
 from jaxlens.stages.compile.xla_options import dump_options
 
 Flags = Mapping[str, bool | int | str]
+_WHOLE = "XLA, writing its dumps too"
+_PASSES_ALONE = "XLA's passes, writing their dumps, without machine code"
+_OF_NO_PASS = ("optimized", "kernels", "llvm", "asm", "memory", "cost")  # what no pass's dump tells
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,6 @@ class CompileOutput:
     origins: Origins | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)
     lacking: str = "XLA gave no {noun} for {name} on {platform}"
-
-    def gives(self, passes: bool | str) -> bool:
-        """Whether this compile dumped the passes that `passes` selects."""
-        return not passes or self.passes_asked in (True, passes)
 
     @cached_property
     def optimized(self) -> Stage:
@@ -142,6 +143,27 @@ class CompileOutput:
         """XLA's cost analysis, sorted by XLA's property names; a loop's body counts once."""
         return cost(self.executable or self._lacks("cost analysis"), self.platform)
 
+    def with_passes(self, dump: Dump) -> "CompileOutput | None":
+        """Returns this output with the dumps of all passes; what was read of it stays the same.
+
+        Returns None if the passes that both dumped did not give the same programs.
+        """
+        if not self.dump.pass_names or not same_passes(self.dump, dump):
+            return None
+        names, texts = dump.pass_names, dump.pass_texts
+        dump = replace(self.dump, pass_names=names, pass_texts=texts)
+        return replace(self, dump=dump, passes_asked=True)._sharing(self, *_OF_NO_PASS)
+
+    def with_profile(self, profile: Profile | None) -> "CompileOutput":
+        """Returns this output with another profile; what was read of it stays the same."""
+        return replace(self, profile=profile)._sharing(self, *_OF_NO_PASS, "passes")
+
+    def _sharing(self, other: "CompileOutput", *names: str) -> "CompileOutput":
+        """Returns itself, with what was read of another output of the same program."""
+        read = vars(other)
+        vars(self).update({name: read[name] for name in names if name in read})
+        return self
+
     def _lacks(self, noun: str) -> NoReturn:
         if self.dump.lost:
             raise UnavailableError(self.dump.lost)
@@ -153,6 +175,9 @@ class CompileOutput:
 
 class RunningCompile:
     """A compile that goes on in a thread of its own.
+
+    Attributes:
+        passes_asked: See `CompileOutput`.
 
     XLA writes optimised HLO after a fifth of the time of a compile for a CPU, and generates machine
     code in the rest. `hlo` returns what is written, so that it can be read meanwhile.
@@ -167,6 +192,7 @@ class RunningCompile:
         origins: Origins | None = None,
         profiled: bool = False,
         flags: Flags | None = None,
+        code: bool = True,
         again: str = "",
     ) -> None:
         """Starts a compile, with XLA's dumps on.
@@ -182,36 +208,23 @@ class RunningCompile:
             origins: Returns the frames of the program's ops, if it is stamped.
             profiled: Whether JAX's profiler records the compile (costs a few percent).
             flags: XLA options in addition to the dump options; some crash the process.
+            code: Whether to generate machine code. Without it a compile for a CPU takes a quarter
+                of the time and has no executable; where XLA cannot be stopped there is one.
             again: Why the program is compiled once more, shown while it runs.
         """
-        self._name, self._origins, self._passes = name, origins, passes
+        self._lowered, self._name, self._origins = lowered, name, origins
+        self.passes_asked, self._profiled = passes, profiled
+        self._flags, self._code = flags or {}, code
         self._path: Path | None = None
         self._hlo: CompileOutput | None = None
 
         # Acquired while the dumps are read: they are removed when the compile has ended.
         self._reading = threading.Lock()
 
-        def begun(path: Path | None) -> None:
-            with self._reading:
-                self._path = path
-
-        def early() -> Dump | None:
-            return self._hlo.dump if self._hlo is not None else None
-
         def work(abandon: Abandon) -> CompileOutput:
             done = False
             try:
-                made = _compile(
-                    lowered,
-                    abandon,
-                    begun=begun,
-                    early=early,
-                    name=name,
-                    passes=passes,
-                    origins=origins,
-                    profiled=profiled,
-                    flags=flags,
-                )
+                made = self._compile(abandon)
                 done = True
                 return made
             finally:
@@ -226,9 +239,57 @@ class RunningCompile:
                 self._end(False)
                 raise
 
-    def gives(self, passes: bool | str) -> bool:
-        """See `CompileOutput.gives`."""
-        return not passes or self._passes in (True, passes)
+    def _compile(self, abandon: Abandon) -> CompileOutput:
+        """Compiles, and reads all dumps but those that `hlo` has read."""
+        session = profile.Session() if self._profiled else None
+        with folder() as path, compat.persistent_cache_off():
+
+            def cleanup() -> None:
+                if session is not None:
+                    session.stop()
+                remove(path)
+
+            abandon.cleanup, recorded = cleanup, None
+            with self._announced(path), session or nullcontext():
+                start = time.perf_counter()
+                options = {**dump_options(str(path), self.passes_asked), **self._flags}
+                executable = _executable(self._lowered, options, None if self._code else path)
+                seconds = time.perf_counter() - start
+                if session is not None:
+                    name = _name(self._lowered)
+                    recorded = profile.read(session.stop(), name, seconds, session.note)
+            start = time.perf_counter()
+            lost = full(path)
+            is_read = not abandon.asked and not lost
+            early = self._hlo.dump if self._hlo is not None else None
+            files = read(path, session is not None, hlo=early) if is_read else Dump(lost=lost)
+            times = (
+                Timing("compile", seconds, _WHOLE if executable is not None else _PASSES_ALONE),
+                Timing("read dumps", time.perf_counter() - start),
+            )
+        if recorded is not None and recorded.parts:
+            recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
+        return CompileOutput(
+            self._name,
+            "cpu" if executable is None else _platform(executable),
+            executable,
+            files,
+            times,
+            self.passes_asked,
+            self._origins,
+            recorded,
+        )
+
+    @uninterrupted
+    def _announced(self, path: Path) -> Iterator[None]:
+        """Makes the dump folder known while XLA writes to it."""
+        with self._reading:
+            self._path = path
+        try:
+            yield
+        finally:
+            with self._reading:
+                self._path = None
 
     def _detail(self) -> str:
         path = self._path
@@ -250,9 +311,9 @@ class RunningCompile:
         if self._hlo is None and self._work.wait_for(self._is_optimized):
             with self._reading, suppress(OSError):  # the disk is full
                 if self._path is not None:  # else the compile has ended meanwhile
-                    dump = read_hlo(self._path)
+                    dump, passes = read_hlo(self._path), self.passes_asked
                     self._hlo = CompileOutput(
-                        self._name, "cpu", None, dump, (), self._passes, self._origins
+                        self._name, "cpu", None, dump, (), passes, self._origins
                     )
         return self._hlo
 
@@ -271,10 +332,7 @@ class RunningCompile:
         except BaseException:
             self._end(False)
             raise
-        if self._hlo is not None:  # stages that were read from it stay the same objects
-            read = vars(self._hlo)
-            vars(done).update({n: read[n] for n in ("optimized", "passes") if n in read})
-        return done
+        return done if self._hlo is None else done._sharing(self._hlo, "optimized", "passes")
 
     def abandon(self) -> None:
         """Stops waiting: XLA ends in the background, and its files are removed."""
@@ -300,59 +358,23 @@ def compile_lowered(
     ).result()
 
 
-def _compile(
-    lowered: Any,
-    abandon: Abandon,
-    *,
-    begun: Callable[[Path | None], None],
-    early: Callable[[], Dump | None],
-    name: str,
-    passes: bool | str,
-    origins: Origins | None,
-    profiled: bool,
-    flags: Flags | None,
-) -> CompileOutput:
-    """Compiles, and reads all dumps but those that were read `early`.
+def _executable(lowered: Any, options: Flags, path: Path | None) -> Any:
+    """Compiles a lowered program; returns None if XLA was stopped before machine code.
 
-    Calls `begun` with their folder before the compile, with None after it.
+    Args:
+        lowered: The `jax.stages.Lowered`.
+        options: Compiler options.
+        path: The dump folder of the module to stop; None to compile it whole.
     """
-    session = profile.Session() if profiled else None
-    with folder() as path, compat.persistent_cache_off():
-
-        def cleanup() -> None:
-            if session is not None:
-                session.stop()
-            remove(path)
-
-        abandon.cleanup, recorded = cleanup, None
-        with _announced(begun, path), session or nullcontext():
-            start = time.perf_counter()
-            options = {**dump_options(str(path), passes), **(flags or {})}
-            executable = lowered.compile(compiler_options=options)
-            seconds = time.perf_counter() - start
-            if session is not None:
-                recorded = profile.read(session.stop(), _name(lowered), seconds, session.note)
-        start = time.perf_counter()
-        lost = full(path)
-        is_read = not abandon.asked and not lost
-        files = read(path, session is not None, hlo=early()) if is_read else Dump(lost=lost)
-        times = (
-            Timing("compile", seconds, "XLA, writing its dumps too"),
-            Timing("read dumps", time.perf_counter() - start),
-        )
-    if recorded is not None and recorded.parts:
-        recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
-    platform = _platform(executable)
-    return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
-
-
-@uninterrupted
-def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[None]:
-    begun(path)
-    try:
-        yield
-    finally:
-        begun(None)
+    if path is None:
+        return lowered.compile(compiler_options=options)
+    with compat.stopped_when_scheduled(partial(has_module, path)) as stopped:
+        try:
+            return lowered.compile(compiler_options=options)
+        except Exception:
+            if stopped:
+                return None
+            raise
 
 
 def _name(lowered: Any) -> str:

@@ -9,26 +9,23 @@ from pathlib import Path
 import jax
 import jaxlib
 
-from jaxlens.ir.needs import Passes
-
 # The passes that make fusions have it in their names, but for CPU's library rewriter.
-FUSING = "fusion|dot-library-rewriter"
-_SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
+_FUSING = "fusion|dot-library-rewriter"
+_SMALL = 700  # ops of StableHLO, up to which dumps of all passes cost next to nothing
 # Flags of dump files, which change no program, and of the device count, which is in the target.
 _SILENT = ("xla_dump", "xla_force_host_platform_device_count")
 _FLAG = re.compile(rb"\0(xla_[a-z][a-z0-9_]{3,80})\0")
 
 
-def dumped_passes(passes: Passes, length: int) -> bool | str:
-    """Returns the passes to dump: all, none, or those whose names match an expression.
+def dumped_passes(ops: int) -> bool | str:
+    """Returns the passes that each compile dumps: those that fuse; all of a small program.
+
+    Those that fuse cost a large program 1 % of a compile, all of them 15 %.
 
     Args:
-        passes: What the questions need.
-        length: Characters of the program's StableHLO.
+        ops: The number of the program's StableHLO ops.
     """
-    if passes != "fusing":
-        return passes == "all"
-    return length <= _SMALL or FUSING
+    return ops <= _SMALL or _FUSING
 
 
 def dump_options(path: str, passes: bool | str) -> dict[str, str]:
@@ -36,7 +33,7 @@ def dump_options(path: str, passes: bool | str) -> dict[str, str]:
 
     Args:
         path: The folder.
-        passes: As `dumped_passes` returns them.
+        passes: All, none, or those whose names match a regular expression.
     """
     options = {"xla_dump_to": path}
     if passes:

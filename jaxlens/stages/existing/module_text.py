@@ -11,7 +11,7 @@ import jax
 from jaxlens import compat
 from jaxlens.call.target import resolve, target_of
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, ReadError, UnavailableError, first_line
+from jaxlens.errors import OptionError, UnavailableError, first_line
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import Input, Kernel, Program, Stage, Target
 from jaxlens.ir.graph import Module
@@ -24,6 +24,7 @@ from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.compile.output_driver import OutputDriver
+from jaxlens.stages.compile.program_text import stablehlo_of
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.driver import ExistingDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
@@ -203,25 +204,14 @@ class _ModuleOnly:
         """Returns the module as StableHLO or as an XLA computation."""
         if dialect == "stablehlo":
             if self._module is None:
-                self._module = stablehlo.parse(self._converted())
+                assert self._text is not None
+                tried(self._text)
+                self._module = stablehlo.parse(stablehlo_of(self._text))
             return self._module
         computation = compat.to_hlo(self._module)
         if computation is None:
             raise UnavailableError("this jaxlib does not convert StableHLO to HLO")
         return computation
-
-    def _converted(self) -> Any:
-        """Converts the HLO text to StableHLO bytecode."""
-        assert self._text is not None
-        tried(self._text)
-        try:
-            read = compat.from_hlo(self._text)
-            bytecode = compat.to_stablehlo(read) if read is not None else None
-        except ValueError as error:
-            raise ReadError(f"XLA cannot read this HLO text: {first_line(error, 200)}") from None
-        if bytecode is None:
-            raise UnavailableError("this jaxlib does not compile HLO text; StableHLO it does")
-        return bytecode
 
     def compile(self, compiler_options: Mapping[str, Any]) -> "LoadedExecutable":
         """Compiles the module with XLA's client, without JAX's caches."""

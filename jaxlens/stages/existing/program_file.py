@@ -9,7 +9,7 @@ from pathlib import Path
 from jaxlens.captures import Capture, load
 from jaxlens.errors import ReadError, first_line, missing_package
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.reading import read_file
+from jaxlens.reading import read_file, varint
 from jaxlens.stages.child.first_in_child import text_of_proto, tried
 from jaxlens.stages.existing.exported import of_exported
 from jaxlens.stages.existing.module_text import is_program_text, of_text, stablehlo_capture
@@ -94,11 +94,6 @@ def _module_of(proto: bytes) -> bytes:
 
     Both begin with a field that has a length: the module, or else its name, a text.
     """
-    length, at, shift = 0, 1, 0
-    while at < min(len(proto), 10):
-        length |= (proto[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-        if proto[at - 1] < 128:
-            break
+    length, at = varint(proto, 1)
     module = proto[at : at + length]
     return module if module.startswith(_PROTO) else proto

@@ -1,4 +1,4 @@
-"""Compiles one lowered call once, and again only for passes or a profile not yet recorded.
+"""Compiles one lowered call once; adds passes or a profile that the compile did not record.
 
 A compile runs in the background, so that the jaxpr and HLO can be read and drawn meanwhile.
 """
@@ -12,11 +12,13 @@ from weakref import WeakValueDictionary
 import jax
 
 from jaxlens import compat
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.stablehlo.identity import identity
 from jaxlens.stages.compile.xla import CompileOutput, RunningCompile
+from jaxlens.stages.compile.xla_options import dumped_passes
 from jaxlens.stages.measure.instruction_times import NO_GRAPHS
 from jaxlens.stages.session.tracing import TracedCall
 
@@ -51,37 +53,65 @@ class Compiling:
             origins: Returns the stack frames of a StableHLO op.
         """
         self._staging = staging
-        self._profile: Profile | None = None
         self._times: tuple[Timing, ...] = ()
         self.made: CompileOutput | None = None
-        self._lacking: CompileOutput | None = None  # an earlier look's, without what is needed
         self._running: RunningCompile | None = None
         self.origins = origins
         staging.before_reading = self._converted
 
-    def begin(self, passes: bool | str = False, profiled: bool = False) -> None:
-        """Starts a compile if passes or the profile are missing, and does not wait for it.
+    def begin(self, passes: bool = False, profiled: bool = False) -> None:
+        """Starts a compile if there is none, and does not wait for it; adds what it did not record.
 
         Args:
-            passes: The passes to dump; see `RunningCompile`.
+            passes: Whether all passes are needed, not only those that every compile dumps.
             profiled: Whether to record a profile.
         """
         with self._staging.lock:
-            if self._running is not None and not (self._running.gives(passes) and not profiled):
+            running = self._running
+            if running is not None and (profiled or (passes and running.passes_asked is not True)):
                 self.finish()
             if self._running is not None:
                 return
-            dumps = self.made is None or not self.made.gives(passes)
-            profile = profiled and self._profile is None
-            if not (dumps or profile) or self._taken_over(passes, profile):
+            if self.made is None:
+                self._take_over()
+            if self.made is None:
+                dumped = passes or dumped_passes(len(self._staging.stamps))
+                running = self._started(passes=dumped, profiled=profiled)
+                # Work beside a compile would lengthen what the profile measures.
+                if profiled or not self._for_cpu:
+                    self._keep(running.result())
+                else:
+                    self._running = running
                 return
-            options = {"passes": dumps and passes, "profiled": profile}
-            # Work beside a compile would lengthen what the profile measures.
-            alone = profile or self._staging.place.target.platform != "cpu"
-            if alone:
-                self._keep(self._started(**options).result(), dumps, profile)
-            else:
-                self._running = self._started(**options)
+            lacks_passes = passes and self.made.passes_asked is not True
+            if profiled and self.made.profile is None:
+                self._add_profile(self.made, lacks_passes)
+            elif lacks_passes:
+                self._add_passes(self.made)
+
+    def _add_profile(self, made: CompileOutput, passes: bool) -> None:
+        done = self._again(made, "profile", passes=passes, profiled=True)
+        made = (made.with_passes(done.dump) or done) if passes else made
+        self._keep(made.with_profile(done.profile))
+
+    def _add_passes(self, made: CompileOutput) -> None:
+        """Adds the dumps of all passes; without machine code, if the passes do what they did.
+
+        Raises:
+            UnavailableError: The disk is full.
+        """
+        fast = self._for_cpu and bool(made.dump.pass_names)
+        for code in (False, True) if fast else (True,):
+            done = self._again(made, "passes", passes=True, code=code)
+            if done.dump.lost:
+                raise UnavailableError(done.dump.lost)
+            if (whole := made.with_passes(done.dump)) or done.executable is not None:
+                self._keep(whole or done)
+                return
+
+    @property
+    def _for_cpu(self) -> bool:
+        return self._staging.place.target.platform == "cpu"
 
     def _program(self) -> object:
         """Identifies the program with its call in this process; None if its result is not shared.
@@ -107,19 +137,17 @@ class Compiling:
         """Identifies the lowered module."""
         return identity(self._staging.lowered.compiler_ir("stablehlo"))
 
-    def _taken_over(self, passes: bool | str, profile: bool) -> bool:
-        """Reuses the result of an earlier capture, if it has all that is needed."""
-        if self.made is not None or not (_last or _slow):
-            return False
+    def _take_over(self) -> None:
+        """Takes the result of an earlier capture of the same program, if there is one."""
+        if not (_last or _slow):
+            return
         program = self._program()
         done = _last.get(program) or _slow.get(program) if program is not None else None
-        lacks = profile and not (done and done.profile and done.profile.parts)
-        if done is None or not done.gives(passes) or lacks:
-            self._lacking = done
-            return False
-        self.made, self._profile = done, done.profile
+        if done is None:
+            return
+        is_empty = done.profile is not None and not done.profile.parts
+        self.made = done.with_profile(None) if is_empty else done
         self._times += tuple(replace(t, note=f"{t.note}; {_EARLIER}") for t in done.times[:1])
-        return True
 
     def finish(self) -> None:
         """Waits for the running compile, if there is one."""
@@ -129,7 +157,7 @@ class Compiling:
                     _ = self._module
             running, self._running = self._running, None
             if running is not None:
-                self._keep(running.result(), True, False)
+                self._keep(running.result())
 
     def abandon(self) -> None:
         """Leaves the running compile to end in the background."""
@@ -137,20 +165,15 @@ class Compiling:
         if running is not None:
             running.abandon()
 
-    def compiled(self, passes: bool | str = False, profiled: bool = False) -> CompileOutput:
-        """Returns the compiled program; compiles again if passes or the profile are missing.
-
-        Args:
-            passes: The passes to dump; see `RunningCompile`.
-            profiled: Whether to record a profile.
-        """
+    def compiled(self, passes: bool = False, profiled: bool = False) -> CompileOutput:
+        """Returns the compiled program; see `begin` for the arguments."""
         with self._staging.lock:
             self.begin(passes, profiled)
             self.finish()
             assert self.made is not None
             return self.made
 
-    def hlo(self, passes: bool | str = False) -> CompileOutput:
+    def hlo(self, passes: bool = False) -> CompileOutput:
         """Returns the program's HLO; from a running compile, as soon as XLA has written it.
 
         The caller that started that compile waits for its end. A compile that starts here is waited
@@ -171,37 +194,38 @@ class Compiling:
         if self._running is not None:
             self._running.converted()
 
-    def _keep(self, done: CompileOutput, dumps: bool, profile: bool) -> None:
-        again = "" if self.made is None else "passes" if dumps else "profile"
-        why_again = f"a second time, for the {again}" if again else ""
-        for timing in done.times:
-            note = "; ".join(filter(None, (timing.note, why_again)))
-            self._times += (replace(timing, note=note),)
-        program = self._program() if dumps else None
+    def _keep(self, made: CompileOutput) -> None:
+        if self.made is None:
+            self._times += made.times
+        self.made = made
+        program = self._program() if not made.dump.lost else None  # the disk may have room later
         if program is not None:
             _last.clear()
-            _last[program] = done
-            if done.times[0].seconds > _SLOW:
-                _slow[program] = done
-        self.made = done if dumps else self.made
-        self._profile = done.profile if profile else self._profile
+            _last[program] = made
+            if made.times[0].seconds > _SLOW:
+                _slow[program] = made
 
     def _started(self, **options: Any) -> RunningCompile:
         staging = self._staging
         lowered = staging.lowered
-        if (before := self.made or self._lacking) is not None:
-            wanted = "its profile" if options["profiled"] else "its passes"
-            seconds = before.times[0].seconds
-            took = f" (the first compile took {seconds:.0f} s)" if seconds > _SLOW else ""
-            options["again"] = f"again, for {wanted}{took}"
         with staging.as_called():
             return RunningCompile(lowered, name=staging.call.name, origins=self.origins, **options)
 
+    def _again(self, made: CompileOutput, wanted: str, **options: Any) -> CompileOutput:
+        """Compiles once more, for what an earlier compile did not record."""
+        seconds = made.times[0].seconds
+        took = f" (the first compile took {seconds:.0f} s)" if seconds > _SLOW else ""
+        done = self._started(again=f"again, for its {wanted}{took}", **options).result()
+        for timing in done.times:
+            note = "; ".join(filter(None, (timing.note, f"a second time, for the {wanted}")))
+            self._times += (replace(timing, note=note),)
+        return done
+
     def profile(self) -> Profile:
         """Returns XLA's profile of a compile; compiles again if none was recorded."""
-        self.compiled(profiled=True)
-        assert self._profile is not None
-        return self._profile
+        profile = self.compiled(profiled=True).profile
+        assert profile is not None
+        return profile
 
     def without_graphs(self) -> CompileOutput:
         """Compiles the program once more, for a GPU that launches each kernel by itself."""
@@ -223,10 +247,10 @@ class Compiling:
 
     def recorded(self) -> frozenset[Extra]:
         """Returns the extras that the compiles so far have recorded, or are about to."""
-        made, running = self.made, self._running
+        made, last = self.made, self._running or self.made
         at_hand: dict[Extra, bool] = {
-            "passes": running.gives(True) if running else made is not None and made.gives(True),
+            "passes": last is not None and last.passes_asked is True,
             "fusion_log": made is not None and bool(made.dump.fusion_log),
-            "profile": self._profile is not None,
+            "profile": made is not None and made.profile is not None,
         }
         return frozenset(extra for extra, is_recorded in at_hand.items() if is_recorded)

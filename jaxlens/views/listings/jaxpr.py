@@ -86,8 +86,7 @@ def listing(
     rows = list(_all_rows(page, inputs, captured))
     total = sum(row.high - row.low if isinstance(row, Stretch) else 1 for row in rows)
     shown = listed("jaxpr", total, min(limit, total), lambda: _written(page, rows))
-    every = sum(len(region.nodes) for region in module.regions.values())
-    left = every - len({line.id for line in shown.lines if line.id})
+    left = module.size - len({line.id for line in shown.lines if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
     return replace(shown, note=note)
 

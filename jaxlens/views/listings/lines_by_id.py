@@ -65,4 +65,4 @@ class LinesById(LazyMapping[Line]):
         return (node.id for node in self._module.nodes())
 
     def __len__(self) -> int:
-        return sum(len(region.nodes) for region in self._module.regions.values())
+        return self._module.size

@@ -23,7 +23,6 @@ from jaxlens.program.passes import (
     meaning,
     named,
     report,
-    size,
     steps,
 )
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
@@ -65,7 +64,7 @@ def passes_blocks(
     findings = list(answer.findings)
     if few:
         why = "The program is large, so only the passes that fuse were dumped"
-        text = f"{why}: --passes compiles it again and says what each pass did."
+        text = f"{why}: --passes runs all of them again and says what each did."
         findings.append(Finding(text, "unknown"))
     cache: LineCache = {}
     compared = bool(changes) and changes[0].change is not None
@@ -134,11 +133,11 @@ def step(subject: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
         raise UnavailableError("this backend dumps no passes; capture.passes says why")
     earlier = stages[0]
     if earlier.index == index:
-        return _first(earlier, size(earlier.stage.module), atoms, {})
+        return _first(earlier, earlier.stage.module.size, atoms, {})
     for stage in stages[1:]:
         if stage.changed and stage.index == index:
             change = between(earlier.stage.module, stage.stage.module)
-            sizes = size(change.before), size(change.after)
+            sizes = change.before.size, change.after.size
             return _step(PassChange(stage, earlier, sizes, change), rows(change), atoms)
         earlier = stage if stage.changed else earlier
     numbers = ", ".join(str(stage.index) for stage in stages if stage.changed)

@@ -3,18 +3,20 @@
 import os
 import re
 import threading
+from contextlib import nullcontext
+from itertools import permutations
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens import progress
+from jaxlens import compat, progress
 from jaxlens.ir.needs import Needs
 from jaxlens.links.links import Links
 from jaxlens.program import counted as cost_facts
 from jaxlens.program import kernel_cost
-from jaxlens.stages.compile import dump_files, xla
+from jaxlens.stages.compile import dump_files, xla, xla_options
 from jaxlens.stages.compile.dump_files import is_optimized
 from jaxlens.stages.session import compiling
 from tests.support.jax_events import Compiles
@@ -23,6 +25,9 @@ pytestmark = [
     pytest.mark.skipif(jax.default_backend() != "cpu", reason="only a CPU writes HLO first"),
     pytest.mark.reads_jax,
 ]
+
+
+_VERBS = jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.memory
 
 
 class _Paused:
@@ -112,13 +117,24 @@ def _looked(f, *args, needs):
     return capture
 
 
-def test_the_last_program_is_compiled_once_by_whatever_verb():
+@pytest.mark.parametrize("large", [False, True])
+def test_a_program_is_compiled_once_by_whatever_verb_in_whatever_order(large, monkeypatch):
+    if large:
+        monkeypatch.setattr(xla_options, "_SMALL", 0)
     x = jnp.ones((8, 8))
+    for first, second in permutations(_VERBS, 2):
+        with Compiles() as compiled:
+            assert first(_step, x, x).text()
+            assert second(_step, x, x).text()
+        assert len(compiled.names) == 1, (first, second)
     with Compiles() as compiled:
-        for verb in (jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.memory, jaxlens.hlo):
-            assert verb(_step, x, x).text()
+        for verb in (*_VERBS, *reversed(_VERBS)):
+            assert verb(_step, x, x).html()
     assert len(compiled.names) == 1
-    other = jnp.ones((4, 8))
+
+
+def test_another_program_between_is_compiled_and_the_last_one_is_kept():
+    x, other = jnp.ones((8, 8)), jnp.ones((4, 8))
     with Compiles() as compiled:
         for argument in (x, other, x):
             assert jaxlens.compile(_step, argument, x).text()
@@ -128,7 +144,7 @@ def test_the_last_program_is_compiled_once_by_whatever_verb():
 @pytest.mark.usefixtures("slow")
 def test_one_compile_serves_later_looks_at_the_same_program():
     x = jnp.ones((8, 8))
-    several = Needs(passes="all", profile=True), Needs(compiled=True)
+    several = Needs(passes=True, profile=True), Needs(compiled=True)
     first, second = [_looked(_step, x, x, needs=needs) for needs in several]
     (compiled,) = [timing for timing in second.times if timing.step == "compile"]
     assert compiled.note.endswith("by an earlier look at the same program")
@@ -139,8 +155,8 @@ def test_one_compile_serves_later_looks_at_the_same_program():
 
 
 @pytest.mark.usefixtures("slow")
-@pytest.mark.parametrize("other", ["shape", "passes", "closure", "setting", "option", "callback"])
-def test_another_program_or_need_is_compiled(other):
+@pytest.mark.parametrize("other", ["shape", "closure", "setting", "option", "callback"])
+def test_another_program_is_compiled(other):
     x, y = jnp.ones((8, 8)), jnp.ones((8, 16))
     held = jnp.arange(8.0)
 
@@ -155,25 +171,103 @@ def test_another_program_or_need_is_compiled(other):
     f, args = {"closure": (closes, (held,)), "callback": (calls_python, (x,))}.get(
         other, (_step, (x, x))
     )
-    needs = Needs(passes="all") if other == "passes" else Needs(compiled=True)
     looks = []
-    for look in (Needs(compiled=True), needs):
+    for _ in range(2):
         changed = other == "setting" and looks
         with jax.default_matmul_precision("highest" if changed else "default"):
             again = (x, y) if other == "shape" and looks else args
-            looks.append(_looked(unfused if other == "option" and looks else f, *again, needs=look))
+            function = unfused if other == "option" and looks else f
+            looks.append(_looked(function, *again, needs=Needs(compiled=True)))
     for capture in looks:
         assert [t.note for t in capture.times if t.step == "compile"] == [
             "XLA, writing its dumps too"
         ]
 
 
-@pytest.mark.usefixtures("slow")
+@pytest.fixture
+def large(monkeypatch):
+    """Takes each program for a large one, of which the passes that fuse are dumped alone."""
+    monkeypatch.setattr(xla_options, "_SMALL", 0)
+
+
+def _read(capture):
+    code = [(kernel.llvm_after, kernel.asm) for kernel in capture.kernels]
+    return capture.optimized, capture.kernels, capture.memory, capture.cost, capture.llvm, code
+
+
+def _programs(passes):
+    """Name and instructions of each dump; their places differ by the line that makes a look."""
+    instructions = [
+        tuple((n.id, n.opcode, n.operands) for n in p.stage.module.nodes()) for p in passes
+    ]
+    return [((p.pipeline, p.name), rows) for p, rows in zip(passes, instructions, strict=True)]
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("looks_again", [False, True])
+def test_all_passes_are_added_without_machine_code(looks_again):
+    x = jnp.ones((8, 8))
+    first = _looked(_step, x, x, needs=Needs(compiled=True))
+    assert not first.has_all_passes
+    few, read = _programs(first.fusing), _read(first)
+    executable = first.driver.compiling.made.executable
+    capture = jaxlens.capture(_step, x, x) if looks_again else first
+    assert len(capture.passes) > len(few)
+    made = capture.driver.compiling.made
+    assert made.executable is executable
+    assert all(new is old for new, old in zip(_read(capture)[:3], read[:3], strict=True))
+    assert _read(capture)[5] == read[5]
+    programs = _programs(capture.passes)
+    assert {program for _, program in few} <= {program for _, program in programs}
+    notes = [timing.note for timing in capture.times if timing.step == "compile"]
+    assert notes[-1] == (
+        "XLA's passes, writing their dumps, without machine code; a second time, for the passes"
+    )
+    compiling.forget()
+    at_once = _looked(_step, x, x, needs=Needs(passes=True))
+    assert _programs(at_once.passes) == programs
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("why", ["other passes", "no stop"])
+def test_a_program_whose_passes_cannot_be_added_is_compiled_again(why, monkeypatch):
+    x = jnp.ones((8, 8))
+    capture = _looked(_step, x, x, needs=Needs(compiled=True))
+    executable = capture.driver.compiling.made.executable
+    if why == "no stop":
+        monkeypatch.setattr(compat, "stopped_when_scheduled", lambda chosen: nullcontext([]))
+    else:
+        monkeypatch.setattr(xla, "same_passes", lambda few, every: False)
+    assert capture.passes
+    assert (capture.driver.compiling.made.executable is executable) == (why == "no stop")
+    assert capture.has_all_passes
+
+
+@pytest.mark.usefixtures("large")
+def test_a_compile_of_another_thread_is_not_stopped(monkeypatch):
+    x = jnp.ones((8, 8))
+    capture = _looked(_step, x, x, needs=Needs(compiled=True))
+    compiled, results = jax.stages.Lowered.compile, []
+
+    def beside(lowered, *args, **options):
+        other = threading.Thread(
+            target=lambda: results.append(jax.jit(lambda x: jnp.cos(x) + 3)(x)), name="the user's"
+        )
+        other.start()
+        other.join()
+        return compiled(lowered, *args, **options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", beside)
+    assert capture.passes
+    assert len(results) == 1
+
+
+@pytest.mark.usefixtures("slow", "large")
 def test_a_compile_that_is_made_again_says_what_the_first_took(monkeypatch):
     names, begin = [], progress.begin
     monkeypatch.setattr(progress, "begin", lambda name, *a: names.append(name) or begin(name, *a))
     x = jnp.ones((8, 8))
-    needs = Needs(compiled=True), Needs(passes="all")
+    needs = Needs(compiled=True), Needs(passes=True)
     looks = [_looked(_step, x, x, needs=need) for need in needs]
     assert len(looks) == 2
     _, again = [name for name in names if name.startswith("XLA compiles")]

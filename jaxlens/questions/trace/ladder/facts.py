@@ -141,12 +141,11 @@ def facts(captures: Sequence[Capture]) -> Ladder:
         title += capture.program.name + ")" * len(transforms)
         transform = transforms[0] if transforms else ""
         module = capture.jaxpr.module
-        size = sum(len(region.nodes) for region in module.regions.values())
         by_equation = equation_transforms(module)
         backward = frozenset(id for id, names in by_equation.items() if "transpose" in names)
         steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
         rungs.append(
-            LadderProgram(title, transform, module, size, backward, steps, _subject=capture)
+            LadderProgram(title, transform, module, module.size, backward, steps, _subject=capture)
         )
     uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
     return Ladder(tuple(rungs), tuple(uses))
