@@ -92,4 +92,5 @@ def _code(step: TapeStep, quote: Quoter) -> str:
         return "(JAX, when the function is done)"
     inset = "  " * min(step.depth, 8)
     verb = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
-    return f"{inset}{verb} {step.function}" if verb else f"{inset}{quote.line(step.key, step.line).strip()}"
+    text = f"{verb} {step.function}" if verb else quote.line(step.key, step.line).strip()
+    return f"{inset}{text}"
