@@ -168,28 +168,6 @@ def data(values: Sequence[Any]) -> Mapping[str, np.ndarray]:
     return {f"argument{number}": array for number, array in enumerate(plain)}
 
 
-def written(
-    path: str | os.PathLike[str], text: str, arrays: Mapping[str, np.ndarray] | None
-) -> Reproducer:
-    """Writes the file, and its arguments beside it.
-
-    Raises:
-        OptionError: The file cannot be written.
-    """
-    beside = os.path.splitext(path)[0] + ".npz" if arrays is not None else ""
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        if arrays is not None:
-            np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
-    except OSError as error:
-        raise OptionError(
-            f"expected the name of a file that can be written, got {os.fspath(path)!r} "
-            f"({error.strerror}): jaxlens.reproducer(cap, 'repro.py')"
-        ) from None
-    return Reproducer(os.fspath(path), text, beside)
-
-
 def _pair(shape: Any) -> tuple[tuple[int, ...], str]:
     return tuple(shape.shape), shape.dtype.name
 
@@ -217,4 +195,16 @@ def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool)
     with live.taken("a reproducer") as lowered:
         place = live.staging.place.target
         text = source(lowered, capture.program.name, place, with_data)
-        return written(path, text, data(live.passed(lowered)) if with_data else None)
+        arrays = data(live.passed(lowered)) if with_data else {}
+    beside = os.path.splitext(path)[0] + ".npz" if with_data else ""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        if with_data:
+            np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        raise OptionError(
+            f"expected the name of a file that can be written, got {os.fspath(path)!r} "
+            f"({error.strerror}): jaxlens.reproducer(cap, 'repro.py')"
+        ) from None
+    return Reproducer(os.fspath(path), text, beside)
