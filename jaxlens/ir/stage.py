@@ -5,7 +5,9 @@ from it.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import starmap
+
+from jaxlens.reading import table_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,5 @@ class StageInfo:
     step: str
 
 
-_TABLE = Path(__file__).with_name("stages.tsv").read_text("utf-8").splitlines()
-STAGES = tuple(StageInfo(*row.split("\t")) for row in _TABLE[1:])
+STAGES = tuple(starmap(StageInfo, table_rows("jaxlens.ir", "stages.tsv")[1:]))
 BY_NAME = {stage.name: stage for stage in STAGES}

@@ -145,16 +145,9 @@ def _leaked(
     """Completes the explanation of a leaked tracer: the line that reads it, and its name there."""
     binding = holder(error.__traceback__, call.function, call.owner) if call else None
     reads = reading_line(binding) if binding is not None else None
-    at, code = (line.place, line.code) if line is not None else ("", "")
-    at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
+    at, code = reads or ((line.place, line.code) if line is not None else ("", ""))
     value = leaked_value(error, binding.name if binding is not None else "")
-    return replace(
-        failure,
-        place=at,
-        code=code,
-        value=value,
-        remedies=cause.remedies,
-    )
+    return replace(failure, place=at, code=code, value=value, remedies=cause.remedies)
 
 
 def _traced_by(line: FailingLine | None) -> str:
