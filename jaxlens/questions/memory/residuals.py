@@ -10,6 +10,7 @@ Values that a backward pass recomputes (`jax.checkpoint`) are not residuals.
     b = mul g a   name stack "transpose(jvp())": a is a residual
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
@@ -17,7 +18,8 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Span, Type
 
 _BACKWARD = "transpose("
-_DEEP = 1_000  # nested bodies that a value is traced into
+Makers = Mapping[tuple[str, str], tuple[Node, int]]
+"""The equation that makes a value, and its index, by the names of its body and its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,57 +79,39 @@ def residuals_of(capture: Capture) -> Residuals:
 
 def residuals_in(module: Module) -> Residuals:
     """Returns the residuals of a jaxpr, in time linear in its size."""
+    makers = {
+        (region.name, value.name): (node, index)
+        for region in module.regions.values()
+        for node in region.nodes
+        for index, value in enumerate(node.results)
+    }
     residuals: list[Residual] = []
     is_differentiated = False
-    pending, visited = [module.entry], {module.entry}
-    for name in pending:
-        region = module.regions[name]
-        equations = {value.name: node for node in region.nodes for value in node.results}
+    reached = {module.entry}  # outside of the backward pass
+    for region in module.regions.values():  # callers before callees
+        if region.name not in reached:
+            continue
         operands: dict[str, None] = {}  # of the backward pass; an ordered set
         for node in region.nodes:
             if _BACKWARD in node.scope:
                 is_differentiated = True
                 operands.update(dict.fromkeys(node.operands))
-                continue
-            for body in node.regions:
-                if body not in visited:
-                    visited.add(body)
-                    pending.append(body)
-        for value in operands:
-            if value in equations and _BACKWARD not in equations[value].scope:
-                residuals.append(_residual(module, equations[value], value))
+            else:
+                reached.update(node.regions)
+        made = (makers[place] for value in operands if (place := (region.name, value)) in makers)
+        residuals += (_residual(module, makers, *m) for m in made if _BACKWARD not in m[0].scope)
     residuals.sort(key=lambda residual: -(residual.bytes or 0))
     return Residuals(tuple(residuals), is_differentiated)
 
 
-def _residual(module: Module, node: Node, name: str) -> Residual:
-    index, value = next((n, v) for n, v in enumerate(node.results) if v.name == name)
-    maker = _innermost(module, node, index)
-    return Residual(
-        name,
-        value.type,
-        value.type.bytes,
-        node.id,
-        maker.id,
-        maker.opcode,
-        maker.owner or node.owner,
-    )
-
-
-def _innermost(module: Module, node: Node, index: int) -> Node:
-    """Returns the equation that computes a result, inside the bodies that the equation calls."""
-    for _ in range(_DEEP):
-        bodies = (module.regions[name] for name in node.regions)
-        inner = (
-            (equation, n)
-            for body in bodies
-            if index < len(body.results)
-            for equation in body.nodes
-            for n, value in enumerate(equation.results)
-            if value.name == body.results[index]
-        )
-        found = next(inner, None)
-        if found is None:
+def _residual(module: Module, makers: Makers, node: Node, index: int) -> Residual:
+    value, maker = node.results[index], node
+    while True:  # into the bodies that compute it
+        bodies = (module.regions[name] for name in maker.regions)
+        results = ((body.name, body.results[index]) for body in bodies if index < len(body.results))
+        inner = next((makers[result] for result in results if result in makers), None)
+        if inner is None:
             break
-        node, index = found
-    return node
+        maker, index = inner
+    own = maker.id, maker.opcode, maker.owner or node.owner
+    return Residual(value.name, value.type, value.type.bytes, node.id, *own)

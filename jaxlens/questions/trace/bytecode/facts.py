@@ -175,12 +175,10 @@ def _lines(
             text.strip(),
             ran.get(place, 0),
             tuple(rows[line]),
-            tuple(_piece(row, text) for row in rows[line]),
+            tuple(
+                covered(text, row.column, row.end_column) if row.end_line <= row.line else ""
+                for row in rows[line]
+            ),
             tuple(made.get(place, ())),
             inside.get(place, 0),
         )
-
-
-def _piece(row: BytecodeInstruction, line: str) -> str:
-    """Returns the text that an instruction was compiled from; "" where that has several lines."""
-    return covered(line, row.column, row.end_column) if row.end_line <= row.line else ""

@@ -108,7 +108,7 @@ def where(step: TapeStep) -> str:
 
 
 _Headers = Mapping[int, tuple[bool, range]]
-"""By line of the header of a loop or a branch: whether it is a branch, and the lines of its body."""
+"""By line of a loop's or branch's header: whether it is a branch, and the lines of its body."""
 
 
 def _headers(text: str) -> _Headers:

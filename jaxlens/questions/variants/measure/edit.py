@@ -1,7 +1,6 @@
 """Compiles and runs the text of a program that a user has changed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -96,13 +95,13 @@ def compared(capture: Capture, stage: str, text: str, n: int) -> tuple[Capture, 
         kernels = numbers.or_else(None)
         if not n:
             return other, Edited(*named, kernels=kernels)
-        before, after = flat_run(first, n), flat_run(other, n)
+        before, after = first.driver.run(n), other.driver.run(n)
+        names = [leaf.name for leaf in capture.outputs]
+        outputs = changes(names, _arrays(before), _arrays(after))
     except RuntimeError as error:  # XLA's
         raise UnavailableError(
             f"XLA does not compile or run this {named[1]}: {first_line(error, 200)}"
         ) from None
-    names = [leaf.name for leaf in capture.outputs]
-    outputs = changes(names, before.outputs, after.outputs)
     times = before.seconds, after.seconds
     return other, Edited(*named, outputs, *times, kernels, before.how)
 
@@ -130,11 +129,8 @@ def editable(capture: Capture, stage: str) -> str:
     return vouch(text) if live.own_text else text
 
 
-def flat_run(capture: Capture, n: int) -> Run:
-    """Executes a program `n` times, with its results as NumPy arrays; raises as `Driver.run`."""
-    done = capture.driver.run(n)
-    outputs = tuple(np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(done.outputs))
-    return replace(done, outputs=outputs)
+def _arrays(done: Run) -> list[np.ndarray]:
+    return [np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(done.outputs)]
 
 
 def _edited(capture: Capture, stage: str, text: str) -> Capture:
