@@ -1,7 +1,6 @@
 """Writes a program as one file of Python that needs jax alone: for the report of a bug."""
 
 import os
-from collections.abc import Mapping, Sequence
 from pprint import pformat
 from string import Template
 from typing import Any
@@ -161,13 +160,6 @@ def source(lowered: Any, name: str, target: Target, has_data: bool) -> str:
     )
 
 
-def data(values: Sequence[Any]) -> Mapping[str, np.ndarray]:
-    """Returns a program's arguments as arrays that NumPy can save; bfloat16 is saved as bytes."""
-    arrays = [np.asarray(value) for value in values]
-    plain = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
-    return {f"argument{number}": array for number, array in enumerate(plain)}
-
-
 def _pair(shape: Any) -> tuple[tuple[int, ...], str]:
     return tuple(shape.shape), shape.dtype.name
 
@@ -195,13 +187,16 @@ def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool)
     with live.taken("a reproducer") as lowered:
         place = live.staging.place.target
         text = source(lowered, capture.program.name, place, with_data)
-        arrays = data(live.passed(lowered)) if with_data else {}
+        arrays = [np.asarray(value) for value in live.passed(lowered)] if with_data else []
+    # NumPy saves no bfloat16: such arrays are saved as bytes.
+    plain = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
     beside = os.path.splitext(path)[0] + ".npz" if with_data else ""
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         if with_data:
-            np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
+            saved = {f"argument{n}": array for n, array in enumerate(plain)}
+            np.savez_compressed(beside, **saved)  # type: ignore[arg-type]
     except OSError as error:
         raise OptionError(
             f"expected the name of a file that can be written, got {os.fspath(path)!r} "
