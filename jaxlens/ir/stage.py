@@ -5,9 +5,7 @@ from it.
 """
 
 from dataclasses import dataclass
-from itertools import starmap
-
-from jaxlens.reading import table_rows
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +27,6 @@ class StageInfo:
     step: str
 
 
-STAGES = tuple(starmap(StageInfo, table_rows("jaxlens.ir", "stages.tsv")[1:]))
+_TABLE = Path(__file__).with_name("stages.tsv").read_text("utf-8").splitlines()
+STAGES = tuple(StageInfo(*row.split("\t")) for row in _TABLE[1:])
 BY_NAME = {stage.name: stage for stage in STAGES}
