@@ -10,16 +10,17 @@ Values that a backward pass recomputes (`jax.checkpoint`) are not residuals.
     b = mul g a   name stack "transpose(jvp())": a is a residual
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Span, Type
 
 _BACKWARD = "transpose("
-Makers = Mapping[tuple[str, str], tuple[Node, int]]
-"""The equation that makes a value, and its index, by the names of its body and its own."""
+Makers = Callable[[str], Mapping[str, Node]]
+"""Returns the equations of a body by the names of the values that they make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,39 +80,49 @@ def residuals_of(capture: Capture) -> Residuals:
 
 def residuals_in(module: Module) -> Residuals:
     """Returns the residuals of a jaxpr, in time linear in its size."""
-    makers = {
-        (region.name, value.name): (node, index)
-        for region in module.regions.values()
-        for node in region.nodes
-        for index, value in enumerate(node.results)
-    }
-    residuals: list[Residual] = []
+
+    @cache
+    def makers(body: str) -> dict[str, Node]:
+        nodes = module.regions[body].nodes
+        return {value.name: node for node in nodes for value in node.results}
+
+    read: dict[str, dict[str, None]] = {}  # by the backward pass, by body; ordered sets
     is_differentiated = False
     reached = {module.entry}  # outside of the backward pass
     for region in module.regions.values():  # callers before callees
         if region.name not in reached:
             continue
-        operands: dict[str, None] = {}  # of the backward pass; an ordered set
+        operands = read[region.name] = {}
         for node in region.nodes:
             if _BACKWARD in node.scope:
                 is_differentiated = True
                 operands.update(dict.fromkeys(node.operands))
-            else:
+            elif node.regions:
                 reached.update(node.regions)
-        made = (makers[place] for value in operands if (place := (region.name, value)) in makers)
-        residuals += (_residual(module, makers, *m) for m in made if _BACKWARD not in m[0].scope)
+    residuals = [
+        _residual(module, makers, maker, value)
+        for body, operands in read.items()
+        for value in operands
+        if (maker := makers(body).get(value)) and _BACKWARD not in maker.scope
+    ]
     residuals.sort(key=lambda residual: -(residual.bytes or 0))
     return Residuals(tuple(residuals), is_differentiated)
 
 
-def _residual(module: Module, makers: Makers, node: Node, index: int) -> Residual:
+def _residual(module: Module, makers: Makers, node: Node, name: str) -> Residual:
+    index = _index(node, name)
     value, maker = node.results[index], node
     while True:  # into the bodies that compute it
-        bodies = (module.regions[name] for name in maker.regions)
+        bodies = (module.regions[body] for body in maker.regions)
         results = ((body.name, body.results[index]) for body in bodies if index < len(body.results))
-        inner = next((makers[result] for result in results if result in makers), None)
+        inner = next((r for r in results if r[1] in makers(r[0])), None)
         if inner is None:
             break
-        maker, index = inner
+        maker = makers(inner[0])[inner[1]]
+        index = _index(maker, inner[1])
     own = maker.id, maker.opcode, maker.owner or node.owner
-    return Residual(value.name, value.type, value.type.bytes, node.id, *own)
+    return Residual(name, value.type, value.type.bytes, node.id, *own)
+
+
+def _index(node: Node, name: str) -> int:
+    return [value.name for value in node.results].index(name)
