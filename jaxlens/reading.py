@@ -2,13 +2,15 @@
 
 A name can be that of a pipe, whose reader waits for ever, or lead to a device without an end. So a
 file is opened without waiting, what was opened is tested, and no more than a limit is read. Parsed
-JSON takes up to fifty times its bytes, so its memory is computed before it is parsed.
+JSON takes up to fifty times its bytes, so its memory is computed before it is parsed. The tables of
+jaxlens itself need none of this.
 """
 
 import errno
 import json
 import os
 import stat
+from importlib.resources import files
 from typing import Any
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # as each system
@@ -37,6 +39,17 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
             return stream.read(status.st_size)
     finally:
         os.close(descriptor)
+
+
+def table_rows(package: str, name: str) -> list[list[str]]:
+    """Returns the rows of a table of jaxlens (TSV), its headings first, without comments.
+
+    Args:
+        package: The package that has it.
+        name: Its file.
+    """
+    lines = files(package).joinpath(name).read_text("utf-8").splitlines()
+    return [line.split("\t") for line in lines if not line.startswith("#")]
 
 
 def read_json(path: str | os.PathLike[str], most: int = JSON_MEMORY) -> Any:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 
 from jaxlens.ir.stage import STAGES
+from jaxlens.reading import table_rows
 
 Kind = str
 """One of `KINDS`. "target": names that custom calls call; "asm": machine instructions of CPUs."""
@@ -186,12 +186,12 @@ def _forms(kind: Kind, key: str) -> Iterator[str]:
 def _rows() -> Mapping[str, Mapping[str, Entry]]:
     """The table, by kind and word. Rows of kind "page" have the addresses that follow no rule."""
     rows: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in (*KINDS, "page")}
-    for kind, word, link, sentence in _table("glossary.tsv"):
+    for kind, word, link, sentence in table_rows("jaxlens.ir", "glossary.tsv")[1:]:
         rows[kind][word] = sentence, link
     spelled = {kind: {_plain(word): word for word in by} for kind, by in rows.items()}
     expert: dict[tuple[str, str], list[str]] = {}
     lessons: dict[tuple[str, str], int] = {}
-    for kinds, lesson, names, text in _table("glossary_expert.tsv"):
+    for kinds, lesson, names, text in table_rows("jaxlens.ir", "glossary_expert.tsv")[1:]:
         for kind in kinds.split():
             for word in dict.fromkeys(_named(names, spelled[kind])):
                 expert.setdefault((kind, word), []).append(text)
@@ -226,11 +226,6 @@ def _named(names: str, known: Mapping[str, str]) -> Iterator[str]:
         elif "*" in name:
             pattern = re.compile(f"^{re.escape(name)}$".replace(r"\*", ".*"), re.MULTILINE)
             yield from map(known.__getitem__, pattern.findall("\n".join(known)))
-
-
-def _table(file: str) -> Iterator[list[str]]:
-    text = files("jaxlens.ir").joinpath(file).read_text("utf-8")
-    return (row.split("\t") for row in text.splitlines()[1:])
 
 
 @cache

@@ -6,8 +6,9 @@ THE TABLE is `lessons.tsv`, a lesson a line.
 import importlib.metadata
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+
+from jaxlens.reading import table_rows
 
 PARTS = (
     "Tracing",
@@ -49,14 +50,13 @@ class Lesson:
         return f"{self.number:02}_{'_'.join(letters.split())}"
 
 
-def _lesson(row: str) -> Lesson:
-    number, part, title, question, minutes, extra, needs = row.split("\t")
+def _lesson(row: list[str]) -> Lesson:
+    number, part, title, question, minutes, extra, needs = row
     before = tuple(map(int, needs.split()))
     return Lesson(int(number), int(part), title, question, int(minutes), before, int(extra))
 
 
-_TABLE = files("jaxlens.ir").joinpath("lessons.tsv").read_text("utf-8")
-LESSONS = tuple(map(_lesson, _TABLE.splitlines()[1:]))
+LESSONS = tuple(map(_lesson, table_rows("jaxlens.ir", "lessons.tsv")[1:]))
 BY_NUMBER = {lesson.number: lesson for lesson in LESSONS}
 
 

@@ -11,16 +11,16 @@ of its vector unit is not published. Limits measured on this machine come from
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.facts import Limits
+from jaxlens.reading import table_rows
 from jaxlens.report import amount, read_amount
 
 
-def _limits(row: str) -> tuple[str, Limits]:
+def _limits(row: list[str]) -> tuple[str, Limits]:
     """Returns key and limits of a row: Tflop/s by type and of the vector unit, GB/s, GB."""
-    key, name, *figures, source, memory_source = row.split("\t")
+    key, name, *figures, source, memory_source = row
     *rates, vector, bandwidth, memory = (float(text) if text else None for text in figures)
     products = {d: rate * 1e12 for d, rate in zip(_DTYPES, rates, strict=True) if rate}
     limits = Limits(
@@ -35,9 +35,9 @@ def _limits(row: str) -> tuple[str, Limits]:
     return key, limits
 
 
-_TABLE = files("jaxlens.program").joinpath("published_limits.tsv").read_text("utf-8").splitlines()
-_DTYPES = _TABLE[0].split("\t")[2:-5]
-PUBLISHED: Mapping[str, Limits] = dict(map(_limits, _TABLE[1:]))
+_COLUMNS, *_ROWS = table_rows("jaxlens.program", "published_limits.tsv")
+_DTYPES = _COLUMNS[2:-5]
+PUBLISHED: Mapping[str, Limits] = dict(map(_limits, _ROWS))
 
 # Keys of `PUBLISHED` by JAX's `device_kind` of TPUs; that of a GPU contains the key.
 _KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}

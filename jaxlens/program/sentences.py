@@ -139,23 +139,29 @@ class Quoter:
 
     def __call__(self, span: Span | None, most: int = _QUOTE) -> str:
         """Returns the line where a span begins, stripped and cut to `most`; "" if unknown."""
-        text = self._line(span).strip()
+        text = self.line(span.key, span.line).strip() if span is not None else ""
         return text if len(text) <= most else f"{text[: most - 1]}…"
 
     def piece(self, span: Span | None) -> str:
         """Returns the piece of the user's line that a span covers; "" if unknown or too long."""
         if span is None or span.library or span.column < 0 or span.end_line not in (0, span.line):
             return ""
-        text = self._line(span)[span.column : span.end_column].strip()
+        text = covered(self.line(span.key, span.line), span.column, span.end_column).strip()
         return text if len(text) <= _QUOTE else ""
 
-    def _line(self, span: Span | None) -> str:
-        if span is None or span.key not in self._sources:
+    def line(self, key: str, number: int) -> str:
+        """Returns a line by its file, the key of `Capture.sources`, and its number; else ""."""
+        if key not in self._sources:
             return ""
-        if span.key not in self._lines:
-            self._lines[span.key] = self._sources[span.key].text.split("\n")
-        lines = self._lines[span.key]
-        return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+        if key not in self._lines:
+            self._lines[key] = self._sources[key].text.split("\n")
+        lines = self._lines[key]
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def covered(line: str, column: int, end_column: int) -> str:
+    """Returns the part of a line between two columns, which count bytes; -1 for both gives ""."""
+    return line.encode()[column:end_column].decode(errors="replace")
 
 
 def line_text(capture: Capture) -> Callable[[Node], str]:

@@ -17,7 +17,7 @@ from html import escape
 from typing import Literal
 
 from jaxlens.render.graph.palette import HUES, light, themed
-from jaxlens.render.graph.text_width import FONT, clean
+from jaxlens.render.graph.text_width import FONT, clean, columns
 
 Anchor = Literal["start", "middle", "end"]
 
@@ -92,6 +92,11 @@ def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "s
         f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">'
         f"{escape(clean(text))}</text>"
     )
+
+
+def width(text: str) -> float:
+    """Returns the width in pixels of a text as `words` draws it."""
+    return 7.3 * columns(text)
 
 
 def group(kind: str, marks: Iterable[str]) -> str:

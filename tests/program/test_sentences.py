@@ -2,14 +2,22 @@
 
 import pytest
 
+from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Span
-from jaxlens.program.sentences import bracketed
+from jaxlens.program.sentences import Quoter, bracketed
 from jaxlens.report import amount
 
 
 def test_quoted_code_ends_where_its_backticks_do():
     span = Span("models.py", 247)
     assert f"{span}{bracketed(span, 'x = nn.Dense(')}" == "models.py:247 (`x = nn.Dense(`)"
+
+
+def test_a_quoted_piece_is_the_one_that_its_columns_in_bytes_cover():
+    line = "über = é * (a + b)"
+    column = len(line[: line.index("(")].encode())
+    span = Span("cell 1", 1, 1, column, column + len("(a + b)"), key="c")
+    assert Quoter({"c": Source("cell 1", line)}).piece(span) == "(a + b)"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Constant, PassStage
+from jaxlens.ir.graph import Node
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.program.closed_over import largest_first
@@ -85,7 +86,6 @@ def _pass_folds(
         if name in constants and nodes[id].opcode != "constant"
     }
     operations = {f.id for f in fates.values() if f.name == "folded" and f.id not in roots}
-    operands = {id: nodes[id].operands for id in (*operations, *roots)}
     for id, constant in roots.items():
         node = nodes[id]
         yield Folded(
@@ -95,23 +95,21 @@ def _pass_folds(
             str(constant.type),
             constant.type.bytes,
             str(node.owner or ""),
-            _origins(id, operations, operands),
+            _origins(id, operations, nodes),
             later.index,
             node.owner is not None and not node.owner.library,
         )
 
 
-def _origins(
-    id: str, folded: Container[str], operands: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
+def _origins(id: str, folded: Container[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
     """Returns the folded ops that an op was computed from, directly or through others."""
     origins: dict[str, None] = {}
-    pending = list(operands[id])
+    pending = list(nodes[id].operands)
     while pending:
         name = pending.pop()
         if name in folded and name not in origins:
             origins[name] = None
-            pending.extend(operands[name])
+            pending.extend(nodes[name].operands)
     return tuple(origins)
 
 

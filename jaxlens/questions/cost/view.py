@@ -157,7 +157,7 @@ def _label(
 ) -> Iterator[str]:
     """Yields a dot's label, unless it would lie on the dots and labels in `boxes`."""
     text = shorten(text, 40)
-    wide = 7.3 * len(text)
+    wide = chart.width(text)
     right = x + wide + 24 < _WIDTH
     start = x + size + 6 if right else x - size - 6 - wide
     at = y + 4

@@ -137,7 +137,7 @@ def _checkpointing(capture: Capture) -> list[Tried]:
 
 def report(fit: FitFacts) -> Report:
     """Reports the verdict, then what was tried."""
-    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit)]
+    findings = [_verdict(fit), *_published(fit), *_tried(fit)]
     rows = [action for action in fit.actions if action.takes is not None]
     peak = fit.use.peak if fit.use else None
     now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
@@ -196,7 +196,7 @@ def _published(fit: FitFacts) -> Iterator[Finding]:
 
 
 def _tried(fit: FitFacts) -> Iterator[Finding]:
-    """Yields the action that takes least, and what was not tried."""
+    """Yields the action that takes least, what was not tried, and what may be so here alone."""
     tried = [action for action in fit.actions if action.takes is not None]
     if tried and (tried[0].takes or 0) <= _LESS * (fit.takes or 0):
         best = tried[0]
@@ -208,15 +208,11 @@ def _tried(fit: FitFacts) -> Iterator[Finding]:
     for action in fit.actions:
         if action.takes is None:
             yield Finding(f"{_begun(action)} was not tried: {action.why}.", "unknown")
+    if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
+        yield Finding(loosened(fit.target.platform), "xla")
 
 
 def _begun(action: Tried) -> str:
     """Returns the name of an action as the beginning of a sentence; a name of JAX's stays small."""
     name = action.name
     return name if name.startswith("jax.") else f"{name[:1].upper()}{name[1:]}"
-
-
-def _loosened(fit: FitFacts) -> Iterator[Finding]:
-    """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
-    if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
-        yield Finding(loosened(fit.target.platform), "xla")

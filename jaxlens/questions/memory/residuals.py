@@ -10,14 +10,17 @@ Values that a backward pass recomputes (`jax.checkpoint`) are not residuals.
     b = mul g a   name stack "transpose(jvp())": a is a residual
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Span, Type
 
 _BACKWARD = "transpose("
-_DEEP = 1_000  # nested bodies that a value is traced into
+Makers = Callable[[str], Mapping[str, Node]]
+"""Returns the equations of a body by the names of the values that they make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,57 +80,49 @@ def residuals_of(capture: Capture) -> Residuals:
 
 def residuals_in(module: Module) -> Residuals:
     """Returns the residuals of a jaxpr, in time linear in its size."""
-    residuals: list[Residual] = []
+
+    @cache
+    def makers(body: str) -> dict[str, Node]:
+        nodes = module.regions[body].nodes
+        return {value.name: node for node in nodes for value in node.results}
+
+    read: dict[str, dict[str, None]] = {}  # by the backward pass, by body; ordered sets
     is_differentiated = False
-    pending, visited = [module.entry], {module.entry}
-    for name in pending:
-        region = module.regions[name]
-        equations = {value.name: node for node in region.nodes for value in node.results}
-        operands: dict[str, None] = {}  # of the backward pass; an ordered set
+    reached = {module.entry}  # outside of the backward pass
+    for region in module.regions.values():  # callers before callees
+        if region.name not in reached:
+            continue
+        operands = read[region.name] = {}
         for node in region.nodes:
             if _BACKWARD in node.scope:
                 is_differentiated = True
                 operands.update(dict.fromkeys(node.operands))
-                continue
-            for body in node.regions:
-                if body not in visited:
-                    visited.add(body)
-                    pending.append(body)
-        for value in operands:
-            if value in equations and _BACKWARD not in equations[value].scope:
-                residuals.append(_residual(module, equations[value], value))
+            elif node.regions:
+                reached.update(node.regions)
+    residuals = [
+        _residual(module, makers, maker, value)
+        for body, operands in read.items()
+        for value in operands
+        if (maker := makers(body).get(value)) and _BACKWARD not in maker.scope
+    ]
     residuals.sort(key=lambda residual: -(residual.bytes or 0))
     return Residuals(tuple(residuals), is_differentiated)
 
 
-def _residual(module: Module, node: Node, name: str) -> Residual:
-    index, value = next((n, v) for n, v in enumerate(node.results) if v.name == name)
-    maker = _innermost(module, node, index)
-    return Residual(
-        name,
-        value.type,
-        value.type.bytes,
-        node.id,
-        maker.id,
-        maker.opcode,
-        maker.owner or node.owner,
-    )
-
-
-def _innermost(module: Module, node: Node, index: int) -> Node:
-    """Returns the equation that computes a result, inside the bodies that the equation calls."""
-    for _ in range(_DEEP):
-        bodies = (module.regions[name] for name in node.regions)
-        inner = (
-            (equation, n)
-            for body in bodies
-            if index < len(body.results)
-            for equation in body.nodes
-            for n, value in enumerate(equation.results)
-            if value.name == body.results[index]
-        )
-        found = next(inner, None)
-        if found is None:
+def _residual(module: Module, makers: Makers, node: Node, name: str) -> Residual:
+    index = _index(node, name)
+    value, maker = node.results[index], node
+    while True:  # into the bodies that compute it
+        bodies = (module.regions[body] for body in maker.regions)
+        results = ((body.name, body.results[index]) for body in bodies if index < len(body.results))
+        inner = next((r for r in results if r[1] in makers(r[0])), None)
+        if inner is None:
             break
-        node, index = found
-    return node
+        maker = makers(inner[0])[inner[1]]
+        index = _index(maker, inner[1])
+    own = maker.id, maker.opcode, maker.owner or node.owner
+    return Residual(name, value.type, value.type.bytes, node.id, *own)
+
+
+def _index(node: Node, name: str) -> int:
+    return [value.name for value in node.results].index(name)

@@ -18,13 +18,12 @@ from jaxlens.questions.memory.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
-from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import pane
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
-_CHARACTER = 7.3  # width in pixels of a character of a chart's text
 _MOST = 1_200  # rectangles
 _ARGUMENTS = 8  # arguments that are drawn separately; more are drawn as one
 _ORDER = ("parameter", "constant", "output", "temporary")
@@ -74,7 +73,6 @@ class _Bar:
     first: int
     last: int
     low: int
-    size: int
 
 
 def picture(timeline: Timeline) -> Picture:
@@ -106,16 +104,15 @@ def _bars(timeline: Timeline) -> list[_Bar]:
     for held, live in sorted(timeline.values, key=lambda pair: (pair[1].place, pair[1].start)):
         first = bisect_left(moments, live.start)
         last = max(first, bisect_left(moments, live.end + 1) - 1)
-        at = base[live.allocation] + live.buffer.offset
-        bars.append(_Bar(held, first, last, at, live.buffer.size))
+        bars.append(_Bar(held, first, last, base[live.allocation] + live.buffer.offset))
     arguments = [bar for bar in bars if bar.held.kind == "argument"]
     if len(arguments) > _ARGUMENTS:  # joined: the borders of many would hide them
         bars = [bar for bar in bars if bar.held.kind != "argument"]
         inputs = {value.allocation for value in values if value.holder == "parameter"}
         size = sum(sizes[number] for number in inputs)
         joined = HeldValue("arguments", f"{len(inputs):,} arrays", size, "argument")
-        bars.append(_Bar(joined, 0, len(moments) - 1, 0, size))
-    return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
+        bars.append(_Bar(joined, 0, len(moments) - 1, 0))
+    return sorted(bars, key=lambda bar: -bar.held.bytes)[:_MOST]
 
 
 def _drawing(timeline: Timeline, peak: int) -> str:
@@ -132,16 +129,15 @@ def _drawing(timeline: Timeline, peak: int) -> str:
     labels: list[str] = []
     for bar in bars:
         x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
-        y, h = bottom - (bar.low + bar.size) * high, bar.size * high
         owned = bar.held
+        y, h = bottom - (bar.low + owned.bytes) * high, owned.bytes * high
         kind = chart.hue(hues[owned.line]) if owned.line in hues else "quiet"
         parts.append(
             chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
         )
-        room = int((w - 8) / _CHARACTER)
         label = (owned.line if owned.kind != "argument" else "") or owned.name
-        texts = (f"{label} {amount(bar.size)}", label)
-        if h >= 14 and (text := next((t for t in texts if columns(t) <= room), "")):
+        texts = (f"{label} {amount(owned.bytes)}", label)
+        if h >= 14 and (text := next((t for t in texts if chart.width(t) <= w - 8), "")):
             labels.append(chart.words(x + 4, y + h / 2 + 4, text))
     x = _LEFT + (peak + 0.5) * step
     parts.append(chart.line(x, _TOP - 4, x, bottom, "hot"))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
 from jaxlens.report import (
-    Cell,
     Finding,
     NumberColumn,
     Report,
@@ -17,7 +16,7 @@ from jaxlens.report import (
     count,
     duration,
     is_cause,
-    share,
+    percent,
     table,
     tally,
 )
@@ -145,9 +144,7 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
 
 def _lines(facts: TimelineFacts) -> Table:
     def row(use: LineUse) -> tuple[object, ...]:
-        names = ", ".join(tally(Counter(use.dispatches).elements())) + " at once" * bool(
-            use.at_once
-        )
+        names = ", ".join(tally(use.dispatches)) + " at once" * bool(use.at_once)
         waits = use.waits or None, ", ".join(use.waited_for)
         return use.line.place, _short(use.line.text), names, *waits
 
@@ -158,32 +155,26 @@ def _lines(facts: TimelineFacts) -> Table:
 
 def _measured(facts: TimelineFacts) -> Table:
     whole = facts.timeline.seconds
-    rows = [_row(f"the {facts.ran}, in Python", whole, whole)]
+    rows = [(f"the {facts.ran}, in Python", whole, whole)]
     waiting = sorted((use for use in facts.lines if use.waits), key=lambda use: -use.waiting)
     if waiting:
-        rows.append(_row("Python waits", facts.waiting, whole))
+        rows.append(("Python waits", facts.waiting, whole))
     if len(waiting) > 1:
-        rows += [_row(f"  at {use.line.place}", use.waiting, whole) for use in waiting[:_ROWS]]
-    compiling = sum(d.compiling for d in facts.compiled)
-    if compiling:
-        rows.append(_row("XLA compiles", compiling, whole))
+        rows += [(f"  at {use.line.place}", use.waiting, whole) for use in waiting[:_ROWS]]
+    if facts.compiled:
+        rows.append(("XLA compiles", sum(d.compiling for d in facts.compiled), whole))
     for use in facts.devices:
-        rows.append(_row(f"{use.device} executes meanwhile", use.executing, whole))
-        rows.append(_row(f"{use.device} is idle meanwhile", whole - use.executing, whole))
+        rows.append((f"{use.device} executes meanwhile", use.executing, whole))
+        rows.append((f"{use.device} is idle meanwhile", whole - use.executing, whole))
         if use.after:
-            rows.append(_row(f"{use.device} executes afterwards", use.after, 0.0))
+            rows.append((f"{use.device} executes afterwards", use.after, 0.0))
     note = (
         "Measured once, by JAX's profiler, which slows small programs. Shares are of the time that "
         "Python took. A device executes from the first instruction of a program to its last."
     )
-    return Table("Measured", ("", "time", "share"), tuple(rows), note, volatile=True, right=(1, 2))
-
-
-def _row(name: str, seconds: float, whole: float) -> tuple[Cell, ...]:
-    time = Cell(duration(seconds), seconds)
-    if not whole:
-        return Cell(name), time, Cell("")
-    return Cell(name), time, Cell(share(seconds, whole), seconds / whole, bar=seconds / whole)
+    columns = ("", NumberColumn("time", duration), NumberColumn("share", percent, "share", none=""))
+    values = ((name, time, time / of if of else None) for name, time, of in rows)
+    return table("Measured", columns, values, note, volatile=True)
 
 
 def _short(text: str) -> str:

@@ -17,14 +17,13 @@ from jaxlens.questions.timeline.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
-from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import count, duration
 
 _LANES = 24  # most lanes of a picture
 _BARS = 400  # most bars of a lane
 _WIDTH, _LEFT, _RIGHT, _TOP, _ROW = 860.0, 150.0, 14.0, 26.0, 30.0
 _BAR = 20.0  # height of a bar
-_CHARACTER = 7.3  # width in pixels of a character of a chart's text
 _THIN = 0.001  # least width of a bar: browsers draw none of width 0
 _LEGEND = 8  # rows of the legend
 _PLOT = _WIDTH - _LEFT - _RIGHT
@@ -102,7 +101,7 @@ def _drawing(facts: TimelineFacts, lanes: Sequence[tuple[str, Sequence[_Event]]]
             x, w = _LEFT + max(event.start, 0.0) * scale, max(event.seconds * scale, _THIN)
             drawn.append(chart.rect(x, y, w, _BAR, kind, tip=_tip(event), line=owner, digits=3))
             label = shorten(_name(event), 24)
-            if columns(label) * _CHARACTER + 8 <= w:
+            if chart.width(label) + 8 <= w:
                 labels.append(chart.words(x + 4, y + 14, label))
     x = _LEFT + done * scale
     drawn.append(chart.line(x, _TOP, x, bottom, "hot"))

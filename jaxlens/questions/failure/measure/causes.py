@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from jaxlens.questions.failure.facts import Remedy
 from jaxlens.questions.failure.measure.failing_value import is_tracer
+from jaxlens.reading import table_rows
 
 _LONGEST = 4_000  # characters of a message that are searched
 
@@ -58,10 +59,9 @@ _NONE = CauseRow("", "", "", "", "", "")
 
 @cache
 def rows() -> tuple[CauseRow, ...]:
-    """Reads `causes.tsv`; a line that begins with "#" is a heading."""
-    text = files("jaxlens.questions.failure.measure").joinpath("causes.tsv").read_text("utf-8")
-    lines = (line for line in text.splitlines()[1:] if not line.startswith("#"))
-    return tuple(CauseRow(*line.split("\t")) for line in lines)
+    """Reads `causes.tsv`."""
+    table = table_rows("jaxlens.questions.failure.measure", "causes.tsv")
+    return tuple(starmap(CauseRow, table[1:]))
 
 
 def row_of(error: BaseException, kind: bool) -> tuple[CauseRow, dict[str, str]]:

@@ -53,13 +53,8 @@ def explain(error: Exception, call: TraceableCall, place: ResolvedTarget) -> Non
         call: The call that was traced.
         place: The target device.
     """
-    if isinstance(error, LensError) or hasattr(error, _KEPT):
-        return
-    before = len(call.tracings)
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-        # An error in the explanation must not replace the user's exception.
-        failure = _explained(error, call, place)
-        _keep(error, failure, len(call.tracings) - before)
+    if not isinstance(error, LensError) and not hasattr(error, _KEPT):
+        _keep(error, call, place)
 
 
 def add_note(error: Exception, earlier: BaseException | None = None) -> None:
@@ -72,8 +67,7 @@ def add_note(error: Exception, earlier: BaseException | None = None) -> None:
     if (kept := getattr(earlier, _KEPT, None)) is not None:
         setattr(error, _KEPT, kept)
     elif not any(said.startswith("jaxlens: ") for said in getattr(error, "__notes__", ())):
-        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-            _keep(error, explanation(error))
+        _keep(error)
 
 
 def noted(error: BaseException) -> str:
@@ -82,11 +76,16 @@ def noted(error: BaseException) -> str:
     return note(kept) if kept is not None else ""
 
 
-def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
-    if failure is not None:
-        failure = replace(failure, again=again)
-        setattr(error, _KEPT, failure)
-        error.add_note(note(failure))
+def _keep(
+    error: Exception, call: TraceableCall | None = None, place: ResolvedTarget | None = None
+) -> None:
+    before = len(call.tracings) if call else 0
+    # An error in the explanation must not replace the user's exception.
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        if (failure := _explained(error, call, place)) is not None:
+            failure = replace(failure, again=len(call.tracings) - before if call else 0)
+            setattr(error, _KEPT, failure)
+            error.add_note(note(failure))
 
 
 def _explained(
@@ -145,16 +144,9 @@ def _leaked(
     """Completes the explanation of a leaked tracer: the line that reads it, and its name there."""
     binding = holder(error.__traceback__, call.function, call.owner) if call else None
     reads = reading_line(binding) if binding is not None else None
-    at, code = (line.place, line.code) if line is not None else ("", "")
-    at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
+    at, code = reads or ((line.place, line.code) if line is not None else ("", ""))
     value = leaked_value(error, binding.name if binding is not None else "")
-    return replace(
-        failure,
-        place=at,
-        code=code,
-        value=value,
-        remedies=cause.remedies,
-    )
+    return replace(failure, place=at, code=code, value=value, remedies=cause.remedies)
 
 
 def _traced_by(line: FailingLine | None) -> str:

@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any
 
 from jaxlens.call.arguments.closed_over_names import Binding, closed_over
-from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr.python_text import parsed
 from jaxlens.ir.spans import describe
 from jaxlens.questions.failure.facts import TracedValue
@@ -51,8 +50,8 @@ def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Bindin
     return next((binding for t in leaked for binding in bindings.get(id(t), ())), None)
 
 
-def reading_line(binding: Binding) -> tuple[Span, str] | None:
-    """Returns the line on which a function reads a binding, and the text of that line."""
+def reading_line(binding: Binding) -> tuple[str, str] | None:
+    """Returns the place where a function reads a binding, "cell 2:3", and the text of the line."""
     span = binding.span
     if span is None:
         return None
@@ -66,6 +65,6 @@ def reading_line(binding: Binding) -> tuple[Span, str] | None:
             continue
         for part in ast.walk(function):
             if isinstance(part, ast.Name) and part.id == root:
-                at = Span(span.file, part.lineno, part.lineno, key=span.key, library=span.library)
-                return at, text.splitlines()[part.lineno - 1].strip()
+                code = text.splitlines()[part.lineno - 1].strip()
+                return f"{span.file}:{part.lineno}", code
     return None

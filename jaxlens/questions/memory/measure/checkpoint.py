@@ -65,13 +65,8 @@ WAYS: tuple[tuple[str, str, Wrap], ...] = (
 """The ways to apply `jax.checkpoint`: in words, in Python, and what wraps a function."""
 
 
-def traced(call: TraceableCall, place: ResolvedTarget, wrap: Wrap) -> Trace:
-    """Traces a call with each function that it differentiates wrapped.
-
-    Args:
-        call: The call with arrays replaced by shapes (`shaped`).
-        place: The target.
-        wrap: Wraps a function.
+def _traced(wrap: Wrap, call: TraceableCall, place: ResolvedTarget) -> Trace:
+    """Traces a call, given its shapes, with each function that it differentiates wrapped.
 
     Raises:
         UnavailableError: It cannot be wrapped; says why.
@@ -103,9 +98,8 @@ def attempts(live: LiveDriver) -> list[tuple[str, str, Callable[[], Capture]]]:
         raise UnavailableError(
             "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
         )
-    return [(name, code, functools.partial(under, live, wrap)) for name, code, wrap in WAYS]
 
+    def under(wrap: Wrap) -> Capture:
+        return Capture(*live.retraced(functools.partial(_traced, wrap)))
 
-def under(live: LiveDriver, wrap: Wrap) -> Capture:
-    """Returns the program of a call with each function that it differentiates wrapped."""
-    return Capture(*live.retraced(lambda call, place: traced(call, place, wrap)))
+    return [(name, code, functools.partial(under, wrap)) for name, code, wrap in WAYS]

@@ -39,8 +39,7 @@ class LineLog:
 
     def __init__(self, caller: FrameType | None = None) -> None:
         self.full = False
-        self._keys: dict[tuple[str, int], int] = {}
-        self._lines: list[tuple[str, int]] = []
+        self._lines: dict[tuple[str, int], int] = {}  # each with its number
         self._times, self._numbers = array("q"), array("i")
         self._frames: list[tuple[FrameType, int]] = []
         self._known: dict[int, CodeLine] = {}
@@ -67,7 +66,7 @@ class LineLog:
         index = bisect_right(self._times, nanoseconds) - 1
         number = self._numbers[index] if index >= 0 else -1
         if number >= 0 and number not in self._known:
-            self._known[number] = _code_line(*self._lines[number])
+            self._known[number] = _code_line(*list(self._lines)[number])
         return self._known.get(number)
 
     def began(self, frame: FrameType, again: bool) -> bool:
@@ -109,10 +108,7 @@ class LineLog:
         self._numbers.append(number)
 
     def _number(self, file: str, line: int) -> int:
-        number = self._keys.setdefault((file, line), len(self._keys))
-        if number == len(self._lines):
-            self._lines.append((file, line))
-        return number
+        return self._lines.setdefault((file, line), len(self._lines))
 
     def _caller(self, caller: FrameType | None) -> int:
         """Returns the number of the innermost user line of a stack; -1 for none."""

@@ -83,18 +83,6 @@ class ThreadEvents:
     activities: tuple[Activity, ...] = ()
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call of a compiled function that is being read."""
-
-    name: str
-    start: float
-    end: float
-    executes: bool = False
-    at_once: bool = False
-    compiling: float = 0.0
-
-
 def read(data: bytes) -> ThreadEvents:
     """Reads a serialized profile; what it lacks is empty."""
     return read_lines(lines_of(data))
@@ -182,19 +170,20 @@ def _waits_of_copies(
 def _thread(events: Iterable[ProfileEvent]) -> ThreadEvents:
     """Reads the events of one thread, enclosing events before the enclosed."""
     marks: list[float] = []
-    calls: list[_Call] = []
+    calls: list[tuple[ProfileEvent, list[ProfileEvent]]] = []  # with the events within each
     waits: list[Wait] = []
     activities: list[Activity] = []
     begun: dict[Any, float] = {}  # waits, by the number that both events of a pair have
-    current = _Call("", 0.0, 0.0)
     copied = 0.0
-    for name, start, end, stats in sorted(events, key=lambda e: (e.start, -e.end)):
-        inside = start < current.end
+    for event in sorted(events, key=lambda e: (e.start, -e.end)):
+        name, start, end, stats = event
+        inside = bool(calls) and start < calls[-1][0].end
+        if inside:
+            calls[-1][1].append(event)
         if name == MARK:
             marks.append(start)
-        elif (call := _CALL.match(name)) and not inside:
-            current = _Call(call[1], start, end)
-            calls.append(current)
+        elif not inside and (call := _CALL.match(name)):
+            calls.append((event._replace(name=call[1]), []))
         elif _AWAIT.search(name):
             if "_p" in stats:
                 begun[stats["_p"]] = start
@@ -205,23 +194,27 @@ def _thread(events: Iterable[ProfileEvent]) -> ThreadEvents:
                     activities[-1] = _without_wait(activities[-1], first, end)
         elif name == WAIT:
             waits.append(Wait(start, end - start, None))
-        elif inside and _EXECUTE.search(name):
-            current.executes = True
-        elif inside and name == _COMPILE:
-            current.compiling += end - start
-        elif inside and "hlo_op" in stats:
-            current.at_once = True
-        else:
-            lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
-            if lane and start >= copied:  # a copy's event may enclose others of its kind
-                copied = end
-                activities.append(Activity(lane, name, start, end - start))
+        elif start >= copied and (lane := _lane(name)):  # a copy may enclose others of its kind
+            copied = end
+            activities.append(Activity(lane, name, start, end - start))
     dispatches = (
-        Dispatch(c.name, c.start, c.end - c.start, None, c.compiling, c.at_once)
-        for c in calls
-        if c.executes
+        Dispatch(
+            call.name,
+            call.start,
+            call.end - call.start,
+            None,
+            sum(event.end - event.start for event in within if event.name == _COMPILE),
+            any("hlo_op" in event.stats for event in within),
+        )
+        for call, within in calls
+        if any(_EXECUTE.search(event.name) for event in within)
     )
     return ThreadEvents(tuple(marks), tuple(dispatches), tuple(waits), (), tuple(activities))
+
+
+def _lane(name: str) -> str:
+    """Returns the lane of an activity; "" for another event."""
+    return next((lane for pattern, lane in _HOST if pattern.match(name)), "")
 
 
 def _without_wait(activity: Activity, start: float, end: float) -> Activity:
@@ -262,8 +255,8 @@ def _instructions(
 def _copies(plane: str, events: Iterable[ProfileEvent]) -> Iterator[Activity]:
     """Yields the copies that a device made."""
     for event in events if plane.startswith("/device:") else ():
-        lane = next((lane for pattern, lane in _HOST if pattern.match(event.name)), "")
-        if lane and "hlo_op" not in event.stats and "Memcpy" in event.name:
+        is_copy = "hlo_op" not in event.stats and "Memcpy" in event.name
+        if is_copy and (lane := _lane(event.name)):
             yield Activity(lane, event.name, event.start, event.end - event.start)
 
 
@@ -322,7 +315,12 @@ def linked(
         by_name.setdefault(_plain(dispatch.program), []).append(dispatch)
     named = [_of_dispatch(execution, by_name, taken) for execution in executions]
     ends = sorted(named, key=lambda e: e.end)
-    return tuple(replace(w, program=_waited_for(w, ends)) for w in waits), tuple(named)
+
+    def waited_for(wait: Wait) -> str:
+        last = bisect_right(ends, wait.end + _SLACK, key=lambda e: e.end) - 1
+        return ends[last].program if last >= 0 and ends[last].end >= wait.start else ""
+
+    return tuple(replace(w, program=waited_for(w)) for w in waits), tuple(named)
 
 
 def _of_dispatch(
@@ -343,13 +341,3 @@ def _of_dispatch(
 def _plain(name: str) -> str:
     """Returns what the names of a function and of its module share: "jit__lambda", "<lambda>"."""
     return re.sub(r"[\W_]", "", re.sub(r"^jit[_(]", "", name))
-
-
-def _waited_for(wait: Wait, ends: Iterable[Execution]) -> str:
-    program = ""
-    for execution in ends:
-        if execution.end > wait.end + _SLACK:
-            break
-        if execution.end >= wait.start:
-            program = execution.program
-    return program

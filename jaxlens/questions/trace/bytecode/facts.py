@@ -13,6 +13,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
 from jaxlens.ir.jaxpr.python_text import extent, statements
+from jaxlens.program.sentences import Quoter, covered
 from jaxlens.program.subject import ProgramFacts
 
 _Place = tuple[int, int]  # index of the function, line
@@ -101,10 +102,9 @@ def facts(capture: Capture) -> Bytecode:
         made[place] += step.made
         for caller in set(active[:-1]) - {place}:
             inside[caller] += len(step.made)
+    quote = Quoter(capture.sources)
     functions = tuple(
-        BytecodeFunction(
-            code.function, tuple(_lines(n, code, capture.sources, ran.times, made, inside))
-        )
+        BytecodeFunction(code.function, tuple(_lines(n, code, quote, ran.times, made, inside)))
         for n, code in enumerate(trace.code)
     )
     after = sum(len(step.made) for step in trace.steps if step.event == "after")
@@ -160,32 +160,25 @@ def _statements(text: str) -> dict[int, int]:
 def _lines(
     number: int,
     code: FunctionBytecode,
-    sources: Mapping[str, Source],
+    quote: Quoter,
     ran: Mapping[_Place, int],
     made: Mapping[_Place, Sequence[str]],
     inside: Mapping[_Place, int],
 ) -> Iterator[BytecodeLine]:
-    source = sources.get(code.key)
-    text = source.text.splitlines() if source else []
     rows: defaultdict[int, list[BytecodeInstruction]] = defaultdict(list)
     for row in code.instructions:
         rows[row.line].append(row)
     for line in sorted(rows):
-        place = number, line
+        place, text = (number, line), quote.line(code.key, line)
         yield BytecodeLine(
             f"{code.file}:{line}",
-            text[line - 1].strip() if 0 < line <= len(text) else "",
+            text.strip(),
             ran.get(place, 0),
             tuple(rows[line]),
-            tuple(_piece(row, text) for row in rows[line]),
+            tuple(
+                covered(text, row.column, row.end_column) if row.end_line <= row.line else ""
+                for row in rows[line]
+            ),
             tuple(made.get(place, ())),
             inside.get(place, 0),
         )
-
-
-def _piece(row: BytecodeInstruction, text: Sequence[str]) -> str:
-    """Returns the text that an instruction was compiled from; "" where that has several lines."""
-    if row.end_line > row.line or not 0 < row.line <= len(text):
-        return ""
-    line = text[row.line - 1].encode()  # columns count bytes; -1 for both is unknown
-    return line[row.column : row.end_column].decode(errors="replace")

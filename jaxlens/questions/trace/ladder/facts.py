@@ -19,13 +19,13 @@ compares it with its sentence.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import NamedTuple
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.call_stacks import equation_transforms
 from jaxlens.program.subject import ProgramFacts
+from jaxlens.reading import table_rows
 
 Ids = tuple[str, ...]
 STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
@@ -47,14 +47,8 @@ class Rules(NamedTuple):
     batch: str
 
 
-def _rules_of_primitives() -> dict[str, Rules]:
-    """Reads `rules.tsv`; a line that begins with "#" is a heading."""
-    text = files("jaxlens.questions.trace.ladder").joinpath("rules.tsv").read_text("utf-8")
-    rows = (line.split("\t") for line in text.splitlines()[1:] if not line.startswith("#"))
-    return {name: Rules(*rules) for name, *rules in rows}
-
-
-RULES: Mapping[str, Rules] = _rules_of_primitives()
+_TABLE = table_rows("jaxlens.questions.trace.ladder", "rules.tsv")
+RULES: Mapping[str, Rules] = {name: Rules(*rules) for name, *rules in _TABLE[1:]}
 """The rules by primitive."""
 
 

@@ -5,10 +5,9 @@ came from it, on every other rung. `fwd` and `bwd` before an equation are forwar
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from jaxlens.ir.graph import Node
 from jaxlens.questions.trace.ladder.facts import STAGE, Ladder, LadderProgram
 from jaxlens.questions.trace.ladder.report import report
 from jaxlens.render.document import Block, Findings, Line, Piece, Tab, TableBlock, Tabs
@@ -43,21 +42,14 @@ def blocks(ladder: Ladder, full: bool = False) -> list[Block]:
 def _pane(n: int, rung: LadderProgram, full: bool) -> Tab:
     """Returns a rung's jaxpr, with `fwd` and `bwd` marks if it has a backward pass."""
 
-    def marked(node: Node, owner: str) -> Line:
-        line = equation(node, owner)
-        return replace(line, pieces=(mark(node.id), *line.pieces))
-
-    def mark(id: str) -> Piece:
-        return _BACKWARD if id in rung.backward else _FORWARD
-
-    lines = LinesById(rung.module, marked if rung.backward else equation)
+    lines = LinesById(rung.module, equation)
     inputs = [leaf.name for leaf in rung.subject().program.inputs]
     captured = [constant.name for constant in rung.subject().constants]
     limit = (1 << 30) if full else jaxpr_lines.LIMIT
     listing = jaxpr_lines.listing(
         rung.module, inputs=inputs, captured=captured, limit=limit, lines=lines
     )
-    rows = tuple(_headed(listing.lines, mark) if rung.backward else listing.lines)
+    rows = tuple(_marked(listing.lines, rung.backward) if rung.backward else listing.lines)
     note = f"{listing.note.partition(':')[0]} in this pane's program" if listing.note else ""
     shown = replace(listing, stage=f"{STAGE}{n}", lines=rows, note=note, more=())
     help = f"The jaxpr of {rung.title}, forward and backward pass marked."
@@ -65,13 +57,13 @@ def _pane(n: int, rung: LadderProgram, full: bool) -> Tab:
     return Tab(rung.title, (shown,), in_text, help, f"rung{n}")
 
 
-def _headed(lines: Sequence[Line], mark: Callable[[str], Piece]) -> Iterator[Line]:
-    """Marks the first line of each equation with nested jaxprs too."""
+def _marked(lines: Sequence[Line], backward: Container[str]) -> Iterator[Line]:
+    """Yields lines with the pass of each equation before its first."""
     ids = {""}
     for line in lines:
-        new = line.id not in ids and line.pieces[:1] not in ((_FORWARD,), (_BACKWARD,))
+        mark = _BACKWARD if line.id in backward else _FORWARD
+        yield line if line.id in ids else replace(line, pieces=(mark, *line.pieces))
         ids.add(line.id)
-        yield replace(line, pieces=(mark(line.id), *line.pieces)) if new else line
 
 
 def web(ladder: Ladder) -> Web:

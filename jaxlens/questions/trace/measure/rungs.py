@@ -46,14 +46,13 @@ def _rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[_Rung]
     while True:
         name = _transform(f)
         rung = functools.partial(f, **fixed) if fixed else f
-        traced = _traceable(rung, name, dict(static))
+        static = static or _static(f)
+        traced = _traceable(rung, name, static)
         ladder.append((traced, args, kwargs, name))
         inner = compat.wrapped(f)
         if not name or inner is None:
             break
-        if name == "jit" and not static:
-            static = _static(f)
-        elif name == "vmap":
+        if name == "vmap":
             options = compat.settings(f)
             axes = axis_per_argument(options.get("in_axes", 0), len(args))
             args = tuple(_example(arg, axis) for arg, axis in zip(args, axes, strict=True))
@@ -81,7 +80,7 @@ def _traceable(
     Args:
         f: The function.
         transform: Its outermost transform.
-        static: static_argnums and static_argnames of an outer jit.
+        static: static_argnums and static_argnames of it or of an outer jit.
     """
     if transform != "jit" and not static:
         return f
@@ -90,7 +89,6 @@ def _traceable(
     def caller(*args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)
 
-    static = static or (_static(f) if transform == "jit" else {})
     return jax.jit(caller, **static) if static else caller
 
 

@@ -79,10 +79,10 @@ def facts(capture: Capture) -> Tracing:
     recorded: LineTrace = capture.tape
     steps = recorded.steps
     keys = {step.key for step in steps}
-    sources = {key: source for key, source in capture.sources.items() if key in keys}
-    blocks = {key: _Blocks(source.text) for key, source in sources.items()}
+    sources = capture.sources.items()
+    headers = {key: _headers(source.text) for key, source in sources if key in keys}
     notes: defaultdict[int, list[str]] = defaultdict(list)
-    walk = _Walk(steps, blocks, notes)
+    walk = _Walk(steps, headers, notes)
     for n, step in enumerate(steps):
         if step.printed:
             notes[n].append("prints now only")
@@ -107,19 +107,19 @@ def where(step: TapeStep) -> str:
     return f"{step.file}:{step.line}"
 
 
-class _Blocks:
-    """The loops and branches of a source text: lines of the body, by line of the header."""
+_Headers = Mapping[int, tuple[bool, range]]
+"""By line of a loop's or branch's header: whether it is a branch, and the lines of its body."""
 
-    def __init__(self, text: str) -> None:
-        self.loops: dict[int, range] = {}
-        self.branches: dict[int, range] = {}
-        for node in statements(text):
-            if isinstance(node, ast.For | ast.While | ast.If):
-                last = node.body[-1].end_lineno or node.body[-1].lineno
-                inside = range(node.body[0].lineno, last + 1)
-                kind = self.branches if isinstance(node, ast.If) else self.loops
-                if inside.start > node.lineno:  # else header and body are on one line
-                    kind[node.lineno] = inside
+
+def _headers(text: str) -> _Headers:
+    found = {}
+    for node in statements(text):
+        if isinstance(node, ast.For | ast.While | ast.If):
+            last = node.body[-1].end_lineno or node.body[-1].lineno
+            body = range(node.body[0].lineno, last + 1)
+            if body.start > node.lineno:  # else header and body are on one line
+                found[node.lineno] = isinstance(node, ast.If), body
+    return found
 
 
 @dataclass(slots=True)
@@ -152,14 +152,14 @@ class _Walk:
 
     Args:
         steps: The steps.
-        blocks: The loops and branches of each file.
+        headers: The loops and branches of each file, by line.
         notes: Notes by step, which are added to.
     """
 
     def __init__(
         self,
         steps: Sequence[TapeStep],
-        blocks: Mapping[str, _Blocks],
+        headers: Mapping[str, _Headers],
         notes: Mapping[int, list[str]],
     ) -> None:
         self.loops: list[PythonLoop] = []
@@ -174,17 +174,15 @@ class _Walk:
             if not frames:
                 continue
             running, header = frames[-1]
-            statements = blocks.get(step.key)
-            if statements and header >= 0:
-                self._decide(header, n, statements, running)
-            while running and statements and not running[-1].contains(step):
+            known = headers.get(step.key, {})
+            if header >= 0:
+                self._decide(header, n, known, running)
+            while running and not running[-1].contains(step):
                 self.loops.append(running.pop().ended(step.file))
             for loop in chain.from_iterable(open_loops for open_loops, _ in frames):
                 loop.equations += len(step.made)
-            is_header = statements and (
-                step.line in statements.loops or step.line in statements.branches
-            )
-            frames[-1] = running, n if is_header and step.event == "line" else -1
+            is_header = step.line in known and step.event == "line"
+            frames[-1] = running, n if is_header else -1
             if step.event == "yield":
                 paused[name] = running
                 frames.pop()
@@ -192,14 +190,14 @@ class _Walk:
                 self.loops += [loop.ended(step.file) for loop in reversed(running)]
                 frames.pop()
 
-    def _decide(self, at: int, n: int, statements: _Blocks, running: list[_Running]) -> None:
+    def _decide(self, at: int, n: int, headers: _Headers, running: list[_Running]) -> None:
         """Records what became of the header at step `at`, by the step `n` after it."""
         header, line = self._steps[at], self._steps[at].line
         if header.raised:
             return  # the header raised: it has no outcome
-        inside = statements.branches.get(line) or statements.loops[line]
+        is_branch, inside = headers[line]
         entered = self._steps[n].line in inside and self._steps[n].event == "line"
-        if line in statements.branches:
+        if is_branch:
             self.branches.append(Branch(where(header), entered))
             side = "True: this branch alone is" if entered else "False: its body is not"
             self._notes[at].append(f"known now, {side} traced")

@@ -1,10 +1,10 @@
 """What Python did while JAX traced, in sentences, and its steps in a table."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.facts import TapeStep
-from jaxlens.program.sentences import listed
+from jaxlens.program.sentences import Quoter, listed
 from jaxlens.questions.trace.tape.facts import PythonLoop, Tracing, where
 from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
@@ -69,13 +69,12 @@ def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
 
 def steps_table(tracing: Tracing) -> Table:
     """Returns a table with one row per step."""
-    sources = tracing.subject().sources
-    texts = {key: source.text.splitlines() for key, source in sources.items()}
+    quote = Quoter(tracing.subject().sources)
     rows = (
         (
             n + 1,
             where(step) if step.event != "after" else "",
-            _code(step, texts),
+            _code(step, quote),
             "; ".join(f"{b.name} = {b.text}" for b in step.bound),
             Cell(" ".join(step.made), ids=step.made),
             "; ".join(tracing.notes.get(n, ())),
@@ -87,12 +86,11 @@ def steps_table(tracing: Tracing) -> Table:
     return table("Steps", columns, rows, note, stage="jaxpr")
 
 
-def _code(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
+def _code(step: TapeStep, quote: Quoter) -> str:
     """Returns the text of a step's line, indented by call depth."""
     if step.event == "after":
         return "(JAX, when the function is done)"
-    lines = texts.get(step.key, ())
-    text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
     inset = "  " * min(step.depth, 8)
     verb = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
-    return f"{inset}{verb} {step.function}" if verb else f"{inset}{text}"
+    text = f"{verb} {step.function}" if verb else quote.line(step.key, step.line).strip()
+    return f"{inset}{text}"

@@ -19,7 +19,6 @@ from jaxlens.report import count
 from jaxlens.views.listings.panes import jaxpr_tab
 
 _WIDTH, _RIGHT, _TOP, _BOTTOM = 860.0, 16.0, 40.0, 14.0
-_CHARACTER = 7.3  # width in pixels of a character of a chart's text
 _UNIT = 52.0  # pixels between neighbours, at most
 _ROW, _LEAST_ROW, _HIGH = 46.0, 15.0, 620.0  # pixels between levels; of all levels
 _WRITTEN = 64  # operations in the text form
@@ -48,7 +47,7 @@ def picture(tree: Tree, levels: Sequence[Level]) -> Picture:
     at = positions(tree)
     by_level = _by_level(tree)
     named = [_level_name(n, by_level[n]) for n in sorted(by_level)]
-    left = min(max(map(len, named)), 26) * _CHARACTER + 20
+    left = max(map(chart.width, named)) + 20
     span = max(at.values(), default=0.0)
     unit = min(_UNIT, (_WIDTH - left - _RIGHT - 16) / max(span, 1.0))
     row = max(_LEAST_ROW, min(_ROW, _HIGH / len(levels)))
@@ -138,7 +137,7 @@ def _inputs(tree: Tree, x: Mapping[int, float], radius: float, unit: float) -> l
     names = list(tree.inputs.values())
     indices = [name.partition("[")[2].rstrip("]") or name for name in names]
     for texts in (names, indices):
-        if max(map(len, texts)) * _CHARACTER <= unit - 4:
+        if max(map(chart.width, texts)) <= unit - 4:
             break
     else:
         texts = [name if n in (0, len(names) - 1) else "" for n, name in enumerate(names)]
@@ -148,7 +147,7 @@ def _inputs(tree: Tree, x: Mapping[int, float], radius: float, unit: float) -> l
         place = x[number]
         square = (place - half, _TOP - half, 2 * half, 2 * half)
         marks.append(chart.rect(*square, "quiet", tip=names[n]))
-        ends = len(text) * _CHARACTER > unit and n == len(names) - 1 and n > 0
+        ends = chart.width(text) > unit and n == len(names) - 1 and n > 0
         anchor: chart.Anchor = "end" if ends else "middle"
         if text:
             marks.append(chart.words(place + (half if ends else 0), _TOP - 16, text, "dim", anchor))
@@ -171,7 +170,7 @@ def _operations(
                 x[n], y[n], radius, kind, tip=tip, id=operation.equation, line=operation.line
             )
         )
-        if radius >= 6.5 and len(sign) * _CHARACTER <= 2 * radius - 1:
+        if radius >= 6.5 and chart.width(sign) <= 2 * radius - 1:
             marks.append(chart.words(x[n], y[n] + 4, sign, "text", "middle"))
     return marks
 

@@ -1,7 +1,6 @@
 """Compiles and runs the text of a program that a user has changed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,43 +16,32 @@ from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.program.subject import Given
 from jaxlens.questions.variants.edited import Edited, changes
 from jaxlens.stages.child.first_in_child import tried, vouch
-from jaxlens.stages.compile.program_text import is_scheduled, of_hlo, of_module, plain_array, struct
+from jaxlens.stages.compile.program_text import (
+    TextProgram,
+    is_scheduled,
+    of_hlo,
+    of_module,
+    plain_array,
+    struct,
+)
 from jaxlens.stages.driver import ExistingDriver, LiveDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
 
 
-@dataclass(frozen=True, slots=True)
-class EditedText:
-    """A parsed text.
-
-    Attributes:
-        language: "StableHLO", "HLO" or "optimised HLO".
-        lowered: What compiles it.
-        outputs: Its results.
-        missing: The earlier stages that it does not have, with their nouns.
-    """
-
-    language: str
-    lowered: Any = field(repr=False)
-    outputs: tuple[Input, ...]
-    missing: Mapping[str, str]
-
-
 def parsed(
-    stage: str,
-    text: str,
-    inputs: Sequence[Input],
-    outputs: Sequence[Input],
-    options: Any = (),
-) -> EditedText:
+    stage: str, text: str, inputs: Sequence[Input], options: Any
+) -> tuple[TextProgram, str, Mapping[str, str]]:
     """Parses a changed text.
 
     Args:
         stage: What the text is: "stablehlo", "hlo" or "optimized".
         text: The text; HLO may be of before or after optimisation.
         inputs: The arguments of the original program.
-        outputs: Its results.
         options: Its compiler options, as pairs of name and value.
+
+    Returns:
+        The program, its language ("StableHLO", "HLO" or "optimised HLO"), and the earlier stages
+        that it does not have, with their nouns.
 
     Raises:
         ReadError: The text cannot be parsed.
@@ -81,11 +69,7 @@ def parsed(
             f"expected the arguments of the original, {_types(expected)}, got {_types(got)} in the "
             f"{language}; it is run with the same arrays: leave the parameters as they are"
         )
-    names = [leaf.name for leaf in outputs]
-    if len(names) != len(sent.results):
-        names = [f"result[{number}]" for number in range(len(sent.results))]
-    results = (Input(n, type_of(s)) for n, s in zip(names, sent.results, strict=True))
-    return EditedText(language, sent.lowered, tuple(results), missing)
+    return sent, language, missing
 
 
 def _types(shapes: Sequence[Any]) -> str:
@@ -111,13 +95,13 @@ def compared(capture: Capture, stage: str, text: str, n: int) -> tuple[Capture, 
         kernels = numbers.or_else(None)
         if not n:
             return other, Edited(*named, kernels=kernels)
-        before, after = flat_run(first, n), flat_run(other, n)
+        before, after = first.driver.run(n), other.driver.run(n)
+        names = [leaf.name for leaf in capture.outputs]
+        outputs = changes(names, _arrays(before), _arrays(after))
     except RuntimeError as error:  # XLA's
         raise UnavailableError(
             f"XLA does not compile or run this {named[1]}: {first_line(error, 200)}"
         ) from None
-    names = [leaf.name for leaf in capture.outputs]
-    outputs = changes(names, before.outputs, after.outputs)
     times = before.seconds, after.seconds
     return other, Edited(*named, outputs, *times, kernels, before.how)
 
@@ -145,11 +129,8 @@ def editable(capture: Capture, stage: str) -> str:
     return vouch(text) if live.own_text else text
 
 
-def flat_run(capture: Capture, n: int) -> Run:
-    """Executes a program `n` times, with its results as NumPy arrays; raises as `Driver.run`."""
-    done = capture.driver.run(n)
-    outputs = tuple(np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(done.outputs))
-    return replace(done, outputs=outputs)
+def _arrays(done: Run) -> list[np.ndarray]:
+    return [np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(done.outputs)]
 
 
 def _edited(capture: Capture, stage: str, text: str) -> Capture:
@@ -165,19 +146,22 @@ def _edited(capture: Capture, stage: str, text: str) -> Capture:
     live.check_refs(edited=True)
     with live.taken("an edited program") as lowered:
         options = compat.options_of(lowered) or ()
-        outputs = live.outputs()
+        names = [leaf.name for leaf in live.outputs()]
         tried(text, place.target, options=options)
-        sent = parsed(stage, text, inputs, outputs, options)
-    name, target, holder = live.staging.call.name, place.target, f"edited {sent.language}"
+        sent, language, missing = parsed(stage, text, inputs, options)
+    if len(names) != len(sent.results):
+        names = [f"result[{number}]" for number in range(len(sent.results))]
+    outputs = tuple(Input(n, type_of(s)) for n, s in zip(names, sent.results, strict=True))
+    name, target, holder = live.staging.call.name, place.target, f"edited {language}"
     staging = ExistingTrace(
         name,
         inputs,
         target,
         holder,
         f"look at the capture of {name}",
-        outputs=lambda: sent.outputs,
+        outputs=lambda: outputs,
         make=lambda: sent.lowered,
         given=partial(live.passed, lowered),
     )
-    driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **sent.missing})
+    driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **missing})
     return Capture(Program(name, inputs, (), target, origin=holder), driver)

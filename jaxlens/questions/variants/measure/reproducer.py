@@ -1,7 +1,6 @@
 """Writes a program as one file of Python that needs jax alone: for the report of a bug."""
 
 import os
-from collections.abc import Mapping, Sequence
 from pprint import pformat
 from string import Template
 from typing import Any
@@ -161,35 +160,6 @@ def source(lowered: Any, name: str, target: Target, has_data: bool) -> str:
     )
 
 
-def data(values: Sequence[Any]) -> Mapping[str, np.ndarray]:
-    """Returns a program's arguments as arrays that NumPy can save; bfloat16 is saved as bytes."""
-    arrays = [np.asarray(value) for value in values]
-    plain = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
-    return {f"argument{number}": array for number, array in enumerate(plain)}
-
-
-def written(
-    path: str | os.PathLike[str], text: str, arrays: Mapping[str, np.ndarray] | None
-) -> Reproducer:
-    """Writes the file, and its arguments beside it.
-
-    Raises:
-        OptionError: The file cannot be written.
-    """
-    beside = os.path.splitext(path)[0] + ".npz" if arrays is not None else ""
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        if arrays is not None:
-            np.savez_compressed(beside, **arrays)  # type: ignore[arg-type]
-    except OSError as error:
-        raise OptionError(
-            f"expected the name of a file that can be written, got {os.fspath(path)!r} "
-            f"({error.strerror}): jaxlens.reproducer(cap, 'repro.py')"
-        ) from None
-    return Reproducer(os.fspath(path), text, beside)
-
-
 def _pair(shape: Any) -> tuple[tuple[int, ...], str]:
     return tuple(shape.shape), shape.dtype.name
 
@@ -217,4 +187,19 @@ def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool)
     with live.taken("a reproducer") as lowered:
         place = live.staging.place.target
         text = source(lowered, capture.program.name, place, with_data)
-        return written(path, text, data(live.passed(lowered)) if with_data else None)
+        arrays = [np.asarray(value) for value in live.passed(lowered)] if with_data else []
+    # NumPy saves no bfloat16: such arrays are saved as bytes.
+    plain = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
+    beside = os.path.splitext(path)[0] + ".npz" if with_data else ""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        if with_data:
+            saved = {f"argument{n}": array for n, array in enumerate(plain)}
+            np.savez_compressed(beside, **saved)  # type: ignore[arg-type]
+    except OSError as error:
+        raise OptionError(
+            f"expected the name of a file that can be written, got {os.fspath(path)!r} "
+            f"({error.strerror}): jaxlens.reproducer(cap, 'repro.py')"
+        ) from None
+    return Reproducer(os.fspath(path), text, beside)
