@@ -57,22 +57,28 @@ class Linked:
         for node in module.nodes():
             for atom in reached.own.get(node.id, ()):
                 carriers[atom].append(node)
-        needed = live_equations(self.modules["jaxpr"])
         equations = self.atoms.equations
         before = merged(programs.numbered(self.modules["hlo"]), self.reached("hlo").own, carriers)
         constants = folded(self.modules["stablehlo"], self.atoms.ops, carriers)
         places = enclosing_fusions(module)
-        numbers = {id: dict.fromkeys(atoms) for id, atoms in reached.all.items()}
+        numbers: dict[str, dict[int, None]] = {}  # of the instructions that get more
+
+        def of(id: str) -> dict[int, None]:
+            if id not in numbers:
+                numbers[id] = dict.fromkeys(reached.all.get(id, ()))
+            return numbers[id]
+
         for inner, atom in chain(before, constants):
-            for id in filter(None, (inner, places.get(inner))):
-                if any(path[-1] in needed for path in equations[atom]):  # else it is dead
-                    numbers.setdefault(id, {})[atom] = None
+            if any(path[-1] in self.needed for path in equations[atom]):  # else it is dead
+                for id in filter(None, (inner, places.get(inner))):
+                    of(id)[atom] = None
         for equation, ids in known.items():
             atoms = self.atoms.jaxpr[equation]
             for id in filter(None, (*ids, *map(places.get, ids))):
-                if numbers.get(id, {}).keys().isdisjoint(atoms):
-                    numbers.setdefault(id, {}).update(dict.fromkeys(atoms))
-        self._adopted[stage] = {id: tuple(atoms) for id, atoms in numbers.items()}
+                if of(id).keys().isdisjoint(atoms):
+                    of(id).update(dict.fromkeys(atoms))
+        adopted = {id: tuple(atoms) for id, atoms in numbers.items()}
+        self._adopted[stage] = {**reached.all, **adopted}
 
     def how(self, stage: str) -> Mapping[str, How]:
         """Returns how the atoms of a stage's nodes are known, for nodes without stamps."""
@@ -119,6 +125,11 @@ class Linked:
     @cached_property
     def _ops_by_position(self) -> Mapping[Position, tuple[Node, ...]]:
         return ops_by_position(self.modules["stablehlo"]) if "stablehlo" in self.modules else {}
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The equations that a result or an effect depends on."""
+        return live_equations(self.modules["jaxpr"])
 
     @cached_property
     def stacks(self) -> Stacks:
