@@ -272,7 +272,7 @@ def test_frames_innermost_first_without_jax(parents):
 
 def test_scopes_that_differ_behind_a_brace_are_kept_apart():
     text = HEAD + (
-        'ENTRY e {\n  a = f32[] parameter(0)\n'
+        "ENTRY e {\n  a = f32[] parameter(0)\n"
         '  b = f32[] copy(a), metadata={op_name="jit(f)/{k}/_jls3_/sin" stack_frame_id=2}\n'
         '  c = f32[] copy(b), metadata={op_name="jit(f)/{k}/_jls4_/cos" stack_frame_id=2}\n}\n'
     )
