@@ -228,12 +228,8 @@ class Evidence:
                 return ids[0]
         return ""
 
-    def readers(self, before: str) -> list[str]:
-        """Returns the equations that read an instruction before optimisation."""
-        return list(self._readers.get(before, ()))
-
     @cached_property
-    def _readers(self) -> Mapping[str, Mapping[str, None]]:
+    def readers(self) -> Mapping[str, Mapping[str, None]]:
         """The equations that read each instruction before optimisation, in program order."""
         equations: defaultdict[str, list[str]] = defaultdict(list)  # of each instruction
         for op, ids in self.before_of.items():

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
-from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.ir.graph import Module, Node, Span, owner
 from jaxlens.links import atoms as program_atoms
 from jaxlens.links.atoms import Atoms
-from jaxlens.links.call_stacks import Stacks, owner, stacks
+from jaxlens.links.call_stacks import Stacks, stacks
 from jaxlens.links.heirs import folded, merged
 from jaxlens.links.instruction_atoms import Reach, reach
 from jaxlens.links.live_equations import live_equations
 from jaxlens.links.match.by_source_position import Position, ops_by_position
 from jaxlens.links.match.link import HOWS, How
-from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
+from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.links.match.same_compile import relate
 
 
@@ -60,7 +60,7 @@ class Linked:
         equations = self.atoms.equations
         before = merged(programs.numbered(self.modules["hlo"]), self.reached("hlo").own, carriers)
         constants = folded(self.modules["stablehlo"], self.atoms.ops, carriers)
-        places = enclosing_fusions(module)
+        places = programs.numbered(module).fusion_of
         numbers: dict[str, dict[int, None]] = {}  # of the instructions that get more
 
         def of(id: str) -> dict[int, None]:
