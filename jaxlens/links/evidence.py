@@ -203,13 +203,8 @@ class Evidence:
     @cached_property
     def types(self) -> dict[str, str]:
         """The aval of each variable of the jaxpr, as text."""
-        types = {}
-        for region in self.linked.modules["jaxpr"].regions.values():
-            for value in region.parameters:
-                types[value.name] = str(value.type)
-            for node in region.nodes:
-                types.update({value.name: str(value.type) for value in node.results})
-        return types
+        regions = self.linked.modules["jaxpr"].regions.values()
+        return {name: str(kind) for region in regions for name, kind in region.types().items()}
 
     @cached_property
     def constant(self) -> set[str]:
