@@ -367,6 +367,10 @@ class Stage:
             )
         return self._read()
 
+    def holds(self, module: Module) -> bool:
+        """Whether a module is that of this stage; does not read the stage."""
+        return vars(self).get("module") is module
+
     def __repr__(self) -> str:
         return f"<Stage {self.title}>"
 

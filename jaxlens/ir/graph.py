@@ -210,6 +210,11 @@ class Region:
     arguments: tuple[str, ...] = ()
     constants: int = 0
 
+    def types(self) -> dict[str, Type]:
+        """The types of its values, parameters first, by name."""
+        values = chain(self.parameters, chain.from_iterable(node.results for node in self.nodes))
+        return {value.name: value.type for value in values}
+
 
 @dataclass(frozen=True, slots=True)
 class Module:

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from jaxlens.ir import graph
 from jaxlens.ir.columns import ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
 from jaxlens.links.atoms import Atoms
@@ -97,11 +96,6 @@ def by_equation(jaxpr: Module) -> dict[str, Group]:
 def equation_transforms(jaxpr: Module) -> dict[str, tuple[str, ...]]:
     """Returns the transforms that produced each equation, those of the calls around it first."""
     return {ident: group.made for ident, group in by_equation(jaxpr).items() if group.made}
-
-
-def owner(stack: Stack) -> Span | None:
-    """Returns the innermost line outside libraries, or else the innermost line."""
-    return graph.owner(stack)
 
 
 def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:

@@ -12,7 +12,6 @@ from jaxlens.links.atoms import Path
 from jaxlens.links.heirs import fixed_nodes, makers
 from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
 from jaxlens.links.linked import Linked
-from jaxlens.links.live_equations import live_equations
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.links.match.numbered import NumberedModules
 
@@ -58,7 +57,7 @@ class Evidence:
             # A program that only returns its inputs has no instruction that could carry a stamp.
             opcodes = {node.opcode for node in optimized.nodes.values()}
             self.exact = opcodes <= MOVING | TRIVIAL | {"fusion"}
-        self.needed = live_equations(linked.modules["jaxpr"])
+        self.needed = linked.needed
         self.after = optimized.nodes
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
         self.ops = self._ops()
@@ -111,12 +110,12 @@ class Evidence:
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
         for node in self.linked.modules[stage].nodes():
             stamps = node.stamps
-            if stamps not in memo:
+            ops = memo.get(stamps)
+            if ops is None:
                 # The last op of a path, preceded by its calls if only these have equations.
                 inferred = [how_made.get(path[-1]) == "inferred" for path in stamps]
                 parts = (p if calls else p[-1:] for p, calls in zip(stamps, inferred, strict=True))
-                memo[stamps] = dict.fromkeys(chain.from_iterable(parts))
-            ops = memo[stamps]
+                ops = memo[stamps] = dict.fromkeys(chain.from_iterable(parts))
             if not ops:
                 own = reach.own.get(node.id, ())
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
@@ -186,7 +185,8 @@ class Evidence:
 
     def company(self, fusion: str, id: str) -> bool:
         """Whether a fusion computes other equations than this one, too."""
-        return bool(self._inside.get(fusion, set()) - {id})
+        inside = self._inside.get(fusion, ())
+        return len(inside) > (id in inside)
 
     @cached_property
     def _inside(self) -> dict[str, set[str]]:
@@ -203,13 +203,8 @@ class Evidence:
     @cached_property
     def types(self) -> dict[str, str]:
         """The aval of each variable of the jaxpr, as text."""
-        types = {}
-        for region in self.linked.modules["jaxpr"].regions.values():
-            for value in region.parameters:
-                types[value.name] = str(value.type)
-            for node in region.nodes:
-                types.update({value.name: str(value.type) for value in node.results})
-        return types
+        regions = self.linked.modules["jaxpr"].regions.values()
+        return {name: str(kind) for region in regions for name, kind in region.types().items()}
 
     @cached_property
     def constant(self) -> set[str]:
@@ -228,12 +223,8 @@ class Evidence:
                 return ids[0]
         return ""
 
-    def readers(self, before: str) -> list[str]:
-        """Returns the equations that read an instruction before optimisation."""
-        return list(self._readers.get(before, ()))
-
     @cached_property
-    def _readers(self) -> Mapping[str, Mapping[str, None]]:
+    def readers(self) -> Mapping[str, Mapping[str, None]]:
         """The equations that read each instruction before optimisation, in program order."""
         equations: defaultdict[str, list[str]] = defaultdict(list)  # of each instruction
         for op, ids in self.before_of.items():

@@ -231,7 +231,7 @@ class _Judge:
 
     def _taken_up(self, node: Node, before: str, by: By | None) -> EquationFate:
         """Returns the fate of an equation that was rewritten together with its readers."""
-        readers = [id for id in self.evidence.readers(before) if id != node.id]
+        readers = [id for id in self.evidence.readers.get(before, ()) if id != node.id]
         names = _names([f"{id} ({self.evidence.equations[id].opcode})" for id in readers])
         left = (self.evidence.left(self.evidence.ops[id]) for id in readers)
         into = dict.fromkeys(chain.from_iterable(left))

@@ -59,13 +59,15 @@ def folded(program: Module, ops: Atoms, carriers: Carriers) -> Iterator[tuple[st
     for region in program.regions.values():
         operands = makers(region)
         fixed = fixed_nodes(region.nodes, operands)
-        nodes = {node.id: node for node in region.nodes}
         gone = {id for id in fixed if not any(map(carriers.get, ops.get(id, ())))}
-        for reader in region.nodes:
+        nodes = {node.id: node for node in region.nodes} if gone else {}
+        for reader in nodes.values():
+            lasts = [id for id in operands[reader.id] if id in gone]
+            if not lasts:
+                continue
             kept = (node for atom in ops.get(reader.id, ()) for node in carriers[atom])
             constants = {node.id: node for node in kept if node.opcode == "constant"}
-            lasts = (id for id in operands[reader.id] if id in gone) if constants else ()
-            for last in dict.fromkeys(lasts):
+            for last in dict.fromkeys(lasts) if constants else ():
                 shape = nodes[last].type.shape
                 is_held = reader.id in fixed
                 heirs = [id for id, c in constants.items() if is_held or c.type.shape == shape]

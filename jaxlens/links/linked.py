@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
-from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.ir.graph import Module, Node, Span, owner
 from jaxlens.links import atoms as program_atoms
 from jaxlens.links.atoms import Atoms
-from jaxlens.links.call_stacks import Stacks, owner, stacks
+from jaxlens.links.call_stacks import Stacks, stacks
 from jaxlens.links.heirs import folded, merged
 from jaxlens.links.instruction_atoms import Reach, reach
 from jaxlens.links.live_equations import live_equations
 from jaxlens.links.match.by_source_position import Position, ops_by_position
 from jaxlens.links.match.link import HOWS, How
-from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
+from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.links.match.same_compile import relate
 
 
@@ -57,22 +57,28 @@ class Linked:
         for node in module.nodes():
             for atom in reached.own.get(node.id, ()):
                 carriers[atom].append(node)
-        needed = live_equations(self.modules["jaxpr"])
         equations = self.atoms.equations
         before = merged(programs.numbered(self.modules["hlo"]), self.reached("hlo").own, carriers)
         constants = folded(self.modules["stablehlo"], self.atoms.ops, carriers)
-        places = enclosing_fusions(module)
-        numbers = {id: dict.fromkeys(atoms) for id, atoms in reached.all.items()}
+        places = programs.numbered(module).fusion_of
+        numbers: dict[str, dict[int, None]] = {}  # of the instructions that get more
+
+        def of(id: str) -> dict[int, None]:
+            if id not in numbers:
+                numbers[id] = dict.fromkeys(reached.all.get(id, ()))
+            return numbers[id]
+
         for inner, atom in chain(before, constants):
-            for id in filter(None, (inner, places.get(inner))):
-                if any(path[-1] in needed for path in equations[atom]):  # else it is dead
-                    numbers.setdefault(id, {})[atom] = None
+            if any(path[-1] in self.needed for path in equations[atom]):  # else it is dead
+                for id in filter(None, (inner, places.get(inner))):
+                    of(id)[atom] = None
         for equation, ids in known.items():
             atoms = self.atoms.jaxpr[equation]
             for id in filter(None, (*ids, *map(places.get, ids))):
-                if numbers.get(id, {}).keys().isdisjoint(atoms):
-                    numbers.setdefault(id, {}).update(dict.fromkeys(atoms))
-        self._adopted[stage] = {id: tuple(atoms) for id, atoms in numbers.items()}
+                if of(id).keys().isdisjoint(atoms):
+                    of(id).update(dict.fromkeys(atoms))
+        adopted = {id: tuple(atoms) for id, atoms in numbers.items()}
+        self._adopted[stage] = {**reached.all, **adopted}
 
     def how(self, stage: str) -> Mapping[str, How]:
         """Returns how the atoms of a stage's nodes are known, for nodes without stamps."""
@@ -119,6 +125,11 @@ class Linked:
     @cached_property
     def _ops_by_position(self) -> Mapping[Position, tuple[Node, ...]]:
         return ops_by_position(self.modules["stablehlo"]) if "stablehlo" in self.modules else {}
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The equations that a result or an effect depends on."""
+        return live_equations(self.modules["jaxpr"])
 
     @cached_property
     def stacks(self) -> Stacks:

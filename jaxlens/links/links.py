@@ -15,7 +15,7 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.fact import KERNELS
 from jaxlens.ir.facts import Kernel, PassStage
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node, Region, paused
 from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.linked import Linked
@@ -178,7 +178,8 @@ class Links:
         """Returns the fates, computed again once there are pass dumps, which name the passes."""
         dumps = self._dumps()
         if self._fates is None or (dumps and not self._dumped):
-            self._fates = fates(linked, dumps, self.programs())
+            with paused():
+                self._fates = fates(linked, dumps, self.programs())
             self._dumped = bool(dumps)
         return self._fates
 
@@ -227,12 +228,13 @@ class Links:
                 names.remove("hlo")
             ahead = self.read_ahead() if "optimized" in names else None
             modules = {name: self._module(name) for name in names}
-            linked = Linked(modules)
-            later = modules.keys() - {"jaxpr", "stablehlo", "hlo"} if "hlo" in modules else ()
-            for name in later:
-                fates = self._judged(linked) if name == "optimized" else {}
-                known = {id: fate.instructions for id, fate in fates.items()}
-                linked.adopt(name, self.programs(), known)
+            with paused():
+                linked = Linked(modules)
+                later = modules.keys() - {"jaxpr", "stablehlo", "hlo"} if "hlo" in modules else ()
+                for name in later:
+                    fates = self._judged(linked) if name == "optimized" else {}
+                    known = {id: fate.instructions for id, fate in fates.items()}
+                    linked.adopt(name, self.programs(), known)
             del ahead
             self._made[key] = linked
         return self._made[key]

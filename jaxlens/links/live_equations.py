@@ -43,9 +43,14 @@ def live_equations(jaxpr: Module) -> frozenset[str]:
         visited.add(place)
         pending += flow.outer(place)
         maker = flow.makers.get(place)
-        if maker is not None:
-            ids.add(maker[1].id)
-            pending += flow.behind(*maker, place[1])
+        if maker is None:
+            continue
+        region, node = maker
+        if node.regions:
+            pending += flow.behind(region, node, place[1])
+        elif node.id not in ids:  # all its results depend on the same
+            pending += flow.whole(region, node)
+        ids.add(node.id)
     return frozenset(ids)
 
 
@@ -121,15 +126,13 @@ class ValueFlow:
         values = region.parameters if node is None else node.results
         return next(value.type.shape for value in values if value.name == place[1])
 
-    def whole(self, region: Region, node: Node) -> Iterator[Place]:
-        """Yields the operands of an equation, what it reads of a ref, and its bodies' results."""
+    def whole(self, region: Region, node: Node) -> list[Place]:
+        """Returns the operands of an equation, what it reads of a ref, and its bodies' results."""
         places, whole = self.written(region, node)
-        yield from places
-        for name in node.operands[whole:]:
-            yield region.name, name
+        places += [(region.name, name) for name in node.operands[whole:]]
         for inner in running(node):
-            for name in self.regions[inner].results:
-                yield inner, name
+            places += [(inner, name) for name in self.regions[inner].results]
+        return places
 
     def behind(self, region: Region, node: Node, name: str) -> Iterator[Place]:
         """Yields the variables that one result of an equation depends on."""

@@ -86,8 +86,7 @@ class _Uses:
         self.of: dict[str, dict[str, _Use]] = {}
         for region in reversed(tuple(module.regions.values())):  # callees before callers
             users = users_of(region)
-            types = {value.name: value.type for node in region.nodes for value in node.results}
-            types |= {value.name: value.type for value in region.parameters}
+            types = region.types()
             self.of[region.name] = {
                 value.name: self._use(value, region, users, types) for value in region.parameters
             }

@@ -264,9 +264,7 @@ class EquationSums:
             self.region[region.name] = self._sum(region)
 
     def _sum(self, region: Region) -> _Sum:
-        types: dict[str, Type] = {value.name: value.type for value in region.parameters}
-        for node in region.nodes:
-            types.update((value.name, value.type) for value in node.results)
+        types = region.types()
         whole = _Sum()
         for node in region.nodes:
             count = flops(node, types)

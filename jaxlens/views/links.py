@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain, repeat
 
 from jaxlens.captures import Capture
-from jaxlens.ir.graph import Span
+from jaxlens.ir.graph import Span, owner
 from jaxlens.ir.lazy import LazyDict
-from jaxlens.links.call_stacks import Stack, equation_transforms, owner
+from jaxlens.links.call_stacks import Stack, equation_transforms
 from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS

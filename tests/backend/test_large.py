@@ -8,8 +8,8 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.columns import columns
-from jaxlens.ir.graph import Module
-from jaxlens.links.call_stacks import equation_transforms, owner
+from jaxlens.ir.graph import Module, owner
+from jaxlens.links.call_stacks import equation_transforms
 from jaxlens.render.document import SourcePane, Tabs
 from jaxlens.render.graph.figure import open_paths
 from jaxlens.render.html.payload import Budget, web_data, web_html

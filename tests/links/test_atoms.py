@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from jaxlens.ir.graph import owner
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.links.atoms import atoms
-from jaxlens.links.call_stacks import owner
 from jaxlens.links.linked import Linked
 from tests.support import linked_modules as by_hand
 

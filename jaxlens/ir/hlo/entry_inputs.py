@@ -31,9 +31,8 @@ def entry_inputs(module: Module) -> tuple[Input, ...]:
 def entry_outputs(module: Module) -> tuple[Input, ...]:
     """Results of a StableHLO or HLO module by position: the text has no tree structure."""
     body = module.body()
-    values = {value.name: value.type for value in body.parameters}
-    values |= {value.name: value.type for node in body.nodes for value in node.results}
-    types = [values[name] for name in body.results if name in values]
+    known = body.types()
+    types = [known[name] for name in body.results if name in known]
     if len(types) == 1 and not types[0].dtype:  # HLO's one root is a tuple of them
         types = list(types[0].parts)
     if len(types) == 1:

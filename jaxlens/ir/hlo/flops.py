@@ -172,8 +172,7 @@ def _applied(node: Node, module: Module) -> Done:
         region = module.regions.get(name)
         if region is None:
             continue
-        types = {value.name: value.type for value in region.parameters}
-        types.update((n.id, n.type) for n in region.nodes)
+        types = region.types()
         for inner in region.nodes:
             if not inner.regions:
                 total += done(inner, types, module)

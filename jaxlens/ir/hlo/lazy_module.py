@@ -171,7 +171,7 @@ def _metadata(node: Instruction) -> Metadata:
     quote = text.find('"')
     if quote >= 0 and text.endswith(BEFORE_NAME, 0, quote):
         # Fusion copies instructions with their metadata, so few texts differ.
-        printed_metadata = text[quote : text.find("}", quote)]
+        printed_metadata = text[quote : text.find("}", text.find('"', quote + 1))]
         metadata = frames.metadata.get(printed_metadata)
         if metadata is None and (match := _PLAIN.match(text, quote)):
             scope, frame = match.groups()

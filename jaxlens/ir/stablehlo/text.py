@@ -71,8 +71,8 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
         inside = blocks[-1].owner if blocks else None
         owner = inside.id if inside else ""
         if not blocks:
-            if line.startswith(_FUNCTION) and line.endswith("{"):
-                region = module.regions.get(_symbol(line, number))
+            if _defines(line):
+                region = module.regions.get(_symbol(line))
                 if region is None:
                     raise _other(number, line)
                 blocks.append(_Block(iter(region.nodes), None, iter(())))
@@ -103,15 +103,18 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
 
 def functions(text: str) -> set[str]:
     """Returns the names of the functions that a text defines."""
-    lines = enumerate(map(str.lstrip, text.split("\n")), 1)
-    found = (pair for pair in lines if pair[1].startswith(_FUNCTION) and pair[1].endswith("{"))
-    return {_symbol(line, number) for number, line in found}
+    lines = map(str.lstrip, text.split("\n"))
+    return {_symbol(line) for line in lines if _defines(line)}
+
+
+def _defines(line: str) -> bool:
+    return line.startswith(_FUNCTION) and line.endswith("{")
 
 
 _NAMELESS = "<<INVALID EMPTY SYMBOL>>"  # what MLIR prints for a function named ""
 
 
-def _symbol(line: str, number: int) -> str:
+def _symbol(line: str) -> str:
     """`relu` of `func.func private @relu(%arg0: ...`."""
     name = line.partition("@")[2]
     if name.startswith(_NAMELESS):

@@ -13,7 +13,7 @@ A key is computed once for each node that is not paired yet, so time is linear i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence, Set
 from typing import TypeVar
 
 from jaxlens.ir.graph import Node
@@ -24,11 +24,17 @@ Key = Callable[[Side, Node], Hashable]
 Pairs = Iterator[tuple[Node, Node]]
 
 
-def grouped(side: Side, nodes: Iterable[Node], key: Key[Side]) -> dict[Hashable, list[Node]]:
-    """Returns nodes by key, in order, without those whose key is None."""
+def grouped(
+    side: Side,
+    nodes: Iterable[Node],
+    key: Key[Side],
+    among: Container[Hashable] | None = None,
+) -> dict[Hashable, list[Node]]:
+    """Returns nodes by key, in order, without those whose key is None or not `among` these."""
     groups: defaultdict[Hashable, list[Node]] = defaultdict(list)
     for node in nodes:
-        if (value := key(side, node)) is not None:
+        value = key(side, node)
+        if value is not None and (among is None or value in among):
             groups[value].append(node)
     return groups
 
@@ -76,18 +82,24 @@ def unique(
     Keys are computed only for places on both sides. In programs of one compile an id names the
     same node on both sides, so an id that is paired on one side is not paired on the other.
     """
-    tails, heads = grouped(sides[0], before, place), grouped(sides[1], after, place)
+    tails = grouped(sides[0], before, place)
+    heads = grouped(sides[1], after, place, among=tails)
     places = [(nodes, heads[where]) for where, nodes in tails.items() if where in heads]
     paired: set[str] = set()
     for key in keys:
         for tails_there, heads_there in places:
-            head_of = _alone(sides[1], heads_there, key)
-            for value, tail in _alone(sides[0], tails_there, key).items():
+            tail_of = _alone(sides[0], tails_there, key)
+            head_of = _alone(sides[1], heads_there, key) if tail_of else {}
+            for value, tail in tail_of.items():
                 head = head_of.get(value)
                 if head and tail.id not in paired and head.id not in paired:
                     paired |= {tail.id, head.id}
                     yield tail, head
-        places = [(t, h) for t, h in places if len(t) > 1 or t[0].id not in paired]
+        places = [(t, h) for t, h in places if _has_rest(t, paired) and _has_rest(h, paired)]
+
+
+def _has_rest(nodes: Sequence[Node], paired: Set[str]) -> bool:
+    return not all(node.id in paired for node in nodes)
 
 
 def _alone(side: Side, nodes: Sequence[Node], key: Key[Side]) -> dict[Hashable, Node]:

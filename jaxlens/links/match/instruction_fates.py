@@ -215,7 +215,7 @@ def dumps(
         earlier = dump
     if earlier is None:
         yield None, "", None
-    elif earlier.stage.module is not last:
+    elif not earlier.stage.holds(last):
         name = earlier.stage.title if earlier.name == START else earlier.name
         yield None, f"after {name}", None
 

@@ -53,8 +53,7 @@ def promotions(
 
 
 def _of_region(region: Region, main: str, spans: Mapping[str, Span | None]) -> Iterator[Promotion]:
-    types = {value.name: value.type for value in region.parameters}
-    types |= {value.name: value.type for node in region.nodes for value in node.results}
+    types = region.types()
     makers = {value.name: node for node in region.nodes for value in node.results}
     widened: set[str] = set()  # results of promotions before: what follows from them is no new one
     for node in region.nodes:

@@ -99,10 +99,9 @@ class _Walk:
     def __init__(self, module: Module) -> None:
         self.module, self.flow = module, ValueFlow(module)
         self.types = {
-            (region.name, value.name): value.type
+            (region.name, name): kind
             for region in self.flow.regions.values()
-            for values in (region.parameters, *(node.results for node in region.nodes))
-            for value in values
+            for name, kind in region.types().items()
         }
 
     def without(self, parameters: Iterable[int], ends: Sequence[Place]) -> dict[int, str]:

@@ -270,6 +270,17 @@ def test_frames_innermost_first_without_jax(parents):
     assert instructions["b"].scope == "x;y"
 
 
+def test_scopes_that_differ_behind_a_brace_are_kept_apart():
+    text = HEAD + (
+        "ENTRY e {\n  a = f32[] parameter(0)\n"
+        '  b = f32[] copy(a), metadata={op_name="jit(f)/{k}/_jls3_/sin" stack_frame_id=2}\n'
+        '  c = f32[] copy(b), metadata={op_name="jit(f)/{k}/_jls4_/cos" stack_frame_id=2}\n}\n'
+    )
+    found = nodes(text)
+    assert (found["b"].scope, found["b"].stamps) == ("jit(f)/{k}/sin", (("s3",),))
+    assert (found["c"].scope, found["c"].stamps) == ("jit(f)/{k}/cos", (("s4",),))
+
+
 def test_a_frame_that_goes_round_in_circles_ends():
     frames = Frames()
     frames.read(
