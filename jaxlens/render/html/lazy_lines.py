@@ -183,12 +183,10 @@ def _row(line: Line | Written, form: Form) -> Row:
     text = form.row(line.text)
     named = text.startswith(NAME, len(ROOT) if text.startswith(ROOT) else 0)
     id = FIRST_WORD if named and " " not in line.id else visible(line.id)
-    return "  " * line.indent + text, line.id and id, line.line
+    return "  " * line.indent + text, id or 0, line.line
 
 
-def head_first(
-    lines: Iterable[Line | Written], head: int
-) -> Iterator[Line | Written]:
+def head_first(lines: Iterable[Line | Written], head: int) -> Iterator[Line | Written]:
     """Yields `head` lines that no other folds, then those that they fold, then the rest.
 
     A page without scripts has the first, so that it shows the program and not its plumbing.

@@ -171,7 +171,8 @@ def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[s
     pieces.append(Piece(f"{region.name} ", "keyword"))
     named = inputs if len(inputs) < MANY else inputs[:SHOWN]
     for number, value in enumerate(named):
-        pieces += [Piece(f"{', ' if number else '('}{value.name}: "), *MARKED.pieces(type_text(value.type, True))]
+        pieces.append(Piece(f"{', ' if number else '('}{value.name}: "))
+        pieces += MARKED.pieces(type_text(value.type, brief=True))
     more = f" and {len(inputs) - len(named):,} more" if len(named) < len(inputs) else ""
     pieces += [Piece(f"{more}) ")] if inputs else []
     pieces.append(Piece("{"))

@@ -57,7 +57,7 @@ _RULES = {
         ),
     ),
 }
-_FORMS = {stage: Form(visible, rule) for stage, rule in _RULES.items()}
+FORMS = {stage: Form(visible, rule) for stage, rule in _RULES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,14 @@ def listing(
         return Listing(stage, ())
     total = sum(part.size for part in parts) - bool(parts[0].code)
     note = _LEFT_OUT if stage == "llvm" else ""
-    return listed(stage, total, min(head, total), lambda: _lines(parts), note, _FORMS[stage])
+    return listed(stage, total, min(head, total), lambda: _lines(parts), note, FORMS[stage])
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
     """Returns the listing of one kernel's code; empty if it has none."""
     (part,) = _parts([work], _codes([work], stage, MOST))
     size = max(part.size - 2, 0)
-    return listed(stage, size, size, lambda: _code(part), form=_FORMS[stage])
+    return listed(stage, size, size, lambda: _code(part), form=FORMS[stage])
 
 
 def _codes(works: Iterable[Work], stage: Machine, most: int) -> dict[str, str]:

@@ -24,10 +24,9 @@ const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 /** Rows as `payload.lines_data` writes them, with a control character before each kind of words. @implements {Source} */
 class WrittenRows {
   /** @param {Written} data */
-  constructor({ rows, ids, lines, owner, wide, rule: [source, signs] = ["(?!)", ""] }) {
+  constructor({ rows, ids, lines, owner, wide, rule }) {
     this.rows = rows;
-    this.rule = new RegExp(source, "g");
-    this.signs = [...signs];
+    this.rule = rule ?? ["(?!)", ""];
     this.count = rows.length;
     this.wide = wide;
     this.lines = ["", ...lines];
@@ -45,7 +44,8 @@ class WrittenRows {
 
   /** @param {number} n */
   html(n) {
-    return this.rows[n].replace(this.rule, (_, ...words) => this.signs.map((sign, i) => (words[i] ? `${sign}${words[i]}\0` : "")).join(""))
+    const [source, signs] = this.rule;
+    return this.rows[n].replace(new RegExp(source, "g"), (_, ...words) => [...signs].map((sign, i) => words[i] && `${sign}${words[i]}\0`).join(""))
       .replace(/[&<>]/g, (sign) => ENTITIES[sign])
       .replace(/([\0-\x08])([^\0-\x08]*)/g, (_, sign, words) => {
         const tag = KIND_TAGS[sign.charCodeAt(0)];
