@@ -12,7 +12,7 @@ from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, T
 from jaxlens.render.html import payload
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.document_html import html
-from jaxlens.render.html.lazy_lines import LazyLines, Written
+from jaxlens.render.html.lazy_lines import LazyLines, WrittenLine
 from jaxlens.render.html.marks import pieces
 from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import Budget
@@ -165,7 +165,10 @@ def test_words_that_only_the_page_marks(blank):
         *zip(machine_lines.FORMS.values(), (code, assembly), strict=True),
     ]
     for form, texts in every:
-        written = [Written(text, "n", place % 3 * (form is stablehlo_words.FORM)) for place, text in enumerate(texts)]
+        written = [
+            WrittenLine(text, "n", place % 3 * (form is stablehlo_words.FORM))
+            for place, text in enumerate(texts)
+        ]
         checked(blank, LazyLines(len(written), partial(tuple, written), form=form), saved=True)
 
 

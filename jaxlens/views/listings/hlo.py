@@ -11,7 +11,7 @@ from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.hlo import instructions as program_instructions
 from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import ROOT, Written, listed
+from jaxlens.render.html.lazy_lines import ROOT, WrittenLine, listed
 from jaxlens.views.listings.hlo_folds import MANY, SHOWN, runs
 from jaxlens.views.listings.hlo_pieces import MARKED, behind_text, instruction_text, type_text
 from jaxlens.views.listings.lines_by_id import LinesById
@@ -87,7 +87,7 @@ class Plan:
             return region.nodes
         return [node for node in region.nodes if node.opcode != "parameter"]
 
-    def lines(self) -> Iterator[Line | Written]:
+    def lines(self) -> Iterator[Line | WrittenLine]:
         """Yields the lines."""
         owner_of, wrapped, names = self._owners, self._wrapped, self._names
         brief = self._brief
@@ -107,7 +107,7 @@ class Plan:
                     root = ROOT if part.id in results else ""
                     behind = behind_text(inner) if inner else ""
                     text = f"{root}{instruction_text(part, names, brief)}{behind}"
-                    yield Written(text, part.id, 1, owner_of.get(part.id, ""))
+                    yield WrittenLine(text, part.id, 1, owner_of.get(part.id, ""))
             yield Line((Piece("}"),))
 
 

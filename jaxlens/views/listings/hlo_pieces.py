@@ -10,7 +10,7 @@ from functools import lru_cache
 from jaxlens.ir.graph import Node, Type
 from jaxlens.ir.hlo.text import CALLS
 from jaxlens.render.control_chars import visible
-from jaxlens.render.html.lazy_lines import NAME, NEXT, Form
+from jaxlens.render.html.lazy_lines import NAME, NEXT, LineForm
 from jaxlens.render.html.marks import MARKS
 from jaxlens.views.listings.hlo_folds import is_long, operands
 
@@ -24,7 +24,7 @@ _FOLDED = frozenset(
 IN_BRACKETS = {"constant": "literal", "parameter": "index"}
 _OP, _TYPE, _VALUE = MARKS["op"], MARKS["type"], MARKS["literal"]
 _ATTR, _COMMENT, _FOLD = MARKS["attr"], MARKS["comment"], MARKS["fold"]
-MARKED = Form(str)
+MARKED = LineForm(str)
 """Of text that is marked as a whole."""
 
 

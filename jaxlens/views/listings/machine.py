@@ -12,7 +12,7 @@ from typing import Literal
 from jaxlens.program.kernels import Work, what
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import Form, Rule, Written, listed
+from jaxlens.render.html.lazy_lines import LineForm, Rule, WrittenLine, listed
 
 Machine = Literal["llvm", "asm"]
 
@@ -57,7 +57,7 @@ _RULES = {
         ),
     ),
 }
-FORMS = {stage: Form(visible, rule) for stage, rule in _RULES.items()}
+FORMS = {stage: LineForm(visible, rule) for stage, rule in _RULES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _parts(works: Sequence[Work], codes: Mapping[str, str]) -> list[_Part]:
     return parts
 
 
-def _lines(parts: Sequence[_Part]) -> Iterator[Line | Written]:
+def _lines(parts: Sequence[_Part]) -> Iterator[Line | WrittenLine]:
     ptx = any(part.code.startswith((".", "//")) for part in parts)
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
@@ -158,10 +158,10 @@ def _lines(parts: Sequence[_Part]) -> Iterator[Line | Written]:
         yield from _code(part)
 
 
-def _code(part: _Part) -> Iterator[Written]:
+def _code(part: _Part) -> Iterator[WrittenLine]:
     name = part.work.kernel.name
     for row in part.code.split("\n") if part.code else ():
-        yield Written(row, name)
+        yield WrittenLine(row, name)
 
 
 def _functions(text: str) -> Iterator[str]:

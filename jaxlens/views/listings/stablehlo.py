@@ -9,7 +9,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import Written, listed
+from jaxlens.render.html.lazy_lines import WrittenLine, listed
 from jaxlens.views.listings.stablehlo_words import FORM
 
 LIMIT = 2000
@@ -37,11 +37,13 @@ def listing(
     total = len(arguments) + text.rstrip("\n").count("\n") + 1
     head = min(limit, total - hidden)
 
-    def lines(most: int = total) -> Iterator[Line | Written]:
+    def lines(most: int = total) -> Iterator[Line | WrittenLine]:
         yield from arguments
         for line in _printed(text, module, most):
             owner = owner_names.get(line.node or line.inside, "")
-            yield Written(" " * (line.indent % 2) + line.text, line.node, line.indent // 2, owner)
+            yield WrittenLine(
+                " " * (line.indent % 2) + line.text, line.node, line.indent // 2, owner
+            )
 
     return listed("stablehlo", total, head, lines, form=FORM)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.html.lazy_lines import Form, Rule
+from jaxlens.render.html.lazy_lines import LineForm, Rule
 from jaxlens.render.html.marks import MARKS
 
 _LONG = 72  # characters of a constant, or of attributes in braces
@@ -60,7 +60,7 @@ def _marked(text: str) -> str:
     return "".join([*parts, "\0" if parts else "", text[end:]])
 
 
-FORM = Form(lambda text: _marked(visible(text)), _RULE)
+FORM = LineForm(lambda text: _marked(visible(text)), _RULE)
 
 
 def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
