@@ -1,5 +1,6 @@
 """Rows that a script writes out say and mark what Python's listing does, whatever names hold."""
 
+from functools import partial
 from itertools import count
 
 import pytest
@@ -11,10 +12,14 @@ from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, T
 from jaxlens.render.html import payload
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.document_html import html
+from jaxlens.render.html.lazy_lines import LazyLines, WrittenLine
 from jaxlens.render.html.marks import pieces
+from jaxlens.render.html.packing import unpacked
+from jaxlens.render.html.payload import Budget
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import machine as machine_lines
 from jaxlens.views.listings import stablehlo as stablehlo_lines
+from jaxlens.views.listings import stablehlo_words
 from tests.support.paths import CAPTURES
 
 HOSTILE = [
@@ -40,8 +45,8 @@ FOUND = """words => {
   box.dispatchEvent(new Event('input', { bubbles: true }));
   return [performance.now() - start, pane.querySelector('output').innerText];
 }"""
-READ = """([script, data]) => {
-  const source = new Function(`${script}; return answeredSource`)()(data);
+READ = """([script, name, data]) => {
+  const source = new Function(`${script}; return ${name}`)()(data);
   const all = Array.from({length: source.count}, (_, n) => n);
   return { html: all.map(n => source.html(n)), text: all.map(n => source.text(n)),
     id: all.map(n => source.id(n)), owner: all.map(n => source.owner(n)), wide: source.wide };
@@ -53,14 +58,19 @@ def blank(new_page):
     return new_page()
 
 
-def read(page, lines):
-    """What the script makes of lines."""
+def read(page, lines, saved=False):
+    """What the script makes of lines that a kernel sends, or of those of a saved page."""
     script = f"{_script('viewer/rows.js')}\n{_script('listing/row_source.js')}"
-    return page.evaluate(READ, [script, payload.lines_data(lines)])
+    if not saved:
+        return page.evaluate(READ, [script, "answeredSource", payload.lines_data(lines)])
+    element, left = payload.more_html(lines, Budget(rows=len(lines)))
+    assert not left
+    text = unpacked(element.removesuffix("</script>").partition("data-jl=more>")[2])
+    return page.evaluate(READ, [script, "writtenSource", text])
 
 
-def checked(page, lines):
-    found = read(page, lines)
+def checked(page, lines, saved=False):
+    found = read(page, lines, saved)
     assert found["html"] == [pieces(line) for line in lines]
     assert found["id"] == [visible(line.id) for line in lines]
     assert found["owner"] == [line.line for line in lines]
@@ -121,6 +131,45 @@ def test_the_programs_of_records(blank, path):
     for listing in listings:
         if listing.more:
             checked(blank, listing.more)
+            checked(blank, listing.more, saved=True)
+
+
+def test_words_that_only_the_page_marks(blank):
+    """Folds in a line, what looks like another kind, signs of HTML, and characters not seen."""
+    printed = [
+        'func.func public @main(%arg0: tensor<8xf32> {jax.result_info = "a<b"}) -> (i1) {',
+        f"%0:9 = stablehlo.while({', '.join(f'%a_{n} = %{n}' for n in range(14))}) : i1",
+        f'%1 = stablehlo.custom_call @f(%0) {{config = "}} : {"x&" * 80}"}} : (i1) -> i1',
+        "return %0#0 : xtensor<8xf32>, tensor<2xcomplex<f32>>, !stablehlo.token",
+        '%2 = "stablehlo.gather"(%0) : dense<1.0>, dense_resource<a>, #do.x, do',
+        "stablehlo.return %0 : tensor<f32>\u202e\x07\0",
+        "}",
+        "",
+    ]
+    code = [
+        "entry: ; preds = %x",
+        "  %1 = load <8 x float>, ptr %0, align 32",
+        "  tail call void @f(i32 8, [2 x i8] undef, bfloat xptr ptrx)",
+        '@c = constant [4 x i8] c"<&;\x01"',
+        "]",
+    ]
+    assembly = [
+        "  1f: vaddps ymm0, [rdi]",
+        "$L1:\t",
+        "\t.param .u64 p0",
+        "// <note>",
+        "\t@%p1 bra \t$L1;",
+    ]
+    every = [
+        (stablehlo_words.FORM, printed),
+        *zip(machine_lines.FORMS.values(), (code, assembly), strict=True),
+    ]
+    for form, texts in every:
+        written = [
+            WrittenLine(text, "n", place % 3 * (form is stablehlo_words.FORM))
+            for place, text in enumerate(texts)
+        ]
+        checked(blank, LazyLines(len(written), partial(tuple, written), form=form), saved=True)
 
 
 def test_100_000_lines_are_searched_while_one_types(saved):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
-from jaxlens.render.html.lazy_lines import Row, row_of
+from jaxlens.render.html.lazy_lines import NAME, NEXT, LazyLines, Row, row_of
 from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import packed
 from jaxlens.render.link_data import Alike, Parts, Web
@@ -190,7 +190,7 @@ def _rows_data(written: Iterable[Row]) -> dict[str, Any]:
         ids.append(id if isinstance(id, int) else _SAME if id == last else _next(id, last))
         last = id or last
         owner.append(names.setdefault(line, len(names)))
-    text = "\n".join(rows)
+    text = "\n".join(rows).replace(NAME, "").replace(NEXT, "")
     shown = _FOLD.sub("", text) if MARKS["fold"] in text else text
     wide = max(map(len, shown.translate(_NO_MARKS).split("\n")))
     return {"rows": text, "ids": ids, "lines": list(names)[1:], "owner": owner, "wide": wide}
@@ -214,8 +214,11 @@ def more_html(more: Sequence[Line], budget: Budget) -> tuple[str, int]:
         if not count:
             break
         left = len(more) - count
-        data = _rows_data(islice(map(row_of, more), count))
+        lazy = more if isinstance(more, LazyLines) else None
+        data = _rows_data(lazy.rows(count) if lazy else islice(map(row_of, more), count))
         rows = data.pop("rows")
+        if lazy and lazy.rule:
+            data["rule"] = [lazy.rule.source, lazy.rule.signs.replace(NAME, MARKS[""])]
         head = json.dumps(data | {"left": left}, separators=(",", ":"))
         element = _data_element("more", f"{head}\n{rows}")
         if len(element) <= budget.bytes:

@@ -11,15 +11,14 @@ from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.hlo import instructions as program_instructions
 from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import listed
+from jaxlens.render.html.lazy_lines import ROOT, WrittenLine, listed
 from jaxlens.views.listings.hlo_folds import MANY, SHOWN, runs
-from jaxlens.views.listings.hlo_pieces import behind_pieces, instruction_pieces, type_pieces
+from jaxlens.views.listings.hlo_pieces import MARKED, behind_text, instruction_text, type_text
 from jaxlens.views.listings.lines_by_id import LinesById
 
 LIMIT = 2000
 _CALLERS = 3  # callers named in a computation's title
 _IN_GROUP = ("calls=", "kind=")  # a diff lists the fused instructions under the fusion
-_ROOT = Piece("ROOT ", "keyword")
 NO_NAMES: Mapping[str, str] = {}
 
 
@@ -36,11 +35,9 @@ def listing(
     """
     plan = Plan(module, brief, inputs)
     head = min(limit, plan.in_sight)
-    if not brief:
-        return listed(module.stage, plan.total, head, plan.lines)
     option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
-    note = f"Metadata and layouts are left out: {option} has them."
-    return listed(module.stage, plan.total, head, lambda: map(lean, plan.lines()), note)
+    note = f"Metadata and layouts are left out: {option} has them." if brief else ""
+    return listed(module.stage, plan.total, head, plan.lines, note, MARKED)
 
 
 def names_of(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, str]:
@@ -90,9 +87,10 @@ class Plan:
             return region.nodes
         return [node for node in region.nodes if node.opcode != "parameter"]
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[Line | WrittenLine]:
         """Yields the lines."""
         owner_of, wrapped, names = self._owners, self._wrapped, self._names
+        brief = self._brief
         for number, (region, parts) in enumerate(self._runs):
             if number:
                 yield Line(())
@@ -106,9 +104,10 @@ class Plan:
                         yield part
                         continue
                     inner = wrapped.get(part.regions[0]) if part.regions else None
-                    line = instruction(part, owner_of.get(part.id, ""), part.id in results, names)
-                    pieces = (*line.pieces, *behind_pieces(inner)) if inner else line.pieces
-                    yield Line(pieces, line.id, 1, line.line)
+                    root = ROOT if part.id in results else ""
+                    behind = behind_text(inner) if inner else ""
+                    text = f"{root}{instruction_text(part, names, brief)}{behind}"
+                    yield WrittenLine(text, part.id, 1, owner_of.get(part.id, ""))
             yield Line((Piece("}"),))
 
 
@@ -116,8 +115,8 @@ def instruction(
     node: Node, owner: str = "", root: bool = False, names: Mapping[str, str] = NO_NAMES
 ) -> Line:
     """Returns an instruction's line: `name = type opcode(operands), attributes`."""
-    pieces = instruction_pieces(node, names)
-    return Line((_ROOT, *pieces) if root else tuple(pieces), node.id, 0, owner)
+    text = f"{ROOT if root else ''}{instruction_text(node, names)}"
+    return Line(MARKED.pieces(text), node.id, 0, owner)
 
 
 def lean(line: Line) -> Line:
@@ -172,7 +171,8 @@ def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[s
     pieces.append(Piece(f"{region.name} ", "keyword"))
     named = inputs if len(inputs) < MANY else inputs[:SHOWN]
     for number, value in enumerate(named):
-        pieces += [Piece(f"{', ' if number else '('}{value.name}: "), *type_pieces(value.type)]
+        pieces.append(Piece(f"{', ' if number else '('}{value.name}: "))
+        pieces += MARKED.pieces(type_text(value.type, brief=True))
     more = f" and {len(inputs) - len(named):,} more" if len(named) < len(inputs) else ""
     pieces += [Piece(f"{more}) ")] if inputs else []
     pieces.append(Piece("{"))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jaxlens.program.kernels import Work, what
-from jaxlens.render.document import Kind, Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import listed
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.html.lazy_lines import LineForm, Rule, WrittenLine, listed
 
 Machine = Literal["llvm", "asm"]
 
@@ -25,10 +26,6 @@ _LEFT_OUT = (
 _NO_CODE = "call void @llvm.experimental.noalias.scope.decl"  # metadata in the form of a call
 _METADATA = re.compile(r"\w[\w.]*+(?: !\w++)?")
 _ATTRIBUTES = re.compile(r" #\d++(?= \{$)| #\d++$")
-_LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a-z_]+)(.*)")
-_LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
-_CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
-_PTX = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z][\w.:]*)(\s.*|;)?$")
 # Matching a type's first letter before `\\b` is four times as fast.
 _WORDS = ("float", "double", "half", "bfloat", "ptr", "void", r"i\d+")
 _ONE = "|".join(
@@ -38,7 +35,29 @@ _ONE = "|".join(
         r"\[\d+ x [^\]]+\]",
     ]
 )
-_TYPE = re.compile(f"((?:{_ONE})(?:{_ONE})*)")
+_RULES = {
+    "llvm": Rule(
+        (r"^([\w.$\"-]+:)([ \t]*;.*)?$", ("keyword", "comment")),
+        (
+            r"^([ \t]*(?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a-z_]+)",
+            ("", "op"),
+        ),
+        ("^(.+)", ("",)),
+        (f"((?:{_ONE})+)", ("type",)),
+    ),
+    # A disassembled instruction with its address, or a line of PTX.
+    "asm": Rule(
+        (r"^([ \t]*[0-9a-f]+: )([a-z][\w.]*)(.*)", ("comment", "op", "")),
+        (r"^(.*:[ \t]*)$", ("keyword",)),
+        (r"^([ \t]*[.$].*)", ("attr",)),
+        (r"^([ \t]*//.*)", ("comment",)),
+        (
+            r"^([ \t]*(?:@!?%\w+[ \t]+)?)([a-z][\w.:]*)([ \t].*|;)?$",
+            ("", "op", ""),
+        ),
+    ),
+}
+FORMS = {stage: LineForm(visible, rule) for stage, rule in _RULES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +100,14 @@ def listing(
         return Listing(stage, ())
     total = sum(part.size for part in parts) - bool(parts[0].code)
     note = _LEFT_OUT if stage == "llvm" else ""
-    return listed(stage, total, min(head, total), lambda: _lines(parts, stage), note)
+    return listed(stage, total, min(head, total), lambda: _lines(parts), note, FORMS[stage])
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
     """Returns the listing of one kernel's code; empty if it has none."""
     (part,) = _parts([work], _codes([work], stage, MOST))
-    return Listing(stage, tuple(_code(part, stage)))
+    size = max(part.size - 2, 0)
+    return listed(stage, size, size, lambda: _code(part), form=FORMS[stage])
 
 
 def _codes(works: Iterable[Work], stage: Machine, most: int) -> dict[str, str]:
@@ -126,7 +146,7 @@ def _parts(works: Sequence[Work], codes: Mapping[str, str]) -> list[_Part]:
     return parts
 
 
-def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
+def _lines(parts: Sequence[_Part]) -> Iterator[Line | WrittenLine]:
     ptx = any(part.code.startswith((".", "//")) for part in parts)
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
@@ -135,13 +155,13 @@ def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
         if number and part.code:
             yield Line(())
         yield Line((Piece(f"{mark} ", "comment"), Piece(name, "keyword"), title), name)
-        yield from _code(part, stage)
+        yield from _code(part)
 
 
-def _code(part: _Part, stage: Machine) -> Iterator[Line]:
+def _code(part: _Part) -> Iterator[WrittenLine]:
     name = part.work.kernel.name
     for row in part.code.split("\n") if part.code else ():
-        yield Line(tuple(_llvm(row) if stage == "llvm" else _machine(row)), name)
+        yield WrittenLine(row, name)
 
 
 def _functions(text: str) -> Iterator[str]:
@@ -161,43 +181,3 @@ def _without_metadata(row: str) -> str:
     while len(parts) > 1 and _METADATA.fullmatch(parts[-1]):
         parts.pop()
     return ", !".join(parts)
-
-
-def _llvm(row: str) -> Iterator[Piece]:
-    label = _LLVM_LABEL.match(row)
-    if label:
-        yield Piece(label[1], "keyword")
-        if label[2]:
-            yield Piece(label[2], "comment")
-        return
-    match = _LLVM.match(row)
-    if not match:
-        yield Piece(row)
-        return
-    yield Piece(match[1] + match[2])
-    yield Piece(match[3], "op")
-    for place, run in enumerate(_TYPE.split(match[4])):
-        kind: Kind = "type" if place % 2 else ""
-        if run:
-            yield Piece(run, kind)
-
-
-def _machine(row: str) -> Iterator[Piece]:
-    """Yields the pieces of a disassembled instruction with its address, or of a line of PTX."""
-    match = _CODE.match(row)
-    if match:
-        yield Piece(match[1], "comment")
-        yield Piece(match[2], "op")
-        yield Piece(match[3])
-        return
-    stripped = row.strip()
-    if stripped.endswith(":") or stripped.startswith((".", "$")):
-        yield Piece(row, "keyword" if stripped.endswith(":") else "attr")
-        return
-    match = _PTX.match(row)
-    if stripped.startswith("//") or not match:
-        yield Piece(row, "comment" if stripped.startswith("//") else "")
-        return
-    yield Piece(match[1])
-    yield Piece(match[2], "op")
-    yield Piece(match[3] or "")

@@ -9,8 +9,8 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.program.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines, head_first
-from jaxlens.views.listings.stablehlo_words import pieces
+from jaxlens.render.html.lazy_lines import WrittenLine, listed
+from jaxlens.views.listings.stablehlo_words import FORM
 
 LIMIT = 2000
 _MANY = 8  # arguments from which their names are folded
@@ -37,18 +37,15 @@ def listing(
     total = len(arguments) + text.rstrip("\n").count("\n") + 1
     head = min(limit, total - hidden)
 
-    def every(most: int) -> Iterator[Line]:
+    def lines(most: int = total) -> Iterator[Line | WrittenLine]:
         yield from arguments
         for line in _printed(text, module, most):
-            odd = (Piece(" "),) if line.indent % 2 else ()
             owner = owner_names.get(line.node or line.inside, "")
-            yield Line((*odd, *pieces(line.text)), line.node, line.indent // 2, owner)
+            yield WrittenLine(
+                " " * (line.indent % 2) + line.text, line.node, line.indent // 2, owner
+            )
 
-    def lines(most: int = total) -> Iterator[Line]:
-        return head_first(every(most), head)
-
-    more = LazyLines(total - head, lines, head)
-    return Listing("stablehlo", tuple(islice(lines(head), head)), more=more or ())
+    return listed("stablehlo", total, head, lines, form=FORM)
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:

@@ -6,86 +6,61 @@ folded; with its folds, a line has exactly the printed text.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 
-from jaxlens.render.document import Kind, Piece
+from jaxlens.render.control_chars import visible
+from jaxlens.render.html.lazy_lines import LineForm, Rule
+from jaxlens.render.html.marks import MARKS
 
 _LONG = 72  # characters of a constant, or of attributes in braces
 _LONG_TYPES = 100
 _LONG_LIST, _ITEMS = 12, 3  # items of a list that is folded, and how many of them are shown
 _ALIKE = ("jax.result_info", "mhlo.num_partitions")
-_HEAD = re.compile(r"(%[\w$.-]+(?::\d+)?)( = )(\"?[\w.]+\"?)")
-_WORD = re.compile(r"\"?[a-z_][\w.]*\"?")
-_TOKEN = re.compile(
-    r"""(?P<name>%[\w$.-]+(?:\#\d+)?)
-      | (?P<keyword>@(?:[\w$.-]+|"[^"]*"))
-      | (?P<literal>dense(?:_resource)?<(?:"[^"]*"|[^">])*>|"(?:[^"\\]|\\.)*")
-      | (?P<type>(?:tensor|memref|vector)<(?:[^<>]|<[^<>]*>)*>|![a-z]\w*\.\w+)
-      | (?P<open><?[({\[])
-      | (?P<close>[)}\]]>?)
-      | (?P<types>[ ]:[ ])
-      | (?P<other>->|[\w.$\-]+|[ ,=]+|.)
-    """,
-    re.VERBOSE | re.DOTALL,
+_BEGINS, _ENDS = r"(?<![\w.$-])", r"(?![\w.$-])"  # of a word
+_KEYWORDS = r"(?:return|cond|do|module|func\.func|public|private)"
+_LITERAL = rf'{_BEGINS}dense(?:_resource)?<(?:"[^"]*"|[^">])*>|"(?:[^"\\]|\\.)*"'
+_TYPE = rf"{_BEGINS}(?:tensor|memref|vector)<(?:[^<>]|<[^<>]*>)*>|![a-z]\w*\.\w+"
+_MAY_FOLD = re.compile('["{]|dense')  # attributes and literals, beside lists
+_RULE = Rule(
+    (r'^( *)(%[\w$.-]+(?::\d+)?)( = )("?[\w.]+"?)', ("", "name", "", "op")),
+    (rf'^( *)((?:[a-z_][\w.]*\.return|{_KEYWORDS})(?![\w."]))', ("", "keyword")),
+    (r'^( *)("?[a-z_][\w.]*"?)', ("", "op")),
+    (r"(%[\w$.-]+(?:#\d+)?)", ("name",)),
+    (r'(@(?:[\w$.-]+|"[^"]*"))', ("keyword",)),
+    (f"({_LITERAL})", ("literal",)),
+    (f"({_TYPE})", ("type",)),
+    (f"({_BEGINS}{_KEYWORDS}{_ENDS})", ("keyword",)),
 )
-_KINDS: dict[str, Kind] = {
-    "name": "name",
-    "keyword": "keyword",
-    "literal": "literal",
-    "type": "type",
-}
-_KEYWORDS = frozenset({"return", "cond", "do", "module", "func.func", "public", "private"})
-
-Token = tuple[int, Kind, str]
-"""Position, kind and text of a token."""
-
-
-def pieces(text: str) -> tuple[Piece, ...]:
-    """Returns the pieces of a line, left to right.
-
-    Args:
-        text: The line, without its indentation.
-    """
-    start, head = _head(text)
-    matches = list(_TOKEN.finditer(text, start))
-    tokens = [*head, *((m.start(), _kind(m), m.group()) for m in matches)]
-    if len(text) > _LONG or "{" in text:
-        tokens = _folded(tokens, sorted(_folds(matches, text)))
-    runs = groupby(tokens, key=itemgetter(1))  # neighbouring tokens of one kind are one piece
-    return tuple(Piece("".join(token for *_, token in run), kind) for kind, run in runs)
+# What tells folds; names and types are matched for the brackets that they may hold.
+_TOKEN = re.compile(
+    rf"""@"[^"]*" | (?P<literal>{_LITERAL}) | {_TYPE}
+      | (?P<open><?[({{\[])
+      | (?P<close>[)}}\]]>?)
+      | (?P<types>[ ]:[ ])
+      | (?P<comma>,)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
 
 
-def _folded(tokens: Iterable[Token], folds: Sequence[tuple[int, int]]) -> list[Token]:
-    """Returns the tokens, with the kind "fold" for those within a fold; both arguments sorted."""
-    kinds: list[Token] = []
-    opened, end = 0, 0
-    for at, kind, token in tokens:
-        while opened < len(folds) and folds[opened][0] <= at:
-            end = max(end, folds[opened][1])
-            opened += 1
-        kinds.append((at, "fold" if at < end else kind, token))
-    return kinds
+def _marked(text: str) -> str:
+    """Returns a line with marks round what is folded."""
+    if len(text) <= _LONG and "{" not in text:
+        return text
+    short_types = len(text) - text.find(" : ") <= _LONG_TYPES and text.count(",") < _LONG_LIST - 1
+    if short_types and not _MAY_FOLD.search(text):
+        return text
+    parts: list[str] = []
+    end = 0
+    for start, stop in sorted(_folds(list(_TOKEN.finditer(text)), text)):
+        if start > end or not parts:
+            parts += ["\0" if parts else "", text[end:start], MARKS["fold"], text[start:stop]]
+        elif stop > end:  # what is folded within it or beside it
+            parts.append(text[end:stop])
+        end = max(end, stop)
+    return "".join([*parts, "\0" if parts else "", text[end:]])
 
 
-def _head(text: str) -> tuple[int, list[Token]]:
-    """Returns where an op's results and name end, and their tokens."""
-    if match := _HEAD.match(text):
-        name, equals, op = match.groups()
-        first, second = len(name), len(name) + len(equals)
-        return match.end(), [(0, "name", name), (first, "", equals), (second, "op", op)]
-    if match := _WORD.match(text):
-        word = match.group()
-        keyword = word in _KEYWORDS or word.endswith(".return")
-        return match.end(), [(0, "keyword" if keyword else "op", word)]
-    return 0, []
-
-
-def _kind(match: re.Match[str]) -> Kind:
-    group = match.lastgroup or ""
-    if group == "other" and match.group() in _KEYWORDS:
-        return "keyword"
-    return _KINDS.get(group, "")
+FORM = LineForm(lambda text: _marked(visible(text)), _RULE)
 
 
 def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
@@ -129,8 +104,8 @@ def _long_lists(tokens: Iterable[re.Match[str]], end: int) -> Iterator[tuple[int
             commas = lists.pop()
             if text == ")":
                 yield from _behind(commas, token.start())
-        elif group == "other" and "," in text:
-            lists[-1].append(token.start() + text.index(","))
+        elif group == "comma":
+            lists[-1].append(token.start())
     yield from _behind(lists[0], end)
 
 

@@ -5,7 +5,7 @@ import pytest
 import jaxlens
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.views.listings.hlo import listing, names_of
-from jaxlens.views.listings.hlo_pieces import IN_BRACKETS, instruction_pieces
+from jaxlens.views.listings.hlo_pieces import IN_BRACKETS, MARKED, instruction_text
 from tests.support.paths import CAPTURES, TEXTS
 
 ODD = (TEXTS / "odd.hlo.txt").read_text().replace("MANY", "many" * 20)
@@ -14,7 +14,7 @@ ODD = (TEXTS / "odd.hlo.txt").read_text().replace("MANY", "many" * 20)
 def checked(module, limit=0):
     names = names_of(module)
     for node in module.nodes():
-        text = "".join(piece.text for piece in instruction_pieces(node, names))
+        text = "".join(piece.text for piece in MARKED.pieces(instruction_text(node, names)))
         assert text.startswith(f"{node.id} ")
         assert f" {node.opcode}(" in text
         assert all(f", {key}=" in text for key in node.attrs if key not in IN_BRACKETS.values())

@@ -2,9 +2,10 @@
 
 import pytest
 
+from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
 from jaxlens.render.text.lines import line_text
-from jaxlens.views.listings.stablehlo_words import pieces
+from jaxlens.views.listings.stablehlo_words import FORM
 from tests.support.documents import approved
 
 LONG = ", ".join(f"%iterArg_{i} = %{i}" for i in range(9))
@@ -28,15 +29,15 @@ LINES = [
 def test_words_have_their_kinds_and_what_is_folded_is_left_out():
     lines = []
     for line in LINES:
-        assert "".join(p.text for p in pieces(line)) == line
-        words = (p for p in pieces(line) if p.kind != "fold")
+        assert "".join(p.text for p in FORM.pieces(line)) == line
+        words = (p for p in FORM.pieces(line) if p.kind != "fold")
         lines.append("".join(f"<{p.kind} {p.text}>" if p.kind else p.text for p in words))
     approved("views/stablehlo_words", "\n".join(lines))
 
 
 @pytest.mark.parametrize("text", ["", "}", "%", '"unfinished', "dense<1", "tensor<<<>", "a\x00b"])
 def test_every_character_is_kept(text):
-    assert "".join(p.text for p in pieces(text)) == text
+    assert "".join(p.text for p in FORM.pieces(text)) == visible(text)
 
 
 def test_long_lists_of_arguments_and_results_show_their_first_items():
@@ -47,12 +48,12 @@ def test_long_lists_of_arguments_and_results_show_their_first_items():
         + ", ".join(f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True))
         + f") -> ({', '.join(kinds)}) {{"
     )
-    assert "".join(piece.text for piece in pieces(line)) == line
-    assert line_text(Line(pieces(line)), full=False) == (
+    assert "".join(piece.text for piece in FORM.pieces(line)) == line
+    assert line_text(Line(FORM.pieces(line)), full=False) == (
         "func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>, %arg2: tensor<4xf32>"
         ", ...) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, ...) {"
     )
     results = f"return {', '.join(names)} : {', '.join(kinds)}"
-    assert line_text(Line(pieces(results)), full=False) == "return %arg0, %arg1, %arg2, ..."
+    assert line_text(Line(FORM.pieces(results)), full=False) == "return %arg0, %arg1, %arg2, ..."
     few = f"return {', '.join(names[:4])} : {', '.join(kinds[:4])}"
-    assert line_text(Line(pieces(few)), full=False) == few
+    assert line_text(Line(FORM.pieces(few)), full=False) == few

@@ -188,8 +188,7 @@ export class LongList extends OrderedRows {
   toggle(n) {
     if (!this.folds.has(n) || this.kept) return false;
     if (!this.opened.delete(n)) this.opened.add(n);
-    this.clear();
-    this.resize();
+    this.redraw();
     this.root.dispatchEvent(new CustomEvent("jl-hits"));
     return true;
   }
@@ -231,13 +230,13 @@ export class LongList extends OrderedRows {
   /** Hides all rows but these; null for none hidden. @param {Set<number> | null} kept */
   only(kept) {
     this.kept = kept;
-    this.clear();
-    this.resize();
+    this.redraw();
   }
 
-  clear() {
+  redraw() {
     for (const run of this.drawn.values()) run.parentElement?.remove();
     this.drawn.clear();
+    this.resize();
   }
 
   resize() {
@@ -316,8 +315,7 @@ export class LongList extends OrderedRows {
     this.fetched.set(chunk, source);
     this.wide = Math.max(this.wide, source.wide);
     this.rowsOf = undefined;
-    this.clear();
-    this.resize();
+    this.redraw();
   }
 
   /** Fetches the row of a node that is not loaded, and those around it. @param {string} id @returns {Promise<boolean>} whether it came */
@@ -423,10 +421,8 @@ function longLists(root) {
       if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !onPage(box)) continue;
       waiting.delete(box);
       await new LongList(root, box, body).activate();
-      const { links } = /** @type {any} */ (root).jaxlens;
-      links.forget();
-      links.light();
       root.dispatchEvent(new CustomEvent("jl-rows"));
+      /** @type {any} */ (root).jaxlens.links.light();
     }
   };
   root.addEventListener("jl-panes", activate);

@@ -12,20 +12,21 @@
  * @property {(n: number) => string} owner the source line that owns it ("cell 3:4"), "" for none
  * @property {(n: number) => number} folds how many rows it stands for until it is opened
  */
-import { idOf } from "../viewer/rows.js";
+import { firstWord, idOf } from "../viewer/rows.js";
 
-/** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number}} Written */
+/** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number, rule?: string[]}} Written a rule finds words that are not marked: `lazy_lines.Rule` */
 
 /** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
-const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
+export const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
 /** @type {Record<string, string>} */
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
 /** Rows as `payload.lines_data` writes them, with a control character before each kind of words. @implements {Source} */
 class WrittenRows {
   /** @param {Written} data */
-  constructor({ rows, ids, lines, owner, wide }) {
+  constructor({ rows, ids, lines, owner, wide, rule }) {
     this.rows = rows;
+    this.rule = rule ?? ["(?!)", ""];
     this.count = rows.length;
     this.wide = wide;
     this.lines = ["", ...lines];
@@ -37,16 +38,18 @@ class WrittenRows {
 
   /** A node that is not named: 1 the row's first word, 2 that of the row before, 3 the next number. @param {number} how @param {number} n @param {string} last */
   named(how, n, last) {
-    if (how === 1) return /^\s*(?:ROOT )?(\S+)/.exec(this.text(n))?.[1] ?? "";
+    if (how === 1) return firstWord(this.text(n));
     return how === 2 ? last : last.replace(/\d+$/, (digits) => String(Number(digits) + 1));
   }
 
   /** @param {number} n */
   html(n) {
-    return this.rows[n].replace(/[&<>]/g, (sign) => ENTITIES[sign])
-      .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
-        const tag = KIND_TAGS[kind.charCodeAt(0)];
-        return `<${tag}${tag === "tt" ? " hidden=1" : ""}>${words}</${tag}>`;
+    const [source, signs] = this.rule;
+    return this.rows[n].replace(new RegExp(source, "g"), (_, ...words) => [...signs].map((sign, i) => words[i] && `${sign}${words[i]}\0`).join(""))
+      .replace(/[&<>]/g, (sign) => ENTITIES[sign])
+      .replace(/([\0-\x08])([^\0-\x08]*)/g, (_, sign, words) => {
+        const tag = KIND_TAGS[sign.charCodeAt(0)];
+        return tag ? `<${tag}${tag === "tt" ? " hidden=1" : ""}>${words}</${tag}>` : words;
       }) || "<br>";
   }
 

@@ -4,6 +4,7 @@
  * Rows were matched and marked in Python (`views/passes/rows.py`); rows without an id are titles of
  * computations. All words are text nodes.
  */
+import { KIND_TAGS } from "../listing/row_source.js";
 import { create } from "../viewer/elements.js";
 import { unrolled } from "../viewer/link_data.js";
 
@@ -16,8 +17,6 @@ import { unrolled } from "../viewer/link_data.js";
  *   notes: string[]}} PassData
  */
 
-/** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
-const PASS_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
 const PASS_SAME = "a";
 // Rows that are the same and stand alone between others are shown
 const PASS_NEAR = 2;
@@ -106,7 +105,7 @@ export const endsAt = (data, step, id) =>
 /** @param {string} text with a control character before each kind of words */
 const passWords = (text) =>
   text.split(/(?=[\0-\x08])/).map((piece) => {
-    const tag = PASS_TAGS[piece.charCodeAt(0)];
+    const tag = KIND_TAGS[piece.charCodeAt(0)];
     return tag ? create(tag, "", {}, piece.slice(1)) : piece.replace("\0", "");
   });
 

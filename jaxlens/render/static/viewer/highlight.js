@@ -57,14 +57,14 @@ export class Highlighter {
       const node = /** @type {CustomEvent} */ (event).detail;
       if (sameNode(node, this.point)) return;
       this.point = node;
-      this.schedule();
+      this.frame ||= requestAnimationFrame(() => this.light());
     });
     root.addEventListener("jl-pin", (event) => {
       this.pinned = /** @type {CustomEvent} */ (event).detail;
       this.light();
     });
     root.addEventListener("jl-panes", () => this.light());
-    root.addEventListener("jl-rows", () => this.forget());
+    root.addEventListener("jl-rows", () => (this.placesByNode = undefined));
   }
 
   /**
@@ -81,11 +81,6 @@ export class Highlighter {
       row.parentElement.open = !row.classList.contains("pin");
     }
     return false;
-  }
-
-  /** At most once a frame. */
-  schedule() {
-    if (!this.frame) this.frame = requestAnimationFrame(() => this.light());
   }
 
   /** Rows in the HTML of each node and line, by stage and id. */
@@ -108,11 +103,6 @@ export class Highlighter {
     for (const row of this.root.querySelectorAll(".source-lines .rows > *"))
       if (row.firstElementChild instanceof HTMLElement) put(`\n${lineOf(row)}`, row.firstElementChild);
     return placesByNode;
-  }
-
-  /** To be called when rows came or went. */
-  forget() {
-    this.placesByNode = undefined;
   }
 
   /** What a node is linked to; the same object for the same node. @param {Node | null} node */

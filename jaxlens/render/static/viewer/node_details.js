@@ -109,7 +109,7 @@ export class NodeDetails {
       if (word) kinds.set(word, [...(kinds.get(word) ?? []), id]);
     }
     const parts = [...kinds].sort((a, b) => b[1].length - a[1].length).map(([word, ids]) => {
-      const into = word === "fused" && web.stages.has("kernels") ? web.touched("kernels", ids.flatMap((id) => web.atoms("jaxpr", id))) : new Set();
+      const into = word === "fused" ? web.touched("kernels", ids.flatMap((id) => web.atoms("jaxpr", id))) : new Set();
       const does = word === "became" ? "became a loop or branch" : word === "unknown" ? "of unknown fate" : word;
       return `${ids.length.toLocaleString("en")} ${does}${into.size ? ` into ${counted(into.size, "kernel")}` : ""}`;
     });
@@ -123,8 +123,8 @@ export class NodeDetails {
     if (word) return word;
     for (const pre of this.root.querySelectorAll(".long-list")) {
       const list = lists.get(pre);
-      const n = list?.stage === stage ? list.at.get(id)?.[0] : undefined;
-      if (list && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.html(n))?.[1] ?? "";
+      const n = list?.at.get(id)?.[0];
+      if (list?.stage === stage && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.html(n))?.[1] ?? "";
     }
     return "";
   }
@@ -138,7 +138,7 @@ export class NodeDetails {
   counts(reach) {
     const { web } = this.lens;
     const atoms = reach.atoms.size ? reach.atoms : reach.calls;
-    return STAGES_IN_ORDER.map((stage) => [stage, web.stages.has(stage) ? web.touched(stage, atoms) : new Set()]);
+    return STAGES_IN_ORDER.map((stage) => [stage, web.touched(stage, atoms)]);
   }
 
   /** Buttons that go there; each click to the next. @param {Reach} reach */

@@ -10,11 +10,11 @@ import { searchOf } from "./search.js";
 /** @typedef {import("./panes.js").Pane} Pane */
 /** @typedef {import("./rows.js").Spot} Spot */
 
-/** @param {HTMLElement} root @param {string} stage */
+/** Those that are open first. @param {HTMLElement} root @param {string} stage */
 function panesWith(root, stage) {
   const { panes } = /** @type {any} */ (root).jaxlens;
   const has = (/** @type {Pane} */ pane) => pane.body.querySelector(`[data-stage="${CSS.escape(stage)}"]`);
-  return [...panes.open.filter(has), ...panes.all.filter((/** @type {Pane} */ pane) => !pane.details.open && has(pane))];
+  return panes.all.filter(has).sort((/** @type {Pane} */ a, /** @type {Pane} */ b) => Number(b.details.open) - Number(a.details.open));
 }
 
 /** Brings a row into sight and puts the keys there. @param {Pane} pane @param {Spot} spot */

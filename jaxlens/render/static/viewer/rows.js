@@ -11,11 +11,13 @@ const FIXED = [
   ".diff-rows > div > div", ".findings > li", "tbody > tr:not(.below)", "summary[data-id]", "[data-row]",
 ].join(",");
 
+/** The first word of a row, after ROOT. @param {string} text */
+export const firstWord = (text) => /^\s*(?:ROOT )?(\S+)/.exec(text)?.[1] ?? "";
+
 /** The ids of a row; an empty attribute means its first word. @param {Element} row */
 export function idOf(row) {
-  const id = row.getAttribute("data-id") ?? "";
-  return id || !row.hasAttribute("data-id") ? id
-    : /^\s*(?:ROOT )?(\S+)/.exec(row.textContent ?? "")?.[1] ?? "";
+  const id = row.getAttribute("data-id");
+  return id === "" ? firstWord(row.textContent ?? "") : id ?? "";
 }
 
 /** @param {Element} row */
