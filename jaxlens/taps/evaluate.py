@@ -50,10 +50,11 @@ OUTSIDE = Site(None, ())
 class Probe(ABC):
     """A measurement of equations: a figure each, of which a body's rows are made at once.
 
-    By default an equation has one row, whose first element says whether it was measured.
+    By default an equation has one row, whose first element says whether it was measured. The
+    evaluator adds the iterations of the loops around the equation to the end of each row.
 
     Attributes:
-        width: Number of elements of a row.
+        width: Number of elements of a row, without the iterations.
         dtype: Their dtype.
         key: Equal for probes that measure the same; what is compiled for one serves the other.
     """
@@ -94,7 +95,7 @@ class Probe(ABC):
         return stacked[0]
 
     def merge_executions(self, before: Any, now: Any) -> Any:
-        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier.
+        """Joins the rows of two executions, `before` being the earlier, with their iterations.
 
         By default the earlier execution is kept, if it was measured.
         """
@@ -125,9 +126,8 @@ def equations(closed: Any) -> dict[str, Any]:
     }
 
 
-def deepest(closed: Any) -> int:
-    """Returns the most loops around an equation."""
-    known = bodies(opened(closed))
+def deepest(known: Mapping[int, JaxprBody]) -> int:
+    """Returns the most loops around an equation; `known` are a program's bodies."""
     depth = dict.fromkeys(known, 0)
     for key, body in known.items():  # callers come first
         for index, inner in body.inner.items():
@@ -161,12 +161,14 @@ class Evaluator:
         known: The program's bodies.
         change: Changes the results of some equations.
         changed: These equations.
+        depth: The most loops around an equation.
     """
 
     probe: Probe
     known: dict[int, JaxprBody] = field(repr=False)
-    change: Change | None = None
-    changed: frozenset[Path] = frozenset()
+    change: Change | None
+    changed: frozenset[Path]
+    depth: int
 
     def own(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns the measured ones of some equations, and the rows of each."""
@@ -206,7 +208,13 @@ class Evaluator:
         return sum(n for _, n in (*self.own(steps), *self.inside(steps)))
 
     def empty(self, n: int) -> Any:
-        return jnp.zeros((n, self.probe.width), self.probe.dtype)
+        return jnp.zeros((n, self.probe.width + self.depth), self.probe.dtype)
+
+    def with_iterations(self, rows: Any, iterations: Sequence[Any]) -> Any:
+        """Adds the iterations of an execution to its rows, and zeros up to the deepest loop."""
+        steps = [*iterations, *[0] * (self.depth - len(iterations))]
+        columns = [jnp.full((len(rows), 1), n, self.probe.dtype) for n in steps]
+        return jnp.concatenate([rows, *columns], axis=1)
 
     def body(self, closed: Any, args: Sequence[Any], context: _Context) -> tuple[list[Any], Any]:
         """Evaluates a body; returns its results, and the rows of its equations."""
@@ -217,7 +225,7 @@ class Evaluator:
         if figures:
             site = Site(None, context.iterations, context.device)
             stacked = self.probe.stack_equations(figures, compiled_separately=False)
-            own = self.probe.to_rows(stacked, site)
+            own = self.with_iterations(self.probe.to_rows(stacked, site), context.iterations)
         rows = jnp.concatenate([own, *inside]) if inside else own
         return [_value(n, values) for n in program.results], rows
 

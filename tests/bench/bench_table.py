@@ -254,7 +254,7 @@ def values(rounds, layers):
         traced = jax.jit(fresh(f)).trace(*args)
         program, kept = traced.lower().compile(), CompiledPieces()
         measured = partial(
-            execute, traced.jaxpr, Statistics(0), jax.tree.leaves(args), compiled=kept
+            execute, traced.jaxpr, Statistics(wide=False), jax.tree.leaves(args), compiled=kept
         )
         bare = lambda program=program, args=args: jax.block_until_ready(program(*args))  # noqa: E731
         what = f"a run with the measurements of `%%check --values`, compiled, of {name} / a run"

@@ -21,10 +21,8 @@ from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import (
     Probe,
     Site,
-    deepest,
     equations,
     evaluated_bodies,
-    loops_around,
     padding,
 )
 from jaxlens.taps.execute import execute
@@ -38,7 +36,6 @@ _MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".s
 _COLUMNS = range(11)
 (_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL,
  _FINITE) = _COLUMNS  # fmt: skip
-_STEPS = len(_COLUMNS)  # where the iterations begin
 
 
 class Statistics(Probe):
@@ -47,13 +44,13 @@ class Statistics(Probe):
     A row for each tile.
 
     Args:
-        depth: The most loops around an equation.
         wide: Whether the program has float64.
     """
 
-    def __init__(self, depth: int, wide: bool = False) -> None:
-        self.width = _STEPS + depth
-        self.key = "statistics", depth, wide
+    width = len(_COLUMNS)
+
+    def __init__(self, wide: bool) -> None:
+        self.key = "statistics", wide
         self.dtype = np.dtype(np.int64 if wide else np.int32)
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
         self._most = int(np.iinfo(self.dtype).max)
@@ -102,10 +99,7 @@ class Statistics(Probe):
         """Returns the rows of a body's equations."""
         tiles, tiny = stacked
         bits = lax.bitcast_convert_type(tiles, self.dtype)
-        columns = self._columns(bits, tiny)
-        when = [*site.iterations, *[0] * (self.width - _STEPS - len(site.iterations))]
-        columns += [jnp.broadcast_to(jnp.asarray(n, self.dtype), len(bits)) for n in when]
-        return jnp.stack(columns, axis=1)
+        return jnp.stack(self._columns(bits, tiny), axis=1)
 
     def _columns(self, bits: Any, tiny: Any) -> list[Any]:
         most, infinity = self._word(self._most), self._word(self._infinity)
@@ -136,7 +130,8 @@ class Statistics(Probe):
         joined = dict(zip(counts, (_saturated(a[n], b[n]) for n in counts), strict=True))
         joined |= {n: lax.min(a[n], b[n]) for n in (_LEAST, _SMALLEST)}
         joined |= {n: lax.max(a[n], b[n]) for n in (_RANK, _MOST, _LARGEST)}
-        when = jnp.where((b[_RANK] > a[_RANK])[..., None], now[..., _STEPS:], before[..., _STEPS:])
+        worse = (b[_RANK] > a[_RANK])[..., None]
+        when = jnp.where(worse, now[..., self.width :], before[..., self.width :])
         both = jnp.concatenate([jnp.stack([joined[n] for n in _COLUMNS], -1), when], -1)
         runs = before[..., :1], now[..., :1]
         return jnp.where(runs[1] == 0, before, jnp.where(runs[0] == 0, now, both))
@@ -161,7 +156,7 @@ class Statistics(Probe):
         low, high = tiles.min(0).tolist(), tiles.max(0).tolist()
         runs = high[_RUNS]
         worst = tiles[tiles[:, _RANK] == high[_RANK]].tolist()
-        iterations = min(row[_STEPS:] for row in worst)
+        iterations = min(row[self.width :] for row in worst)
         held = sums[_FINITE] + sums[_INF]
         kind: Any = jnp.finfo(_real_type(aval.dtype))  # type: ignore[no-untyped-call]
         return ValueStatistics(
@@ -206,15 +201,14 @@ def statistics(live: Running) -> ValuesRun:
         every = equations(closed)
         kinds = [aval.dtype for eqn in every.values() for _, aval in float_results(eqn)]
         wide = any(_real_type(kind).itemsize > 4 for kind in kinds)
-        probe = Statistics(deepest(closed), wide)
+        probe = Statistics(wide)
         results, rows = execute(closed, probe, leaves)
     measured, unmeasured = {}, []
     for path, tiles in rows.items():
         if not tiles[0, _RUNS]:
             unmeasured.append(path)
         else:
-            own = tiles[:, : _STEPS + loops_around(path, every)]
-            measured[path] = tuple(probe.statistics(every[path[-1]], own))
+            measured[path] = tuple(probe.statistics(every[path[-1]], tiles))
     finite = all(
         bool(jnp.all(jnp.isfinite(x))) for x in results if jnp.issubdtype(x.dtype, jnp.inexact)
     )
