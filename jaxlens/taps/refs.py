@@ -4,7 +4,7 @@ A ref cannot leave what is compiled. So an equation that makes one is executed b
 pieces of the program take the ref as an argument.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,18 +19,6 @@ LITERAL: Any = compat.extend("core", "Literal")
 def makes_ref(eqn: Any) -> bool:
     """Whether an equation has a ref as result."""
     return any(is_ref(var.aval) for var in eqn.outvars)
-
-
-def value_of(atom: Any, values: dict[int, Any]) -> Any:
-    """Returns the value of an operand, of values by the identity of their variables."""
-    return atom.val if isinstance(atom, LITERAL) else values[id(atom)]
-
-
-def evaluate(eqns: Iterable[Any], values: dict[int, Any]) -> None:
-    """Executes equations on values, and adds their results to them."""
-    for eqn in eqns:
-        results = bind(eqn, [value_of(atom, values) for atom in eqn.invars])
-        values.update(zip(map(id, eqn.outvars), results, strict=True))
 
 
 def bind(eqn: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
