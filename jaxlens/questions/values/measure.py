@@ -97,7 +97,7 @@ class Statistics(Probe):
         return -(np.minimum(left, _TILE) + _TILE * self._is_unsigned(aval))[:, None]
 
     def _is_unsigned(self, aval: Any) -> bool:
-        return aval.dtype.kind == "u" and aval.dtype.itemsize == self.dtype.itemsize
+        return bool(aval.dtype.kind == "u" and aval.dtype.itemsize == self.dtype.itemsize)
 
     def stack_equations(self, figures: Sequence[Any], compiled_separately: bool) -> tuple[Any, ...]:
         """Returns the values in tiles, and the mark of each tile."""

@@ -168,6 +168,7 @@ def _integers(facts: Values, full: bool) -> Table:
 
     def row(value: MeasuredInteger) -> tuple[object, ...]:
         own, none = value.statistics, Cell("")
+        figures: tuple[Cell, ...]
         if own.dtype == "bool":
             true = 1 - value.zeros
             figures = (none, none, none, _percent(true) if true else Cell("0%", 0.0))
@@ -178,7 +179,7 @@ def _integers(facts: Values, full: bool) -> Table:
         return (Cell(value.id, ids=(value.id,)), *texts, *figures)
 
     figures = map(NumberColumn, "min max zeros True".split())
-    columns = ("equation", "primitive", "line", "type", *figures)
+    columns: list[str | NumberColumn] = ["equation", "primitive", "line", "type", *figures]
     note = "Over all executions. Equations that only move elements are left out."
     most, rest = None if full else _ROWS, ": --full"
     title = "Integers and booleans by equation"

@@ -129,10 +129,9 @@ def _first_difference(closed: Any, args: Sequence[Any]) -> Path | None:
     jaxpr = opened(closed)
     # As a program that returns what each equation makes.
     every = jaxpr.replace(outvars=[var for eqn in jaxpr.eqns for var in eqn.outvars])
-    known = bodies(every)
-    ids = known[id(every)].ids
-    as_closed = compat.extend("core", "ClosedJaxpr")(every, closed.consts)
-    results = iter(Shadow(known, follow=False).body(as_closed, list(map(ShadowedValue, args))))
+    every = compat.extend("core", "ClosedJaxpr")(every, closed.consts)
+    known = bodies(opened(every))
+    results = iter(Shadow(known, follow=False).body(every, list(map(ShadowedValue, args))))
     made = [list(islice(results, len(eqn.outvars))) for eqn in jaxpr.eqns]
     low, high = 0, len(made)  # the first `low` equations agree, the first `high` not
 
@@ -147,4 +146,4 @@ def _first_difference(closed: Any, args: Sequence[Any]) -> Path | None:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if same(middle) else (low, middle)
-    return (ids[high - 1],)
+    return (known[id(opened(every))].ids[high - 1],)
