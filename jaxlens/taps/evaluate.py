@@ -34,7 +34,7 @@ class Site:
     """Where a measurement is made.
 
     Attributes:
-        eqn: The equation; None for a body.
+        eqn: The equation.
         iterations: Those of the loops around it, outermost first.
         device: The index of the device within the mesh of a `shard_map`; None outside of one.
     """
@@ -42,9 +42,6 @@ class Site:
     eqn: Any
     iterations: tuple[Any, ...]
     device: Any = None
-
-
-OUTSIDE = Site(None, ())
 
 
 class Probe(ABC):
@@ -85,12 +82,12 @@ class Probe(ABC):
         """
         return (jnp.stack(figures),)
 
-    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], device: Any) -> Any:
         """Returns the rows of a body's equations, of shape [rows, width].
 
         Args:
             stacked: Their figures, from `stack_equations`.
-            site: Where the body is; it has no equation.
+            device: The index of the device, as in `Site`.
         """
         return stacked[0]
 
@@ -223,9 +220,9 @@ class Evaluator:
         figures, inside = self.steps(program.steps, values, context)
         own = self.empty(0)
         if figures:
-            site = Site(None, context.iterations, context.device)
             stacked = self.probe.stack_equations(figures, compiled_separately=False)
-            own = self.with_iterations(self.probe.to_rows(stacked, site), context.iterations)
+            rows = self.probe.to_rows(stacked, context.device)
+            own = self.with_iterations(rows, context.iterations)
         rows = jnp.concatenate([own, *inside]) if inside else own
         return [_value(n, values) for n in program.results], rows
 
@@ -280,7 +277,7 @@ class Evaluator:
             rows = self.probe.merge_executions(rows, now)
             return (number + 1, rows, results[: len(first)]), results[len(first) :]
 
-        start = (self.varying(jnp.int32(0), context), empty, _typed(first, closed, params))
+        start = (self.varying(jnp.int32(0), context), empty, first)
         options = {"length": params["length"], "reverse": params["reverse"]}
         (_, rows, carried), stacked = jax.lax.scan(
             step, start, xs, unroll=params["unroll"], **options
@@ -383,13 +380,3 @@ def _value(number: int | WrittenOperand, values: dict[int, Any]) -> Any:
 def _chosen(which: Any, one: Any, other: Any) -> Any:
     axes = (1,) * (jnp.ndim(one) - which.ndim)
     return jnp.where(which.reshape(*which.shape, *axes), one, other)
-
-
-def _typed(values: Sequence[Any], closed: Any, params: Any) -> list[Any]:
-    """Gives the initial carry the types of the body's parameters: a literal is a Python number."""
-    stop = params["num_consts"] + params["num_carry"]
-    avals = [var.aval for var in opened(closed).invars[params["num_consts"] : stop]]
-    return [
-        value if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)
-        for value, aval in zip(values, avals, strict=True)
-    ]

@@ -15,7 +15,6 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.report import count
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.taps.evaluate import (
-    OUTSIDE,
     Change,
     Evaluator,
     Probe,
@@ -153,7 +152,7 @@ def execute(
     measured: list[tuple[list[Any], list[Any]]] = []
 
     def to_rows(*stacked: Any) -> Any:
-        return probe.to_rows(stacked, OUTSIDE)
+        return probe.to_rows(stacked, None)
 
     number = sum(len(part.piece.steps) for part in plan.parts)
     step = progress.step(

@@ -1,7 +1,8 @@
-"""Executes equations by themselves; refs are copies, so that none of the user's is written.
+"""Executes equations by themselves, and tells kinds of values apart.
 
-A ref cannot leave what is compiled. So an equation that makes one is executed by itself, and the
-pieces of the program take the ref as an argument.
+Refs are copies, so that none of the user's is written. A ref cannot leave what is compiled. So an
+equation that makes one is executed by itself, and the pieces of the program take the ref as an
+argument.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,20 @@ from jaxlens import compat
 from jaxlens.compat.arrays import is_ref
 
 LITERAL: Any = compat.extend("core", "Literal")
+
+
+def is_of(value: Any, kind: Any) -> bool:
+    """Whether a value, or an abstract value, has elements of a kind, as `jnp.issubdtype` has it.
+
+    It may be a number of Python's. A ref and a token are of no kind.
+    """
+    dtype = getattr(value, "dtype", type(value))
+    return not is_ref(value) and bool(jnp.issubdtype(dtype, kind))
+
+
+def is_inexact(value: Any) -> bool:
+    """Whether a value, or an abstract value, has floating-point or complex elements."""
+    return is_of(value, jnp.inexact)
 
 
 def makes_ref(eqn: Any) -> bool:

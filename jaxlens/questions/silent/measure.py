@@ -23,7 +23,8 @@ from jaxlens.questions.silent.faults import IndexOutside
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Probe, Site, equations
 from jaxlens.taps.execute import execute
-from jaxlens.taps.primitives import CALLS, Path
+from jaxlens.taps.pieces import called
+from jaxlens.taps.primitives import Path
 
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
 _AT = frozenset("get set add subtract multiply mul divide power min max apply".split())  # of x.at
@@ -64,14 +65,14 @@ class _Outside(Probe):
             return "", ""  # the forward pass has the same indices
         for n, step in enumerate(path):
             eqn = self.eqns[step]
-            body = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+            body = called(eqn)
             own = body is not None and not function(opened(body))
             if own or n == len(path) - 1:
                 break
-        called, text = _called(eqn)
-        if own and called not in _CALLED:
-            called = str(eqn.params.get("name", ""))
-        return (called, text) if called in _CALLED | _SIZED else ("", "")
+        name, text = _called(eqn)
+        if own and name not in _CALLED:
+            name = str(eqn.params.get("name", ""))
+        return (name, text) if name in _CALLED | _SIZED else ("", "")
 
     def _is_unasked(self, path: Path) -> bool:
         """Whether the user's call indexes, and nothing in its lines asks for what JAX does."""

@@ -16,8 +16,8 @@ MOSTLY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredValue:
-    """A float result of an equation.
+class MeasuredResult:
+    """A result of an equation.
 
     Attributes:
         path: The equation, within its calls.
@@ -25,20 +25,13 @@ class MeasuredValue:
         span: The user's line; None if unknown.
         type: The result's type: "f32[8,4]".
         statistics: What it held.
-        module: The module that it belongs to, that which this is in first; () for none.
-        backward: Whether a derivative's transpose made it.
-        operand_zeros: The largest share of zeros of a float that it was computed from; None if it
-            is unknown.
     """
 
     path: Path
     opcode: str
     span: Span | None
     type: str
-    statistics: ValueStatistics
-    module: tuple[str, ...] = ()
-    backward: bool = False
-    operand_zeros: float | None = None
+    statistics: ValueStatistics | IntegerStatistics
 
     @property
     def id(self) -> str:
@@ -47,8 +40,32 @@ class MeasuredValue:
 
     @property
     def zeros(self) -> float:
-        """The share of its elements that are zero."""
+        """The share of its elements that are zero, or False."""
         return self.statistics.zeros / self.statistics.elements
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredInteger(MeasuredResult):
+    """A result of integers or booleans."""
+
+    statistics: IntegerStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValue(MeasuredResult):
+    """A float result of an equation.
+
+    Attributes:
+        module: The module that it belongs to, that which this is in first; () for none.
+        backward: Whether a derivative's transpose made it.
+        operand_zeros: The largest share of zeros of a float that it was computed from; None if it
+            is unknown.
+    """
+
+    statistics: ValueStatistics
+    module: tuple[str, ...] = ()
+    backward: bool = False
+    operand_zeros: float | None = None
 
     @property
     def nonfinite(self) -> int:
@@ -75,35 +92,6 @@ class MeasuredValue:
     def is_limit(self) -> bool:
         """Whether its largest magnitude is the largest number of its dtype, as in a mask."""
         return self.statistics.largest == self.statistics.limit
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredInteger:
-    """A result of integers or booleans.
-
-    Attributes:
-        path: The equation, within its calls.
-        opcode: Its primitive.
-        span: The user's line; None if unknown.
-        type: The result's type: "i32[8]".
-        statistics: What it held.
-    """
-
-    path: Path
-    opcode: str
-    span: Span | None
-    type: str
-    statistics: IntegerStatistics
-
-    @property
-    def id(self) -> str:
-        """The equation's id in the jaxpr."""
-        return self.path[-1]
-
-    @property
-    def zeros(self) -> float:
-        """The share of its elements that are 0 or False."""
-        return self.statistics.zeros / self.statistics.elements
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.compat.arrays import is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.values.statistics import (
     IntegerStatistics,
@@ -33,6 +32,7 @@ from jaxlens.taps.evaluate import (
 from jaxlens.taps.execute import execute
 from jaxlens.taps.pieces import open_calls
 from jaxlens.taps.primitives import MOVES, Path
+from jaxlens.taps.refs import is_inexact, is_of
 
 _TILE = 1024
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
@@ -91,7 +91,7 @@ class Statistics(Probe):
         It is the smallest normal number of a float. Of integers it is negative: the number of
         elements, or beyond it by a tile where the words have no sign.
         """
-        if _is_float(aval):
+        if is_inexact(aval):
             return np.full((_tiles(aval), 1), _tiny(aval.dtype), self.float).view(self.dtype)
         left = math.prod(aval.shape) - _TILE * np.arange(_tiles(aval), dtype=self.dtype)
         return -(np.minimum(left, _TILE) + _TILE * self._is_unsigned(aval))[:, None]
@@ -111,11 +111,11 @@ class Statistics(Probe):
     def _tiles(self, value: Any) -> Any:
         """Returns a value's elements in tiles; their bits are taken where they are read."""
         short = -value.size % _TILE
-        if not _is_float(value):
+        if not is_inexact(value):
             value = lax.bitcast_convert_type(value.astype(self.dtype), self.float)
         return lax.pad(value.astype(self.float), self._pad, [(0, short, 0)]).reshape(-1, _TILE)
 
-    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], device: Any) -> Any:
         """Returns the rows of a body's equations."""
         tiles, marks = stacked
         bits = lax.bitcast_convert_type(tiles, self.dtype)
@@ -178,7 +178,7 @@ class Statistics(Probe):
         for index, aval in measured_results(eqn):
             tiles = rows[start : start + _tiles(aval)]
             start += len(tiles)
-            joined = self._statistics if _is_float(aval) else self._integers
+            joined = self._statistics if is_inexact(aval) else self._integers
             yield joined(index, aval, tiles)
 
     def _integers(self, index: int, aval: Any, tiles: Any) -> IntegerStatistics:
@@ -223,18 +223,8 @@ def measured_results(eqn: Any) -> Iterator[tuple[int, Any]]:
     """Yields the index and type of each result that is measured and has elements."""
     for index, var in enumerate(eqn.outvars):
         kinds = (jnp.inexact, jnp.integer, np.bool_)
-        if any(_is_of(var.aval, kind) for kind in kinds) and math.prod(var.aval.shape):
+        if any(is_of(var.aval, kind) for kind in kinds) and math.prod(var.aval.shape):
             yield index, var.aval
-
-
-def _is_float(aval: Any) -> bool:
-    return _is_of(aval, jnp.inexact)
-
-
-def _is_of(aval: Any, kind: Any) -> bool:
-    """Whether a value is an array of a kind of element; a ref and a token are of none."""
-    dtype = getattr(aval, "dtype", None)
-    return dtype is not None and not is_ref(aval) and bool(jnp.issubdtype(dtype, kind))
 
 
 def statistics(live: Running) -> ValuesRun:
@@ -280,7 +270,7 @@ def _operand_zeros(
         for step in open_calls(body, path, known).steps:
             name, atoms = step.eqn.primitive.name, step.eqn.invars
             operands = [
-                made.get(n, [None]) if isinstance(n, int) and _is_float(atom.aval) else []
+                made.get(n, [None]) if isinstance(n, int) and is_inexact(atom.aval) else []
                 for n, atom in zip(step.reads, atoms, strict=True)
             ]
             shares = [share for operand in operands for share in operand]

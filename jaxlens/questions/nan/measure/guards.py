@@ -11,7 +11,6 @@ import numpy as np
 from jaxlens.program.sentences import listed
 from jaxlens.questions.nan.measure.nonfinite import (
     FirstNonFinite,
-    is_inexact,
     nonfinite_run,
     pieces,
 )
@@ -20,7 +19,7 @@ from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import Change
 from jaxlens.taps.execute import execute
 from jaxlens.taps.primitives import Path
-from jaxlens.taps.refs import bind
+from jaxlens.taps.refs import bind, is_inexact
 
 _EXPONENTIALS = {"exp": math.e, "exp2": 2.0, "expm1": math.e}  # and their bases
 _ROOM = 8.0  # natural logarithm of how far from the overflow a bounded exponential stays

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.compat.arrays import content, is_ref
+from jaxlens.compat.arrays import content
 from jaxlens.questions.nan.records import (
     EquationValues,
     NonFiniteElements,
@@ -33,6 +33,7 @@ from jaxlens.taps.evaluate import (
 )
 from jaxlens.taps.execute import CompiledPieces, execute
 from jaxlens.taps.primitives import MOVES, Path
+from jaxlens.taps.refs import is_inexact
 
 # Marks: bit 1 NaN, bit 0 infinity; then the same pair for each case of a `select_n` that gave them.
 # An equation has two rows, for NaN and for infinities: found (0 or 1), cases (the even bits), the
@@ -86,15 +87,15 @@ class FirstNonFinite(Probe):
         marks = self._reduced(figures)
         return (jnp.pad(marks, (0, padding(len(figures)) if compiled_separately else 0)),)
 
-    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], device: Any) -> Any:
         """Returns the rows of a body's equations."""
         (marks,) = stacked
-        device = jnp.int32(0) if site.device is None else site.device + 1
+        place = 0 if device is None else device + 1
         rows = []
         for bit in (1, 0):
             found = marks >> bit & 1
             chosen = (marks >> (bit + 2)) & _EVEN_BITS
-            rows.append(jnp.stack([found, chosen, jnp.full_like(found, device)], axis=1))
+            rows.append(jnp.stack([found, chosen, jnp.full_like(found, place)], axis=1))
         return jnp.stack(rows, axis=1).reshape(-1, self.width)
 
     def merge_devices(self, one: Any, other: Any) -> Any:
@@ -236,14 +237,6 @@ def _range(row: Any, aval: Any) -> ValueRange | None:
         least = most = math.nan
     where = index if nan or inf else None
     return ValueRange(least, most, elements, int(zeros), int(nan), int(inf), where)
-
-
-def is_inexact(value: Any) -> bool:
-    """Whether a value has floating-point or complex elements; it may be a number of Python's."""
-    dtype = None if is_ref(value) else getattr(value, "dtype", None)
-    if dtype is None:
-        return isinstance(value, float | complex)
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 class _Marks(NamedTuple):

@@ -35,18 +35,8 @@ def errors(live: Running) -> NumericsRun:
     """
     with live.measuring("op by op, and in float64", "--numerics") as (closed, leaves):
         live.check_effects("--numerics runs the program in several ways")
-        return run(closed, leaves)
-
-
-def run(closed: Any, args: Sequence[Any]) -> NumericsRun:
-    """Runs a program op by op, in float64, and compiled.
-
-    Args:
-        closed: A closed jaxpr of JAX's.
-        args: Its arguments, none of which is donated.
-    """
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        return _run(closed, [np.asarray(x) if np.isscalar(x) else x for x in args])
+        with isolate.untouched(isolate.context()), compat.persistent_cache_off():
+            return _run(closed, [np.asarray(x) if np.isscalar(x) else x for x in leaves])
 
 
 def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
