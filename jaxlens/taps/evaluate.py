@@ -34,7 +34,7 @@ class Site:
     """Where a measurement is made.
 
     Attributes:
-        eqn: The equation; None for a body.
+        eqn: The equation.
         iterations: Those of the loops around it, outermost first.
         device: The index of the device within the mesh of a `shard_map`; None outside of one.
     """
@@ -44,16 +44,14 @@ class Site:
     device: Any = None
 
 
-OUTSIDE = Site(None, ())
-
-
 class Probe(ABC):
     """A measurement of equations: a figure each, of which a body's rows are made at once.
 
-    By default an equation has one row, whose first element says whether it was measured.
+    By default an equation has one row, whose first element says whether it was measured. The
+    evaluator adds the iterations of the loops around the equation to the end of each row.
 
     Attributes:
-        width: Number of elements of a row.
+        width: Number of elements of a row, without the iterations.
         dtype: Their dtype.
         key: Equal for probes that measure the same; what is compiled for one serves the other.
     """
@@ -84,17 +82,17 @@ class Probe(ABC):
         """
         return (jnp.stack(figures),)
 
-    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], device: Any) -> Any:
         """Returns the rows of a body's equations, of shape [rows, width].
 
         Args:
             stacked: Their figures, from `stack_equations`.
-            site: Where the body is; it has no equation.
+            device: The index of the device, as in `Site`.
         """
         return stacked[0]
 
     def merge_executions(self, before: Any, now: Any) -> Any:
-        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier.
+        """Joins the rows of two executions, `before` being the earlier, with their iterations.
 
         By default the earlier execution is kept, if it was measured.
         """
@@ -125,9 +123,8 @@ def equations(closed: Any) -> dict[str, Any]:
     }
 
 
-def deepest(closed: Any) -> int:
-    """Returns the most loops around an equation."""
-    known = bodies(opened(closed))
+def deepest(known: Mapping[int, JaxprBody]) -> int:
+    """Returns the most loops around an equation; `known` are a program's bodies."""
     depth = dict.fromkeys(known, 0)
     for key, body in known.items():  # callers come first
         for index, inner in body.inner.items():
@@ -161,12 +158,14 @@ class Evaluator:
         known: The program's bodies.
         change: Changes the results of some equations.
         changed: These equations.
+        depth: The most loops around an equation.
     """
 
     probe: Probe
     known: dict[int, JaxprBody] = field(repr=False)
-    change: Change | None = None
-    changed: frozenset[Path] = frozenset()
+    change: Change | None
+    changed: frozenset[Path]
+    depth: int
 
     def own(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns the measured ones of some equations, and the rows of each."""
@@ -206,7 +205,13 @@ class Evaluator:
         return sum(n for _, n in (*self.own(steps), *self.inside(steps)))
 
     def empty(self, n: int) -> Any:
-        return jnp.zeros((n, self.probe.width), self.probe.dtype)
+        return jnp.zeros((n, self.probe.width + self.depth), self.probe.dtype)
+
+    def with_iterations(self, rows: Any, iterations: Sequence[Any]) -> Any:
+        """Adds the iterations of an execution to its rows, and zeros up to the deepest loop."""
+        steps = [*iterations, *[0] * (self.depth - len(iterations))]
+        columns = [jnp.full((len(rows), 1), n, self.probe.dtype) for n in steps]
+        return jnp.concatenate([rows, *columns], axis=1)
 
     def body(self, closed: Any, args: Sequence[Any], context: _Context) -> tuple[list[Any], Any]:
         """Evaluates a body; returns its results, and the rows of its equations."""
@@ -215,9 +220,9 @@ class Evaluator:
         figures, inside = self.steps(program.steps, values, context)
         own = self.empty(0)
         if figures:
-            site = Site(None, context.iterations, context.device)
             stacked = self.probe.stack_equations(figures, compiled_separately=False)
-            own = self.probe.to_rows(stacked, site)
+            rows = self.probe.to_rows(stacked, context.device)
+            own = self.with_iterations(rows, context.iterations)
         rows = jnp.concatenate([own, *inside]) if inside else own
         return [_value(n, values) for n in program.results], rows
 
@@ -272,7 +277,7 @@ class Evaluator:
             rows = self.probe.merge_executions(rows, now)
             return (number + 1, rows, results[: len(first)]), results[len(first) :]
 
-        start = (self.varying(jnp.int32(0), context), empty, _typed(first, closed, params))
+        start = (self.varying(jnp.int32(0), context), empty, first)
         options = {"length": params["length"], "reverse": params["reverse"]}
         (_, rows, carried), stacked = jax.lax.scan(
             step, start, xs, unroll=params["unroll"], **options
@@ -375,13 +380,3 @@ def _value(number: int | WrittenOperand, values: dict[int, Any]) -> Any:
 def _chosen(which: Any, one: Any, other: Any) -> Any:
     axes = (1,) * (jnp.ndim(one) - which.ndim)
     return jnp.where(which.reshape(*which.shape, *axes), one, other)
-
-
-def _typed(values: Sequence[Any], closed: Any, params: Any) -> list[Any]:
-    """Gives the initial carry the types of the body's parameters: a literal is a Python number."""
-    stop = params["num_consts"] + params["num_carry"]
-    avals = [var.aval for var in opened(closed).invars[params["num_consts"] : stop]]
-    return [
-        value if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)
-        for value, aval in zip(values, avals, strict=True)
-    ]

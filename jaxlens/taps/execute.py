@@ -14,7 +14,14 @@ from jaxlens.compat.arrays import content, fresh, is_ref
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.report import count
 from jaxlens.stages.compile.interruptible import interruptible
-from jaxlens.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
+from jaxlens.taps.evaluate import (
+    Change,
+    Evaluator,
+    Probe,
+    deepest,
+    equations,
+    loops_around,
+)
 from jaxlens.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
 from jaxlens.taps.primitives import Path
 from jaxlens.taps.refs import makes_ref
@@ -130,7 +137,8 @@ def execute(
 
     Returns:
         The program's flat results, then what its constants and arguments that are refs hold at the
-        end, and the rows of each measured equation, of shape [rows, width].
+        end, and the rows of each measured equation: the probe's figures, then the iterations of
+        the loops around it, outermost first.
     """
     kept = CompiledPieces() if compiled is None else compiled
     which = (id(closed), probe.key, frozenset(changed))
@@ -144,11 +152,11 @@ def execute(
     measured: list[tuple[list[Any], list[Any]]] = []
 
     def to_rows(*stacked: Any) -> Any:
-        return probe.to_rows(stacked, OUTSIDE)
+        return probe.to_rows(stacked, None)
 
-    equations = sum(len(part.piece.steps) for part in plan.parts)
+    number = sum(len(part.piece.steps) for part in plan.parts)
     step = progress.step(
-        f"jaxlens compiles and runs {count(equations, 'equation')}, each with its measurement",
+        f"jaxlens compiles and runs {count(number, 'equation')}, each with its measurement",
         lambda: f"piece {len(measured) + 1} of {len(plan.parts)}",
     )
     with step, isolate.untouched(kept.context), compat.persistent_cache_off():
@@ -173,11 +181,13 @@ def execute(
         results = jax.block_until_ready(given)  # type: ignore[no-untyped-call]
     isolate.retire()
     every: dict[Path, Any] = {}
+    eqns = equations(closed)
     copies = jax.device_get(measured)  # all begin before the first is waited for
     for part, (rows, inside) in zip(plan.parts, copies, strict=True):
         for arrays, found in ((rows, part.own), (inside, part.inside)):
             if arrays:
-                every.update(_split(np.concatenate(arrays), found))
+                for path, rows_of_path in _split(np.concatenate(arrays), found):
+                    every[path] = rows_of_path[:, : probe.width + loops_around(path, eqns)]
     return results, every
 
 
@@ -189,7 +199,8 @@ def _plan(
     tokens: dict[Hashable, int],
 ) -> "_Plan":
     """Cuts a program into pieces, and says what is measured of each."""
-    evaluator = Evaluator(probe, bodies(opened(closed)), change, changed)
+    known = bodies(opened(closed))
+    evaluator = Evaluator(probe, known, change, changed, deepest(known))
     program = open_calls(closed, (), evaluator.known)
     parts = []
     for piece in cut(program, evaluator.measured, tokens):

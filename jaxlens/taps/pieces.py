@@ -27,9 +27,10 @@ _FIRST = 4  # equations by which a piece is looked up
 
 @dataclass(frozen=True, slots=True)
 class WrittenOperand:
-    """An operand that is written in the program."""
+    """An operand that is written in the program, and its element type."""
 
     value: Any
+    dtype: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,15 @@ class OpenedJaxpr:
         inputs: The numbers of its inputs.
         consts: Arrays that it has baked in, by number.
         results: The numbers of its results, or constants.
+        last: The index of the last equation that reads a value, by its number; of results that
+            index is the number of equations.
     """
 
     steps: tuple[OpenedEquation, ...]
     inputs: tuple[int, ...]
     consts: dict[int, Any] = field(repr=False)
     results: tuple[int | WrittenOperand, ...]
+    last: dict[int, int] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,9 @@ def open_calls(closed: Any, path: Path, known: dict[int, JaxprBody]) -> OpenedJa
             consts[number] = closed.consts[index]
 
         def number_of(atom: Any) -> int | WrittenOperand:
-            return WrittenOperand(atom.val) if isinstance(atom, LITERAL) else numbers[id(atom)]
+            if isinstance(atom, LITERAL):
+                return WrittenOperand(atom.val, atom.aval.dtype)
+            return numbers[id(atom)]
 
         for eqn, ident in zip(jaxpr.eqns, known[id(jaxpr)].ids, strict=True):
             operands = tuple(map(number_of, eqn.invars))
@@ -121,7 +127,9 @@ def open_calls(closed: Any, path: Path, known: dict[int, JaxprBody]) -> OpenedJa
 
     inputs = tuple(next(count) for _ in opened(closed).invars)
     results = enter(closed, path, inputs)
-    return OpenedJaxpr(tuple(steps), inputs, consts, results)
+    last = {n: index for index, step in enumerate(steps) for n in step.reads if isinstance(n, int)}
+    last |= dict.fromkeys((n for n in results if isinstance(n, int)), len(steps))
+    return OpenedJaxpr(tuple(steps), inputs, consts, results, last)
 
 
 def cut(
@@ -140,9 +148,6 @@ def cut(
     steps = program.steps
     # Tokens are small numbers, so that runs of them compare fast.
     tokens = [numbers.setdefault((_token(s.eqn), more(s)), len(numbers)) for s in steps]
-    last = dict.fromkeys((n for n in program.results if isinstance(n, int)), len(steps))
-    for index, step in enumerate(steps):
-        last.update((n, max(last.get(n, 0), index)) for n in step.reads if isinstance(n, int))
     # Cut twice: what was found to repeat begins at its first occurrence already.
     sums = list(accumulate(map(_bytes, steps), initial=0))
     counts = Counter(tuple(run) for run in _runs(tokens, sums, ()))
@@ -152,7 +157,7 @@ def cut(
         apart = {n for n in range(start, stop) if makes_ref(steps[n].eqn)}
         ends = sorted({stop, *apart, *(n + 1 for n in apart)} - {start})
         for end in ends:
-            yield _piece(steps, start, end, tokens, last)
+            yield _piece(steps, start, end, tokens, program.last)
             start = end
 
 

@@ -1,10 +1,11 @@
-"""Executes equations by themselves; refs are copies, so that none of the user's is written.
+"""Executes equations by themselves, and tells kinds of values apart.
 
-A ref cannot leave what is compiled. So an equation that makes one is executed by itself, and the
-pieces of the program take the ref as an argument.
+Refs are copies, so that none of the user's is written. A ref cannot leave what is compiled. So an
+equation that makes one is executed by itself, and the pieces of the program take the ref as an
+argument.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,21 +17,23 @@ from jaxlens.compat.arrays import is_ref
 LITERAL: Any = compat.extend("core", "Literal")
 
 
+def is_of(value: Any, kind: Any) -> bool:
+    """Whether a value, or an abstract value, has elements of a kind, as `jnp.issubdtype` has it.
+
+    It may be a number of Python's. A ref and a token are of no kind.
+    """
+    dtype = getattr(value, "dtype", type(value))
+    return not is_ref(value) and bool(jnp.issubdtype(dtype, kind))
+
+
+def is_inexact(value: Any) -> bool:
+    """Whether a value, or an abstract value, has floating-point or complex elements."""
+    return is_of(value, jnp.inexact)
+
+
 def makes_ref(eqn: Any) -> bool:
     """Whether an equation has a ref as result."""
     return any(is_ref(var.aval) for var in eqn.outvars)
-
-
-def value_of(atom: Any, values: dict[int, Any]) -> Any:
-    """Returns the value of an operand, of values by the identity of their variables."""
-    return atom.val if isinstance(atom, LITERAL) else values[id(atom)]
-
-
-def evaluate(eqns: Iterable[Any], values: dict[int, Any]) -> None:
-    """Executes equations on values, and adds their results to them."""
-    for eqn in eqns:
-        results = bind(eqn, [value_of(atom, values) for atom in eqn.invars])
-        values.update(zip(map(id, eqn.outvars), results, strict=True))
 
 
 def bind(eqn: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:

@@ -253,9 +253,9 @@ def values(rounds, layers):
         f, args = programs.gpt_step(layers=layers, **sizes_of)
         traced = jax.jit(fresh(f)).trace(*args)
         program, kept = traced.lower().compile(), CompiledPieces()
-        measured = partial(
-            execute, traced.jaxpr, Statistics(0), jax.tree.leaves(args), compiled=kept
-        )
+        probe = Statistics(wide=False, has_integers=True)
+        leaves = jax.tree.leaves(args)
+        measured = partial(execute, traced.jaxpr, probe, leaves, compiled=kept)
         bare = lambda program=program, args=args: jax.block_until_ready(program(*args))  # noqa: E731
         what = f"a run with the measurements of `%%check --values`, compiled, of {name} / a run"
         yield against(what, 2, measured, bare, times)

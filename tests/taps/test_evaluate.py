@@ -56,12 +56,11 @@ def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
 @pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
 def test_results_are_those_of_the_program(name):
     from jaxlens.questions.nan.measure.nonfinite import FirstNonFinite
-    from jaxlens.taps.evaluate import deepest
     from jaxlens.taps.execute import execute
 
     f, args = getattr(programs, name)()
     traced = jax.jit(f).trace(*args)
-    probe = FirstNonFinite(deepest(traced.jaxpr), packed=True)
+    probe = FirstNonFinite(packed=True)
     results, _ = execute(traced.jaxpr, probe, jax.tree.leaves(args))
     for mine, its in zip(results, jax.tree.leaves(jax.jit(f)(*args)), strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-5)

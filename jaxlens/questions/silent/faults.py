@@ -6,7 +6,7 @@ from typing import Literal
 
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.live_equations import live_equations
-from jaxlens.program.lines import owners
+from jaxlens.program.lines import owners, span_of
 from jaxlens.program.sentences import Quoter, listed, located, named_line
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
@@ -186,9 +186,7 @@ class Faults:
         return tuple(span for step in path for span in reversed(self.nodes[step].spans))
 
     def _span(self, path: Path) -> Span | None:
-        """Returns the user's line of an equation, or of the call that leads to it."""
-        spans = [span for step in reversed(path) if (span := self.owner.get(step)) is not None]
-        return next((span for span in spans if not span.library), spans[0] if spans else None)
+        return span_of(path, self.owner)
 
     def _apart(self, paths: Sequence[Path]) -> list[Span | None]:
         """Returns a line for each call; where these are one line, the lines that led there."""

@@ -21,11 +21,11 @@ from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.spans import describe
 from jaxlens.questions.silent.faults import IndexOutside
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.evaluate import Probe, Site, deepest, equations, loops_around
+from jaxlens.taps.evaluate import Probe, Site, equations
 from jaxlens.taps.execute import execute
-from jaxlens.taps.primitives import CALLS, Path
+from jaxlens.taps.pieces import called
+from jaxlens.taps.primitives import Path
 
-_HEAD = 3  # elements of a row before the iterations
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
 _AT = frozenset("get set add subtract multiply mul divide power min max apply".split())  # of x.at
 _CALLED = _AT | frozenset(
@@ -44,16 +44,16 @@ _ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*="
 class _Outside(Probe):
     """Measures the number of indices out of bounds, and the first of them.
 
-    A row: their number, the index, which axis of `_axes` it is of, and the iterations.
+    A row: their number, the index, and which axis of `_axes` it is of.
     """
 
+    width = 3
     dtype = jnp.int32
+    key = "bounds"
 
     def __init__(self, closed: Any) -> None:
         self.eqns = equations(closed)
         self._unasked = cache(self._is_unasked)
-        self.width = _HEAD + deepest(closed)
-        self.key = "bounds"
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
@@ -65,14 +65,14 @@ class _Outside(Probe):
             return "", ""  # the forward pass has the same indices
         for n, step in enumerate(path):
             eqn = self.eqns[step]
-            body = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+            body = called(eqn)
             own = body is not None and not function(opened(body))
             if own or n == len(path) - 1:
                 break
-        called, text = _called(eqn)
-        if own and called not in _CALLED:
-            called = str(eqn.params.get("name", ""))
-        return (called, text) if called in _CALLED | _SIZED else ("", "")
+        name, text = _called(eqn)
+        if own and name not in _CALLED:
+            name = str(eqn.params.get("name", ""))
+        return (name, text) if name in _CALLED | _SIZED else ("", "")
 
     def _is_unasked(self, path: Path) -> bool:
         """Whether the user's call indexes, and nothing in its lines asks for what JAX does."""
@@ -99,17 +99,10 @@ class _Outside(Probe):
         indices = jnp.stack([_int32(x) for x in given])
         bad = ((indices < 0) | (indices > limits)).ravel()
         if not bad.size:
-            return jnp.zeros(_HEAD, jnp.int32)
+            return jnp.zeros(self.width, jnp.int32)
         first = jnp.argmax(indices.ravel() * bad if _sized(site.eqn) else bad)
         row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
         return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
-
-    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
-        """Returns the rows of a body's equations."""
-        (figures,) = stacked
-        steps = [*site.iterations, *[0] * (self.width - _HEAD - len(site.iterations))]
-        parts = [figures, *(jnp.full((len(figures), 1), n, jnp.int32) for n in steps)]
-        return jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0)
 
     def merge_executions(self, before: Any, now: Any) -> Any:
         """Keeps the earlier execution, and adds the numbers."""
@@ -137,13 +130,12 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     eqn = probe.eqns[path[-1]]
     size, window = _axes(eqn)[which]
     name = eqn.primitive.name
-    loops = loops_around(path, probe.eqns)
     effect = "filled" if name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
     effect = "cut" if _sized(eqn) else "zeros" if name == "eq" else effect
     plain = name == "eq" or probe.called(path)[0].startswith("segment_")
     written = index if plain or index >= 0 else index - size  # before JAX added the size
-    return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
+    return IndexOutside(path, effect, written, window, size, count, tuple(iterations))
 
 
 def _indexes(eqn: Any) -> bool:

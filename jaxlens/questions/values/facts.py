@@ -1,4 +1,4 @@
-"""What the float values of a run held, by equation."""
+"""What the values of a run held, by equation."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.links.name_stack import EquationModules
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import ProgramFacts
-from jaxlens.questions.values.statistics import ValueStatistics
+from jaxlens.questions.values.statistics import IntegerStatistics, ValueStatistics
 from jaxlens.taps.primitives import Path
 
 MOSTLY = 0.9
@@ -16,8 +16,8 @@ MOSTLY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredValue:
-    """A float result of an equation.
+class MeasuredResult:
+    """A result of an equation.
 
     Attributes:
         path: The equation, within its calls.
@@ -25,20 +25,13 @@ class MeasuredValue:
         span: The user's line; None if unknown.
         type: The result's type: "f32[8,4]".
         statistics: What it held.
-        module: The module that it belongs to, that which this is in first; () for none.
-        backward: Whether a derivative's transpose made it.
-        operand_zeros: The largest share of zeros of a float that it was computed from; None if it
-            is unknown.
     """
 
     path: Path
     opcode: str
     span: Span | None
     type: str
-    statistics: ValueStatistics
-    module: tuple[str, ...] = ()
-    backward: bool = False
-    operand_zeros: float | None = None
+    statistics: ValueStatistics | IntegerStatistics
 
     @property
     def id(self) -> str:
@@ -47,8 +40,32 @@ class MeasuredValue:
 
     @property
     def zeros(self) -> float:
-        """The share of its elements that are zero."""
+        """The share of its elements that are zero, or False."""
         return self.statistics.zeros / self.statistics.elements
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredInteger(MeasuredResult):
+    """A result of integers or booleans."""
+
+    statistics: IntegerStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValue(MeasuredResult):
+    """A float result of an equation.
+
+    Attributes:
+        module: The module that it belongs to, that which this is in first; () for none.
+        backward: Whether a derivative's transpose made it.
+        operand_zeros: The largest share of zeros of a float that it was computed from; None if it
+            is unknown.
+    """
+
+    statistics: ValueStatistics
+    module: tuple[str, ...] = ()
+    backward: bool = False
+    operand_zeros: float | None = None
 
     @property
     def nonfinite(self) -> int:
@@ -79,16 +96,18 @@ class MeasuredValue:
 
 @dataclass(frozen=True, slots=True)
 class Values(ProgramFacts):
-    """What the float values of a run held.
+    """What the values of a run held.
 
     Attributes:
         values: The float results of each equation, in program order; without NaN and infinities
             that are written in the program.
+        integers: The results of integers and booleans, in program order.
         unmeasured: Ids of equations that were not executed.
         finite: Whether all results of the program are finite.
     """
 
     values: tuple[MeasuredValue, ...]
+    integers: tuple[MeasuredInteger, ...]
     unmeasured: tuple[str, ...]
     finite: bool
 
@@ -117,22 +136,28 @@ def facts(capture: Capture) -> Values:
     run = statistics(live)
     owner = owners(module)
     modules = EquationModules(module)
+    order = {ident: n for n, ident in enumerate(nodes)}
+
+    def where(path: Path, result: int) -> tuple[Path, str, Span | None, str]:
+        node = nodes[path[-1]]
+        return path, node.opcode, span_of(path, owner), str(node.results[result].type)
+
+    def in_order(path: Path) -> list[int]:
+        return [order[step] for step in path]
+
     values = [
         MeasuredValue(
-            path,
-            nodes[path[-1]].opcode,
-            span_of(path, owner),
-            str(nodes[path[-1]].results[one.result].type),
-            one,
-            *modules.within(path),
-            run.operand_zeros.get(path),
+            *where(path, one.result), one, *modules.within(path), run.operand_zeros.get(path)
         )
-        for path, results in run.equations.items()
-        for one in results
+        for path in sorted(run.equations, key=in_order)
+        for one in run.equations[path]
+    ]
+    integers = [
+        MeasuredInteger(*where(path, one.result), one)
+        for path in sorted(run.integers, key=in_order)
+        for one in run.integers[path]
     ]
     # What a literal holds is told where an equation takes it.
     values = [v for v in values if not v.nonfinite or v.path in run.operand_zeros]
-    order = {ident: n for n, ident in enumerate(nodes)}
-    values.sort(key=lambda value: [order[step] for step in value.path])
     unmeasured = tuple(path[-1] for path in run.unmeasured)
-    return Values(tuple(values), unmeasured, run.finite, _subject=capture)
+    return Values(tuple(values), tuple(integers), unmeasured, run.finite, _subject=capture)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from jaxlens.program import counted as by_module
 from jaxlens.program.lines import spot
 from jaxlens.program.sentences import listed, located, quoter
-from jaxlens.questions.values.facts import MOSTLY, MeasuredValue, Values
+from jaxlens.questions.values.facts import MOSTLY, MeasuredInteger, MeasuredValue, Values
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 from jaxlens.views.listings.panes import jaxpr_tab
@@ -17,11 +17,13 @@ _FEW = 0.5  # share of an operand's zeros that does not explain a result's
 
 
 def report(facts: Values, full: bool = False) -> Report:
-    """Returns the sentences, and the tables by line, by module and by equation."""
+    """Returns the sentences, and the tables of floats, and of integers and booleans."""
     tables: list[Table] = []
     if facts.values:
         modules = _by_module(facts, full)
         tables = [_by_line(facts), *([modules] if modules else []), _by_equation(facts, full)]
+    if facts.integers:
+        tables.append(_integers(facts, full))
     return Report("Values", tuple(_findings(facts)), tuple(tables))
 
 
@@ -161,6 +163,30 @@ def _by_equation(facts: Values, full: bool) -> Table:
     return table("Values by equation", columns, map(row, shown), note, stage="jaxpr")
 
 
+def _integers(facts: Values, full: bool) -> Table:
+    """Returns the table of integers and booleans, in program order."""
+
+    def row(value: MeasuredInteger) -> tuple[object, ...]:
+        own, none = value.statistics, Cell("")
+        figures: tuple[Cell, ...]
+        if own.dtype == "bool":
+            true = 1 - value.zeros
+            figures = (none, none, none, _percent(true) if true else Cell("0%", 0.0))
+        else:
+            ends = (Cell(f"{n:,}", n) for n in (own.least, own.most))
+            figures = (*ends, _percent(value.zeros), none)
+        texts = (value.opcode, str(value.span or ""), value.type)
+        return (Cell(value.id, ids=(value.id,)), *texts, *figures)
+
+    figures = map(NumberColumn, "min max zeros True".split())
+    columns: list[str | NumberColumn] = ["equation", "primitive", "line", "type", *figures]
+    note = "Over all executions. Equations that only move elements are left out."
+    most, rest = None if full else _ROWS, ": --full"
+    title = "Integers and booleans by equation"
+    rows = map(row, facts.integers)
+    return table(title, columns, rows, note, most=most, rest=rest, stage="jaxpr")
+
+
 def _chosen(values: tuple[MeasuredValue, ...]) -> list[MeasuredValue]:
     """Returns the first of many: those that are not finite before others."""
     first = sorted(range(len(values)), key=lambda n: not values[n].nonfinite)[:_ROWS]
@@ -214,7 +240,12 @@ def _least(numbers: Iterable[float]) -> float:
 _TABS = {  # by the title of a table
     "Values by line": ("By line", "lines", "What the floats of each line held."),
     "Values by module": ("By module", "modules", "What the floats of each module held."),
-    "Values by equation": ("By equation", "equations", "What the results of each equation held."),
+    "Values by equation": ("By equation", "equations", "What the floats of each equation held."),
+    "Integers and booleans by equation": (
+        "Integers",
+        "integers",
+        "What the integers and booleans of each equation held.",
+    ),
 }
 
 

@@ -16,7 +16,8 @@ def _values() -> Lens[Values]:
     Returns:
         An answer with `.values` (each with `.id`, `.opcode`, `.span`, `.type`, `.exponents` and
         `.statistics`: `.least`, `.most`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
-        `.iterations`), `.of("e12")`, `.nonfinite` and `.finite` (of the results).
+        `.iterations`), `.of("e12")`, `.nonfinite`, `.finite` (of the results), and `.integers` (of
+        integers and booleans, with `.least`, `.most` and `.zeros`).
 
     Raises:
         OptionError: An argument is a shape without data.
@@ -32,7 +33,8 @@ VALUES = Question(
     "values",
     About(
         "What do the values hold: how large, how many zeros, NaN, subnormals?",
-        measured="range, zeros, NaN, infinities and subnormals of each float, in one run of "
+        measured="range, zeros, NaN, infinities and subnormals of each float, range and zeros of "
+        "integers, and how many booleans are True, in one run of "
         "the program, compiled in pieces with these measurements in it, in loops over all "
         "iterations; donated arguments stay valid",
     ),

@@ -50,12 +50,36 @@ class ValueStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class IntegerStatistics:
+    """What a result of integers or booleans held, over all executions of its equation.
+
+    Attributes:
+        result: The index of the result.
+        dtype: Its element type.
+        executions: Number of executions; several devices of a `shard_map` each count.
+        elements: Number of elements in all executions.
+        least: The smallest element; of booleans 0 or 1.
+        most: The largest, likewise.
+        zeros: Number of elements that are 0 or False.
+    """
+
+    result: int
+    dtype: str
+    executions: int
+    elements: int
+    least: int
+    most: int
+    zeros: int
+
+
+@dataclass(frozen=True, slots=True)
 class ValuesRun:
     """The values of one run.
 
     Attributes:
         equations: By equation, its float results. Equations that only move elements, calls and
             loops are left out.
+        integers: By equation, its results of integers and booleans, likewise.
         unmeasured: Equations that were not executed.
         finite: Whether the program's results are finite.
         operand_zeros: By equation, the largest share of zeros of a float that it was computed from;
@@ -63,6 +87,7 @@ class ValuesRun:
     """
 
     equations: Mapping[Path, tuple[ValueStatistics, ...]]
+    integers: Mapping[Path, tuple[IntegerStatistics, ...]]
     unmeasured: tuple[Path, ...]
     finite: bool
     operand_zeros: Mapping[Path, float | None]

@@ -236,7 +236,7 @@ def test_values_of_named_modules_stand_together_and_a_mask_is_called_one():
     answer = jaxlens.values(f, jnp.ones((3, 3)), jnp.eye(3) * 7)
     text = answer.text()
     assert "is 3.4e+38, float32's largest number, as in a mask: float32 overflows" in text
-    _, modules, _ = answer.report.tables
+    (modules,) = (one for one in answer.report.tables if one.title == "Values by module")
     cells = [[cell.text for cell in row[:5]] for row in modules.rows]
     assert cells[0][:2] == ["attention", ""]
     assert cells[0][4] == "7"
@@ -264,6 +264,49 @@ def test_a_nan_that_is_written_and_not_taken_is_no_finding(f):
     assert answer.values
     assert answer.nonfinite == ()
     assert answer.findings[0].text.endswith("no NaN and no infinity.")
+
+
+def counted(x, n):
+    def step(carry, key):
+        number, low = carry
+        return (number * 3 - 7, low - 1), (key ^ jnp.uint32(2**31), x > key.astype(F) * F(0.5**31))
+
+    keys = jnp.arange(5, dtype=jnp.uint32) * jnp.uint32(900_000_000)
+    carry, rows = lax.scan(step, (n, jnp.int8(-120)), keys)
+    return carry, rows, n + (2**31 - 3), n.astype(jnp.uint32) - 10, jnp.arange(3000) * 2
+
+
+def test_integers_and_booleans_are_those_of_numpy():
+    args = (LONG, jnp.int32(2))
+    answer = jaxlens.values(counted, *args)
+    truth = op_by_op(jax.jit(counted).trace(*args).jaxpr, args)
+    types = set()
+    for value in answer.integers:
+        own = value.statistics
+        arrays = [results[own.result] for _, results in truth[value.path]]
+        flat = np.concatenate([x.ravel() for x in arrays]).astype(np.int64)
+        expected = (len(arrays), flat.size, flat.min(), flat.max(), (flat == 0).sum())
+        found = (own.executions, own.elements, own.least, own.most, own.zeros)
+        assert found == expected, value
+        types.add(own.dtype)
+    assert types == {"int32", "uint32", "int8", "bool"}
+    table = answer.report.tables[-1]
+    assert table.title == "Integers and booleans by equation"
+    cells = [[cell.text for cell in row] for row in table.rows]
+    compared = next(row for row in cells if row[3].startswith("bool"))
+    assert compared[1] == "gt"
+    assert compared[4:7] == ["", "", ""]
+    share = next(value for value in answer.integers if value.opcode == "gt")
+    assert compared[7] == f"{1 - share.zeros:.0%}"
+    assert ["5,998"] in [row[5:6] for row in cells]
+
+
+def test_a_program_of_integers_alone_says_what_they_hold():
+    answer = jaxlens.values(lambda n: n * 2 > 4, jnp.arange(5))
+    assert answer.findings[0].text == "The program was run, and computes no floats to measure."
+    assert [(v.statistics.least, v.statistics.most) for v in answer.integers] == [(0, 8), (0, 1)]
+    assert "60%" not in answer.text()
+    assert "40%" in answer.text()
 
 
 W = DRAWN.normal(size=(4, 4)).astype(F)

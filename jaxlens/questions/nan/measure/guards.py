@@ -11,16 +11,15 @@ import numpy as np
 from jaxlens.program.sentences import listed
 from jaxlens.questions.nan.measure.nonfinite import (
     FirstNonFinite,
-    is_inexact,
     nonfinite_run,
     pieces,
 )
 from jaxlens.questions.nan.records import NonFiniteRun
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.evaluate import Change, deepest
+from jaxlens.taps.evaluate import Change
 from jaxlens.taps.execute import execute
 from jaxlens.taps.primitives import Path
-from jaxlens.taps.refs import bind
+from jaxlens.taps.refs import bind, is_inexact
 
 _EXPONENTIALS = {"exp": math.e, "exp2": 2.0, "expm1": math.e}  # and their bases
 _ROOM = 8.0  # natural logarithm of how far from the overflow a bounded exponential stays
@@ -83,7 +82,7 @@ def measure_guarded(live: Running, paths: Collection[Path]) -> tuple[NonFiniteRu
         a result that is finite without; None if a NaN remains, and nothing is compared.
     """
     with live.measuring("tries a cure") as (closed, args):
-        probe = FirstNonFinite(deepest(closed), packed=live.devices == 1)
+        probe = FirstNonFinite(packed=live.devices == 1)
         after, rows = execute(closed, probe, args, _guarded, paths, pieces(live))
         run = nonfinite_run(closed, rows, args, after)
         if run.nan.results:

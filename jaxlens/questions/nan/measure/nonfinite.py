@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.compat.arrays import content, is_ref
+from jaxlens.compat.arrays import content
 from jaxlens.questions.nan.records import (
     EquationValues,
     NonFiniteElements,
@@ -27,19 +27,17 @@ from jaxlens.stages.session.running import Running
 from jaxlens.taps.evaluate import (
     Probe,
     Site,
-    deepest,
     equations,
     evaluated_bodies,
-    loops_around,
     padding,
 )
 from jaxlens.taps.execute import CompiledPieces, execute
 from jaxlens.taps.primitives import MOVES, Path
+from jaxlens.taps.refs import is_inexact
 
 # Marks: bit 1 NaN, bit 0 infinity; then the same pair for each case of a `select_n` that gave them.
 # An equation has two rows, for NaN and for infinities: found (0 or 1), cases (the even bits), the
-# device + 1 (0 outside of a `shard_map`), then the iterations.
-_HEAD = 3  # elements of a row before the iterations
+# device + 1 (0 outside of a `shard_map`).
 _BITS = 30  # of an integer that are used
 _CASES = _BITS // 2 - 1  # cases of a `select_n` that one integer can mark, by two bits each
 _EVEN_BITS = sum(1 << n for n in range(0, _BITS, 2))
@@ -49,17 +47,16 @@ class FirstNonFinite(Probe):
     """Measures when each equation first had a NaN in its results, and when an infinity.
 
     Args:
-        depth: The most loops around an equation.
         packed: Whether values of one shape share a reduction, each with bits of its own. XLA fuses
             that with what computes the values; but it joins bits, for which devices have no
             collective, so the program must run on one device.
     """
 
+    width = 3
     dtype = jnp.int32
 
-    def __init__(self, depth: int, packed: bool) -> None:
-        self.width = _HEAD + depth
-        self.key = type(self).__name__, depth, packed
+    def __init__(self, packed: bool) -> None:
+        self.key = type(self).__name__, packed
         self._reduced = _packed if packed else _unpacked
 
     def wants(self, path: Path, eqn: Any) -> bool:
@@ -90,26 +87,22 @@ class FirstNonFinite(Probe):
         marks = self._reduced(figures)
         return (jnp.pad(marks, (0, padding(len(figures)) if compiled_separately else 0)),)
 
-    def to_rows(self, stacked: tuple[Any, ...], site: Site) -> Any:
+    def to_rows(self, stacked: tuple[Any, ...], device: Any) -> Any:
         """Returns the rows of a body's equations."""
         (marks,) = stacked
-        device = jnp.int32(0) if site.device is None else site.device + 1
-        steps = [jnp.asarray(n, jnp.int32) for n in site.iterations]
-        steps += [jnp.int32(0)] * (self.width - _HEAD - len(steps))
-        when = jnp.stack([device, *steps])
+        place = 0 if device is None else device + 1
         rows = []
         for bit in (1, 0):
             found = marks >> bit & 1
             chosen = (marks >> (bit + 2)) & _EVEN_BITS
-            row = [found[:, None], chosen[:, None], jnp.broadcast_to(when, (len(found), len(when)))]
-            rows.append(jnp.concatenate(row, axis=1) * found[:, None])
+            rows.append(jnp.stack([found, chosen, jnp.full_like(found, place)], axis=1))
         return jnp.stack(rows, axis=1).reshape(-1, self.width)
 
     def merge_devices(self, one: Any, other: Any) -> Any:
         """Keeps the earlier execution of the two."""
         before = (one[..., :1] > 0) & (other[..., :1] == 0)
         equal = (one[..., :1] > 0) & (other[..., :1] > 0)
-        for n in range(_HEAD, self.width):
+        for n in range(self.width, one.shape[-1]):
             mine, its = one[..., n : n + 1], other[..., n : n + 1]
             before |= equal & (mine < its)
             equal &= mine == its
@@ -167,7 +160,7 @@ def pieces(live: Running) -> CompiledPieces:
 def measure_nonfinite(live: Running) -> NonFiniteRun:
     """Runs the program once, and returns which equations had NaN and infinities."""
     with live.measuring("looks for NaN") as (closed, args):
-        probe = FirstNonFinite(deepest(closed), packed=live.devices == 1)
+        probe = FirstNonFinite(packed=live.devices == 1)
         results, rows = execute(closed, probe, args, compiled=pieces(live))
         return nonfinite_run(closed, rows, args, results)
 
@@ -212,7 +205,7 @@ def _execution(path: Path, row: Any, eqns: Mapping[str, Any]) -> NonFiniteExecut
     _, chosen, device, *iterations = map(int, row)
     cases = tuple(n + 1 for n in range(_CASES) if chosen >> 2 * n & 1)
     return NonFiniteExecution(
-        tuple(iterations[: loops_around(path, eqns)]),
+        tuple(iterations),
         device - 1 if device else None,
         cases if eqns[path[-1]].primitive.name == "select_n" else None,
     )
@@ -234,7 +227,7 @@ def _range_row(x: Any) -> Any:
 
 
 def _range(row: Any, aval: Any) -> ValueRange | None:
-    measured, least, most, zeros, nan, inf, first = map(float, row)
+    measured, least, most, zeros, nan, inf, first = map(float, row[: Ranges.width])
     if not measured:
         return None
     shape = tuple(aval.shape)
@@ -244,14 +237,6 @@ def _range(row: Any, aval: Any) -> ValueRange | None:
         least = most = math.nan
     where = index if nan or inf else None
     return ValueRange(least, most, elements, int(zeros), int(nan), int(inf), where)
-
-
-def is_inexact(value: Any) -> bool:
-    """Whether a value has floating-point or complex elements; it may be a number of Python's."""
-    dtype = None if is_ref(value) else getattr(value, "dtype", None)
-    if dtype is None:
-        return isinstance(value, float | complex)
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 class _Marks(NamedTuple):

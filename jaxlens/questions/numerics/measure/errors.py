@@ -1,6 +1,7 @@
 """Runs a program op by op, in float64 beside it, and compiled, and compares the results."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import jax
@@ -10,11 +11,17 @@ import numpy as np
 from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.questions.numerics.measure.shadow import Shadow, ShadowedValue, is_float, ulps, wide
+from jaxlens.questions.numerics.measure.shadow import (
+    Shadow,
+    ShadowedValue,
+    as_function,
+    is_float,
+    ulps,
+    wide,
+)
 from jaxlens.questions.numerics.rounding import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages.session.running import Running
 from jaxlens.taps.primitives import Path
-from jaxlens.taps.refs import evaluate, value_of
 
 _EXCESS = {"xla_allow_excess_precision": False}
 
@@ -28,33 +35,22 @@ def errors(live: Running) -> NumericsRun:
     """
     with live.measuring("op by op, and in float64", "--numerics") as (closed, leaves):
         live.check_effects("--numerics runs the program in several ways")
-        return run(closed, leaves)
-
-
-def run(closed: Any, args: Sequence[Any]) -> NumericsRun:
-    """Runs a program op by op, in float64, and compiled.
-
-    Args:
-        closed: A closed jaxpr of JAX's.
-        args: Its arguments, none of which is donated.
-    """
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        return _run(closed, [np.asarray(x) if np.isscalar(x) else x for x in args])
+        with isolate.untouched(isolate.context()), compat.persistent_cache_off():
+            return _run(closed, [np.asarray(x) if np.isscalar(x) else x for x in leaves])
 
 
 def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
-    known = bodies(opened(closed))
-    values = [ShadowedValue(x) for x in args]
-    shadow = Shadow(known)
-    results = shadow.body(closed, values)
+    jaxpr = opened(closed)
+    shadow = Shadow(bodies(jaxpr))
+    results = shadow.body(closed, list(map(ShadowedValue, args)))
     floats = [n for n, x in enumerate(results) if is_float(x.own) and str(x.own.dtype) in BITS]
-    compiled = _compiled(closed, args)
+    compiled = _compiled(jaxpr, closed.consts, args)
     differences = _differences(compiled, results)
     strict: tuple[ResultDifference, ...] = ()
     differs = None
     if any(one.unequal for one in differences):
-        strict = _differences(_compiled(closed, args, _EXCESS), results)
-        differs = _first_difference(closed, args, known)
+        strict = _differences(_compiled(jaxpr, closed.consts, args, _EXCESS), results)
+        differs = _first_difference(closed, args)
     rows = []
     for n in floats:
         result, dtype = results[n], str(results[n].own.dtype)
@@ -112,40 +108,32 @@ def _largest(x: Any, less: Any = 0.0) -> float:
     return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
 
 
-def _compiled(
-    closed: Any, args: Sequence[Any], options: Any = None, stop: int | None = None
-) -> Any:
-    """Compiles and runs a program; with `stop` up to that equation, whose results it returns."""
-    jaxpr = opened(closed)
-
-    def function(*args: Any) -> list[Any]:
-        values = dict(zip(map(id, jaxpr.constvars), closed.consts, strict=True))
-        values.update(zip(map(id, jaxpr.invars), args, strict=True))
-        evaluate(jaxpr.eqns[:stop], values)
-        atoms = jaxpr.outvars if stop is None else jaxpr.eqns[stop - 1].outvars
-        return [value_of(atom, values) for atom in atoms]
-
-    lowered = jax.jit(function).trace(*args).lower()
+def _compiled(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], options: Any = None) -> Any:
+    """Compiles and runs a jaxpr."""
+    lowered = jax.jit(as_function(jaxpr, consts)).trace(*args).lower()
     return jax.block_until_ready(lowered.compile(options)(*args))  # type: ignore[no-untyped-call]
 
 
-def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> Path | None:
+def _first_difference(closed: Any, args: Sequence[Any]) -> Path | None:
     """Halves the program until one equation is left up to which compiling changes the result."""
-    made: list[tuple[Path, Sequence[ShadowedValue]]] = []
-    Shadow(known, follow=False).body(
-        closed, [ShadowedValue(x) for x in args], each=lambda *one: made.append(one)
-    )
+    jaxpr = opened(closed)
+    # As a program that returns what each equation makes.
+    every = jaxpr.replace(outvars=[var for eqn in jaxpr.eqns for var in eqn.outvars])
+    every = compat.extend("core", "ClosedJaxpr")(every, closed.consts)
+    known = bodies(opened(every))
+    results = iter(Shadow(known, follow=False).body(every, list(map(ShadowedValue, args))))
+    made = [list(islice(results, len(eqn.outvars))) for eqn in jaxpr.eqns]
     low, high = 0, len(made)  # the first `low` equations agree, the first `high` not
 
     def same(stop: int) -> bool:
-        compiled = _compiled(closed, args, stop=stop)
-        return not any(one.unequal for one in _differences(compiled, made[stop - 1][1]))
+        part = jaxpr.replace(eqns=jaxpr.eqns[:stop], outvars=jaxpr.eqns[stop - 1].outvars)
+        compiled = _compiled(part, closed.consts, args)
+        return not any(one.unequal for one in _differences(compiled, made[stop - 1]))
 
     # Alone, the last equation may agree: what else the program returns changes how it is compiled.
-    jaxpr = opened(closed)
     if not made or ([*jaxpr.outvars] != [*jaxpr.eqns[-1].outvars] and same(high)):
         return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if same(middle) else (low, middle)
-    return made[high - 1][0]
+    return (known[id(opened(every))].ids[high - 1],)

@@ -4,7 +4,7 @@ Each equation is executed by itself, so that no fusion changes its rounding. Flo
 the host, with the program's own integers, booleans and branches: both go the same way.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens import compat
 from jaxlens.compat.arrays import is_ref
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.questions.numerics.rounding import BITS, DotRounding, RoundingExecution
-from jaxlens.taps.primitives import CALLS, LOOPS, Path
-from jaxlens.taps.refs import LITERAL, bind, evaluate, makes_ref
+from jaxlens.taps.pieces import OpenedJaxpr, WrittenOperand, open_calls
+from jaxlens.taps.primitives import LOOPS, Path
+from jaxlens.taps.refs import bind, makes_ref
 
 _MOST = 50_000  # executions of equations that are measured
 _DTYPES = ("new_dtype", "preferred_element_type", "dtype", "out_dtype")
@@ -61,6 +63,7 @@ class Shadow:
         executions: What was measured.
         dots: Products, by equation.
         unknown: Equations without a float64.
+        programs: The bodies, with their calls opened.
     """
 
     known: dict[int, JaxprBody] = field(repr=False)
@@ -68,6 +71,7 @@ class Shadow:
     executions: list[RoundingExecution] = field(default_factory=list)
     dots: dict[Path, DotRounding] = field(default_factory=dict)
     unknown: dict[Path, None] = field(default_factory=dict)
+    programs: dict[tuple[int, Path], OpenedJaxpr] = field(default_factory=dict, repr=False)
 
     def body(
         self,
@@ -75,44 +79,33 @@ class Shadow:
         args: Sequence[ShadowedValue],
         path: Path = (),
         iterations: tuple[int, ...] = (),
-        each: Callable[[Path, Sequence[ShadowedValue]], None] | None = None,
     ) -> list[ShadowedValue]:
-        """Evaluates a body; `each` receives the results of its equations."""
-        jaxpr = opened(closed)
-        consts = [ShadowedValue(const) for const in getattr(closed, "consts", ())]
-        values = dict(
-            zip(map(id, [*jaxpr.constvars, *jaxpr.invars]), [*consts, *args], strict=True)
-        )
-        kept = {id(atom) for atom in jaxpr.outvars}
-        last = {id(atom): n for n, eqn in enumerate(jaxpr.eqns) for atom in eqn.invars}
+        """Evaluates a body."""
+        if (id(closed), path) not in self.programs:
+            self.programs[id(closed), path] = open_calls(closed, path, self.known)
+        program = self.programs[id(closed), path]
+        values = {n: ShadowedValue(const) for n, const in program.consts.items()}
+        values.update(zip(program.inputs, args, strict=True))
 
-        def value(atom: Any) -> ShadowedValue:
-            if isinstance(atom, LITERAL):
-                return ShadowedValue(np.asarray(atom.val, atom.aval.dtype))
-            return values[id(atom)]
+        def value(n: int | WrittenOperand) -> ShadowedValue:
+            if isinstance(n, WrittenOperand):
+                return ShadowedValue(np.asarray(n.value, n.dtype))
+            return values[n]
 
-        for n, (eqn, ident) in enumerate(zip(jaxpr.eqns, self.known[id(jaxpr)].ids, strict=True)):
-            operands = [value(atom) for atom in eqn.invars]
-            at = (*path, ident)
-            results = self.equation(eqn, operands, at, iterations)
-            if each is not None:
-                each(at, results)
-            values.update(zip(map(id, eqn.outvars), results, strict=True))
-            for atom in (
-                *eqn.invars,
-                *eqn.outvars,
-            ):  # large programs: what is read no more is freed
-                if last.get(id(atom), -1) <= n and id(atom) not in kept:
-                    values.pop(id(atom), None)
-        return [value(atom) for atom in jaxpr.outvars]
+        for index, step in enumerate(program.steps):
+            operands = [value(n) for n in step.reads]
+            results = self.equation(step.eqn, operands, step.path, iterations)
+            values.update(zip(step.writes, results, strict=True))
+            for n in (*step.reads, *step.writes):  # large programs: what is read no more is freed
+                if isinstance(n, int) and program.last.get(n, -1) <= index:
+                    values.pop(n, None)
+        return [value(n) for n in program.results]
 
     def equation(
         self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
         """Evaluates one equation, with the bodies in it."""
         name, params = eqn.primitive.name, with_counts(eqn)
-        if name in CALLS and CALLS[name] in params:
-            return self.body(params[CALLS[name]], operands, path, iterations)
         if name == "cond":
             branches = params["branches"]
             index = min(max(int(operands[0].own), 0), len(branches) - 1)
@@ -258,21 +251,21 @@ def exactly(eqn: Any, operands: Sequence[Any]) -> list[Any]:
     return [np.asarray(x) for x in results]
 
 
+def as_function(jaxpr: Any, consts: Sequence[Any]) -> Any:
+    """Returns a jaxpr as a function of its inputs."""
+    as_fun = compat.extend("core", "jaxpr_as_fun")
+    return as_fun(compat.extend("core", "ClosedJaxpr")(jaxpr, consts))
+
+
 def _wide_body(body: Any) -> Any:
     """Returns the body of an equation such as `scatter-add`, traced in float64."""
     jaxpr = opened(body)
-
-    def function(*args: Any) -> list[Any]:
-        values = dict(zip(map(id, jaxpr.invars), args, strict=True))
-        evaluate(jaxpr.eqns, values)
-        return [values[id(atom)] for atom in jaxpr.outvars]
-
     dtypes = [v.aval.dtype for v in jaxpr.invars]
     dtypes = [_wide_dtype(dtype) if _inexact(dtype) else dtype for dtype in dtypes]
     struct: Any = jax.ShapeDtypeStruct
     avals = [struct(v.aval.shape, d) for v, d in zip(jaxpr.invars, dtypes, strict=True)]
-    made = jax.make_jaxpr(function)(*avals)
-    return made if opened(body) is not body else made.jaxpr
+    made = jax.make_jaxpr(as_function(jaxpr, getattr(body, "consts", ())))(*avals)
+    return made if jaxpr is not body else made.jaxpr
 
 
 def wide(x: Any) -> Any:
