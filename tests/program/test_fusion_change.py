@@ -102,68 +102,44 @@ def test_long_dumps_are_not_read_and_the_note_says_so() -> None:
     assert "Passes are not named" in note
 
 
+DIV, MULTIPLY = (
+    f'ROOT {name} = f32[4] {opcode}(p, p), metadata={{op_name="f/div"}}'
+    for name, opcode in (("d", "divide"), ("m", "multiply"))
+)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "id", "fate", "note"),
     [
         (
-            (
-                "%a = f32[4]{0} tanh(%p)",
-                "%b = f32[4]{0} tanh(%p)",
-                "ROOT %r = f32[4]{0} add(%a, %b)",
-            ),
-            ("%a = f32[4]{0} tanh(%p)", "ROOT %r = f32[4]{0} add(%a, %a)"),
-            "b",
-            "merged",
-            "with a",
+            ("a = f32[4] tanh(p)", "b = f32[4] tanh(p)", "ROOT r = f32[4] add(a, b)"),
+            ("a = f32[4] tanh(p)", "ROOT r = f32[4] add(a, a)"),
+            *("b", "merged", "with a"),
+        ),
+        (
+            ("c = f32[4] constant({1,2,3,4})", "n = f32[4] negate(c)", "ROOT r = f32[4] add(p, n)"),
+            ("m = f32[4] constant({-1,-2,-3,-4})", "ROOT r = f32[4] add(p, m)"),
+            *("n", "folded", "into m"),
+        ),
+        (
+            ("d = f32[4] tanh(p)", "ROOT r = f32[4] negate(p)"),
+            ("ROOT r = f32[4] negate(p)",),
+            *("d", "removed", "dead: nothing read it"),
+        ),
+        (
+            ("u = f32[4] negate(p)", "v = f32[4] negate(u)", "ROOT r = f32[4] tanh(v)"),
+            ("ROOT r = f32[4] tanh(p)",),
+            *("u", "removed", "gone with what read it"),
         ),
         (
             (
-                "%c = f32[4]{0} constant({1,2,3,4})",
-                "%n = f32[4]{0} negate(%c)",
-                "ROOT %r = f32[4]{0} add(%p, %n)",
+                *("k = f32[4] tanh(p)", "o = f32[4] abs(k)", "v = f32[4] negate(o)"),
+                "ROOT r = f32[4] add(v, k)",
             ),
-            ("%m = f32[4]{0} constant({-1,-2,-3,-4})", "ROOT %r = f32[4]{0} add(%p, %m)"),
-            "n",
-            "folded",
-            "into m",
+            ("k = f32[4] tanh(p)", "ROOT r = f32[4] add(k, k)"),
+            *("v", "removed", "k is read in its place"),
         ),
-        (
-            ("%d = f32[4]{0} tanh(%p)", "ROOT %r = f32[4]{0} negate(%p)"),
-            ("ROOT %r = f32[4]{0} negate(%p)",),
-            "d",
-            "removed",
-            "dead: nothing read it",
-        ),
-        (
-            (
-                "%u = f32[4]{0} negate(%p)",
-                "%v = f32[4]{0} negate(%u)",
-                "ROOT %r = f32[4]{0} tanh(%v)",
-            ),
-            ("ROOT %r = f32[4]{0} tanh(%p)",),
-            "u",
-            "removed",
-            "gone with what read it",
-        ),
-        (
-            (
-                "%k = f32[4]{0} tanh(%p)",
-                "%o = f32[4]{0} abs(%k)",
-                "%v = f32[4]{0} negate(%o)",
-                "ROOT %r = f32[4]{0} add(%v, %k)",
-            ),
-            ("%k = f32[4]{0} tanh(%p)", "ROOT %r = f32[4]{0} add(%k, %k)"),
-            "v",
-            "removed",
-            "k is read in its place",
-        ),
-        (
-            ('ROOT %d = f32[4]{0} divide(%p, %p), metadata={op_name="f/div"}',),
-            ('ROOT %m = f32[4]{0} multiply(%p, %p), metadata={op_name="f/div"}',),
-            "d",
-            "rewritten",
-            "divide became multiply",
-        ),
+        ((DIV,), (MULTIPLY,), *("d", "rewritten", "divide became multiply")),
     ],
 )
 def test_fates(before, after, id, fate, note) -> None:

@@ -70,21 +70,21 @@ def same(text, failed):
     return "\n".join(line.rstrip() for line in plain)
 
 
-@pytest.mark.parametrize("magic", ["jaxpr", "compile"])
 @pytest.mark.parametrize("cells", NOTEBOOKS.values(), ids=NOTEBOOKS)
-def test_a_notebook_is_as_without_the_magic(run, shell, cells, magic):
+def test_a_notebook_is_as_without_the_magic(run, shell, cells):
     plain = [run(f"# %%\n{code}") for code in cells]
-    shell.reset(new_session=True)
-    computed = shown = 0
-    for code, was in zip(cells, plain, strict=True):
-        shell.user_ns.pop("view_", None)
-        ran = run(f"%%{magic} -o view_\n{code}")
-        assert type(ran.error) is type(was.error), f"{code}\n{ran.out}"
-        failed = was.error is not None
-        bare = code.splitlines()[-1].startswith("loss(")  # staged, and not made
-        if not bare:
-            assert same(ran.out, failed) == same(was.out, failed), code
-        if "jnp." in code or "(params" in code:
-            computed += not failed
-            shown += not failed and shell.user_ns["view_"].capture is not None
-    assert shown >= 0.9 * computed
+    for magic in ("jaxpr", "compile"):
+        shell.reset(new_session=True)
+        computed = shown = 0
+        for code, was in zip(cells, plain, strict=True):
+            shell.user_ns.pop("view_", None)
+            ran = run(f"%%{magic} -o view_\n{code}")
+            assert type(ran.error) is type(was.error), f"{magic}: {code}\n{ran.out}"
+            failed = was.error is not None
+            bare = code.splitlines()[-1].startswith("loss(")  # staged, and not made
+            if not bare:
+                assert same(ran.out, failed) == same(was.out, failed), f"{magic}: {code}"
+            if "jnp." in code or "(params" in code:
+                computed += not failed
+                shown += not failed and shell.user_ns["view_"].capture is not None
+        assert shown >= 0.9 * computed, magic

@@ -53,11 +53,6 @@ def test_what_records_a_read_is_not_in_its_traceback(run):
         assert f"----> 5 {code}" in ran.out
 
 
-def test_a_name_that_is_none_is_one_line(run):
-    ran = run("%%timeline -o 3x\n1")
-    assert "OptionError: -o takes a name to store the answer under, got '3x'" in ran.out
-
-
 def test_help_says_what_is_measured(run):
     ran = run("%timeline -h")
     assert ran.out.startswith("Who waits for whom, at which line?\n  measured:")

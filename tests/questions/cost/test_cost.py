@@ -201,16 +201,6 @@ def test_the_layer() -> None:
     assert sum(cost.by_node.values()) == cost.flops
 
 
-def test_xlas_figure_stands_beside_it() -> None:
-    report = report_of(counted(fixed.capture()))
-    said = texts(report.findings)
-    assert "152 flop counted" in said
-    assert "XLA's own figure for the optimised program: 160 flop." in said
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in report.tables[0].rows}
-    assert rows["flops"] == ["152 flop", "152 flop", "160 flop"]
-    assert rows["bytes"] == ["240 B", "", "400 B"]
-
-
 def test_on_several_devices_the_figures_are_not_compared() -> None:
     one = fixed.capture()
     target = replace(one.program.target, devices=8)
@@ -220,12 +210,6 @@ def test_on_several_devices_the_figures_are_not_compared() -> None:
     assert "XLA's own figure for the optimised program on each of 8 devices: 160 flop." in said
     assert "not compared" in said
     assert "more:" not in said
-
-
-def test_without_xlas_figure_the_count_stands_alone() -> None:
-    report = report_of(counted(fixed.capture("cost")))
-    assert "XLA gives no flops here: this backend gives no cost." in texts(report.findings)
-    assert report.tables[0].rows[0][3].text == "not given"
 
 
 def test_loops_of_unknown_length_are_said_to_be_so_in_one_sentence() -> None:

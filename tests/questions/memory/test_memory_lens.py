@@ -22,35 +22,12 @@ from tests.support import fixed_captures as fixed
 from tests.support.paths import CAPTURES, RECORDS
 
 
-def test_the_answer_stands_first():
-    said = [finding.text for finding in report_of(facts(fixed.capture())).findings]
+def test_the_peak_of_the_layer_is_that_by_hand():
+    """What is said of it, and its tables, are `views/compile.memory.txt`."""
+    use = facts(fixed.capture())
     # x 128; dot.1 lives until gt_fusion has run: 32 + 8; the result 32 is written before.
-    assert said[0] == (
-        "The peak is 168 B when gt_fusion runs (cell 3:2); 76% of it are arguments (most of "
-        "all x), and cell 3:2 owns 32 B (`y = x @ w + b`)."
-    )
-    assert said[1] == (
-        "Memory: arguments 200 B, outputs 40 B, temporaries 96 B; 336 B is reserved from start to "
-        "end."
-    )
-
-
-def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():
-    report = report_of(facts(fixed.capture()))
-    by_line, held, sizes = report.tables[:3]
-    assert [[cell.text for cell in row[:4]] for row in by_line.rows] == [
-        ["arguments", "", "128 B", "76%"],
-        ["cell 3:2", "y = x @ w + b", "32 B", "19%"],
-        ["cell 3:3", "return jnp.maximum(y, 0), y > 0", "8 B", "5%"],
-    ]
-    assert [row[0].text for row in held.rows] == ["x", "dot.1", "gt_fusion"]
-    assert [(row[0].text, row[1].text) for row in sizes.rows] == [
-        ("arguments", "200 B"),
-        ("outputs", "40 B"),
-        ("temporaries", "96 B"),
-        ("aliases", "0 B"),
-    ]
-    assert report.overlays[0].values["dot.1"] == 32.0
+    assert (use.peak, use.reserved) == (128 + 32 + 8, 336)
+    assert report_of(use).overlays[0].values["dot.1"] == 32.0
 
 
 def test_without_live_ranges_the_sizes_stay():

@@ -13,6 +13,7 @@ from jaxlens.ir.compile_log import (
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
 from jaxlens.questions.session.report import AfterCell, cell_html, cell_text, report, warnings
+from tests.support.documents import approved
 
 STEP = Span("cell 1", 3, 3, function="step")
 CALLED = Span("cell 2", 5, 5)
@@ -38,8 +39,29 @@ def after(*calls, earlier=0):
     )
 
 
-def line(*calls, **more):
-    return report(after(*calls, **more)).findings[0].text
+STATIC = KeyChange("static", "n", "4", "3")
+FAILED = (CompileStep("compile", 1.0, failed="XlaError"),)
+CELLS = {
+    "the first time": after(call()),
+    "transforms inside of jit": after(call(transforms=("vmap", "grad"))),
+    "a transform of jit": after(call(under="vmap")),
+    "the third time": after(call(size(16, 8)), earlier=2),
+    "a later time": after(call(size(16, 8)), earlier=20),
+    "several times": after(*(call(size(n + 1, n)) for n in range(2, 5)), earlier=2),
+    "two causes": after(call(size(9, 8)), call(size(10, 9)), call(STATIC), earlier=1),
+    "recompiles first, then what took longest": after(
+        call(function="f"),
+        call(function="slow", seconds=9),
+        call(size(2, 1), function="g"),
+        call(function="h"),
+    ),
+    "bytes": after(call(bytes=1_300_000_000), call(function="g", seconds=2.0)),
+    "the persistent cache": after(call(served="disk")),
+    "the persistent cache and a compile": after(call(served="disk"), call(function="g")),
+    "a compile that failed": AfterCell(
+        CompileLog((CallEvent(1, "step", "user", CALLED, STEP, FAILED, "trace"),)), {}, {}
+    ),
+}
 
 
 def test_the_compiles_of_a_cell_are_counted_once():
@@ -47,64 +69,13 @@ def test_the_compiles_of_a_cell_are_counted_once():
     assert cell.compiles is cell.compiles
 
 
-def test_the_first_time():
-    assert line(call()) == "Compiled `step`."
-
-
-def test_the_transforms_inside_of_jit():
-    assert line(call(transforms=("vmap", "grad"))) == "Compiled `vmap(grad(step))`."
-    assert line(call(under="vmap")) == "Compiled `step` under vmap."
-
-
-def test_the_third_time():
-    assert line(call(size(16, 8)), earlier=2) == (
-        "Compiled `step` for the third time, because x's first axis changed: 8, 16."
-    )
-
-
-def test_a_later_time_is_a_number():
-    assert line(call(size(16, 8)), earlier=20) == (
-        "Compiled `step` for the 21st time, because x's first axis changed: 8, 16."
-    )
-
-
-def test_several_in_one_cell():
-    calls = [call(size(n + 1, n)) for n in range(2, 5)]
-    assert line(*calls, earlier=2) == (
-        "Compiled `step` 3 times (5 in all), because x's first axis changed: 2, 3, 4, 5."
-    )
-
-
-def test_two_causes():
-    other = KeyChange("static", "n", "4", "3")
-    said = line(call(size(9, 8)), call(size(10, 9)), call(other), earlier=1)
-    assert said.endswith("because x's first axis changed: 8, 9, 10, and more.")
-
-
-def test_recompiles_first_then_what_took_longest():
-    calls = [call(function="f"), call(function="slow", seconds=9), call(size(2, 1), function="g")]
-    said = line(*calls, call(function="h"), earlier=0)
-    assert said.startswith("Compiled `g`, because x's first axis changed: 1, 2; `slow`;")
-    assert said.endswith("; 2 more functions.")
-
-
-def test_seconds_and_bytes_are_not_in_the_stable_text():
-    cell = after(call(bytes=1_300_000_000), call(function="g", seconds=2.0))
-    assert cell_text(cell, times=False) == "Compiled `g`; `step`."
-    assert cell_text(cell, times=True) == "Compiled `g`; `step` (2.5 s, peak 1.3 GB)."
-
-
-def test_a_program_from_the_persistent_cache():
-    assert line(call(served="disk")) == "Loaded from the persistent cache: `step`."
-    assert line(call(served="disk"), call(function="g")).startswith("Compiled")
-
-
-def test_nothing_of_a_compile_that_failed():
-    failed = call()
-    failed = CallEvent(
-        1, "step", "user", CALLED, STEP, (CompileStep("compile", 1.0, failed="XlaError"),), "trace"
-    )
-    assert report(AfterCell(CompileLog((failed,)), {}, {})).findings == ()
+def test_the_line_below_a_cell():
+    """Without seconds and bytes, which the text that notebooks compare has not, and with them."""
+    lines = []
+    for name, cell in CELLS.items():
+        texts = cell_text(cell, times=False), cell_text(cell, times=True)
+        lines += [f"{name}:", *texts] if report(cell).findings else [f"{name}: nothing"]
+    approved("below_a_cell", "\n".join(lines))
 
 
 def often(earlier, now):

@@ -113,16 +113,6 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
     assert "LLVM passes" not in without.columns
 
 
-def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
-    shown = text(document(fixed.capture(), OPTIONS["compile"](times=True)))
-    assert "LLVM took 50% of 2 s" in shown
-    assert "algsimp" in shown
-    assert "left out" not in shown
-    unasked = text(document(fixed.capture()))
-    assert "Time per stage: left out, it changes from run to run" in unasked
-    assert "LLVM took" not in unasked
-
-
 def test_a_capture_without_a_profile_says_so() -> None:
     shown = document(fixed.capture("profile"), OPTIONS["compile"](times=True))
     assert "Within the compile: this backend gives no profile." in " ".join(text(shown).split())
