@@ -11,12 +11,9 @@ from pathlib import Path
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Here a program is compiled to be run, or for how often it is: nobody reads its machine code, so
-# LLVM optimises little, and a compile takes a third less.
-ONLY_RUN = ["core"] + [
-    f"questions/{name}" for name in "nan numerics recompiles silent values".split()
-]
-TESTS = Path(__file__).parent
+# Here a program is compiled to be run: nobody reads its machine code, so LLVM optimises little, and
+# a compile takes a third less.
+ONLY_RUN = Path(__file__).parent / "core"
 
 
 def pytest_configure():
@@ -30,8 +27,7 @@ def pytest_collection_finish():
 
 def pytest_runtest_setup(item):
     if (jax := sys.modules.get("jax")) is not None:
-        is_only_run = any(TESTS / name in item.path.parents for name in ONLY_RUN)
-        jax.config.update("jax_disable_most_optimizations", is_only_run)
+        jax.config.update("jax_disable_most_optimizations", ONLY_RUN in item.path.parents)
     if (compiling := sys.modules.get("jaxlens.stages.session.compiling")) is not None:
         compiling.forget()  # the program of the test before
 
