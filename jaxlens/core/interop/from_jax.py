@@ -22,6 +22,7 @@ from jaxlens.core.interop.guests import guest
 from jaxlens.core.interop.operations import OPERATIONS, MissingPrimitiveError, primitives
 from jaxlens.core.interop.parameters import UnreadParameterError, taken
 from jaxlens.core.interop.types import compared, is_array, jax_type, type_of
+from jaxlens.core.kernel.basics import number
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
 from jaxlens.core.kernel.sources import NameStack, SourceInfo, at, here, user_file
@@ -61,9 +62,7 @@ def from_jax(
 
     @wraps(f)
     def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
-        static: signatures.Static = ()
-        if chosen:
-            args, kwargs, static = signatures.without_static(chosen, args, kwargs)
+        args, kwargs, static = signatures.without_static(chosen, args, kwargs)
         leaves, in_tree = tree_util.tree_flatten((args, kwargs))
         arrays = [leaf for leaf in leaves if traces(leaf)]
         plain = tuple([aval_of(leaf) if traces(leaf) else compared(leaf) for leaf in leaves])
@@ -155,8 +154,7 @@ class _Reader:
             if not hasattr(atom, "val"):
                 return env[atom]
             if not atom.aval.shape:
-                number = np.asarray(atom.val, type_of(atom.aval).dtype)[()]
-                return number.item() if atom.aval.weak_type else number
+                return number(atom.val, type_of(atom.aval).dtype, atom.aval.weak_type)
             return np.asarray(atom.val)
 
         for eqn in jaxpr.eqns:
