@@ -79,12 +79,10 @@ def _told(kind: str, about: str) -> str:
 
 
 def _slide(asked: Prediction) -> str:
-    truth = asked.truth(asked.names())
     choices = "".join(f"<li>{prose(choice)}</li>" for choice in asked.choices)
     vote = f"<ol class=choices>{choices}</ol>" if choices else "<p>Write down a number.</p>"
     code = "\n".join(map(escaped, asked.code.strip().splitlines()))
-    answer = f"{truth.value:,}" if isinstance(truth.value, int) else str(truth.value)
-    answer = f"{answer} {truth.unit}".strip()
+    answer = str(asked.truth(asked.names()))
     return (
         f"<h2>{asked.id}</h2><p>{prose(asked.question)}</p>"
         f"<pre>{code}</pre>{vote}"
