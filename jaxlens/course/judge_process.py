@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from jaxlens import progress
-from jaxlens.course.check import unsolved
+from jaxlens.course.check import Outcome, unsolved
 from jaxlens.course.library import puzzle
 from jaxlens.course.limits import Limit, LimitError, used
 from jaxlens.course.namespace import names_of_lessons, needed
@@ -68,6 +68,12 @@ class Judgement:
     whole: str
     printed: str = ""
     ends: bool = False
+
+    @classmethod
+    def of(cls, outcome: Outcome, printed: str = "", ends: bool = False) -> "Judgement":
+        """Returns what can be shown of a judgement where its lenses are not."""
+        texts = outcome.html(), outcome.text(), outcome.text(full=True)
+        return cls(outcome.solved, outcome.sentence, *texts, printed, ends)
 
     def text(self, *, full: bool = False) -> str:
         """Returns the verdict as text; `full` as in `View.text`."""
@@ -183,8 +189,7 @@ def _verdict(child: Child, answer: GivenAnswer) -> Judgement:
     except ChildProcessError as ending:
         why = f"it ended the process that judged it {ending}"
     child.end()
-    outcome = unsolved(entry, why)
-    return Judgement(False, outcome.sentence, outcome.html(), str(outcome), str(outcome))
+    return Judgement.of(unsolved(entry, why))
 
 
 def _with_evidence(child: Child, answer: GivenAnswer, verdict: Judgement) -> Judgement:
