@@ -9,6 +9,7 @@ import re
 from jaxlens.course.build import sources
 from jaxlens.course.library import puzzle
 from jaxlens.course.predict import Prediction, predictions
+from jaxlens.course.puzzle import lesson_of
 from jaxlens.ir.lessons import Lesson
 from jaxlens.render.html.marks import escaped, prose
 
@@ -35,7 +36,7 @@ def slides(lesson: Lesson) -> str:
     Raises:
         UnavailableError: This installation holds no sources of lessons.
     """
-    asked = [p for p in predictions().values() if p.id.split(".")[0] == str(lesson.number)]
+    asked = [p for p in predictions().values() if lesson_of(p.id) == lesson.number]
     title = f"{lesson.number}. {lesson.title}"
     shown = "".join(f"<section>{part}</section>\n" for part in (_plan(lesson), *map(_slide, asked)))
     return (
