@@ -225,6 +225,18 @@ def devices(backend: str | None = None) -> list[Any]:
     return list(jax.devices(backend))
 
 
+def make_mesh(
+    axis_shapes: Sequence[int], axis_names: Sequence[str], *, devices: Sequence[Any] | None = None
+) -> Mesh:
+    """Returns JAX's mesh of the first devices, in rows and columns of these lengths.
+
+    Raises:
+        ValueError: There are fewer devices.
+    """
+    auto = (jax.sharding.AxisType.Auto,) * len(axis_names)
+    return jax.make_mesh(axis_shapes, axis_names, auto, devices=devices)
+
+
 # ---- programs -----------------------------------------------------------------------------------
 
 program_p: Any = Primitive("core_program")

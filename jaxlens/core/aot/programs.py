@@ -103,7 +103,9 @@ class Jitted:
     def _leaves_and_key(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], Key]:
-        args, kwargs, static = signatures.without_static(self.static, args, kwargs)
+        static: signatures.Static = ()
+        if self.static:
+            args, kwargs, static = signatures.without_static(self.static, args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
         avals = tuple(signatures.types_of(self.f, in_tree, leaves, static))
         axes = tuple(named_axes().items())

@@ -130,9 +130,9 @@ def loop_body(
 
 def converted(x: Any, dtype: np.dtype) -> Any:
     """Converts an array or a Python scalar to a dtype."""
-    if isinstance(x, Value) or aval_of(x).dtype == dtype:
-        return convert_element_type(x, dtype) if aval_of(x).dtype != dtype else x
-    return np.asarray(x, dtype)[()]
+    if aval_of(x).dtype == dtype:
+        return x
+    return convert_element_type(x, dtype) if isinstance(x, Value) else np.asarray(x, dtype)[()]
 
 
 # ---- transforms of a body -----------------------------------------------------------------------

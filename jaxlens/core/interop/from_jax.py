@@ -62,7 +62,9 @@ def from_jax(
 
     @wraps(f)
     def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs, static = signatures.without_static(chosen, args, kwargs)
+        static: signatures.Static = ()
+        if chosen:
+            args, kwargs, static = signatures.without_static(chosen, args, kwargs)
         leaves, in_tree = tree_util.tree_flatten((args, kwargs))
         arrays = [leaf for leaf in leaves if traces(leaf)]
         plain = tuple([aval_of(leaf) if traces(leaf) else compared(leaf) for leaf in leaves])

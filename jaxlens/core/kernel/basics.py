@@ -323,8 +323,8 @@ def _(ctx: Any, which: Any, *cases: Any) -> Any:
     if aval.dtype == np.bool_:
         return hlo.select(which, cases[1], cases[0])
     result = cases[0]
-    for number, case in enumerate(cases[1:], 1):  # XLA's select has two cases: a chain of them
-        later = ctx.compare("GE", aval, which, ctx.constant(np.full(aval.shape, number), aval))
+    for n, case in enumerate(cases[1:], 1):  # XLA's select has two cases: a chain of them
+        later = ctx.compare("GE", aval, which, ctx.constant(np.full(aval.shape, n), aval))
         result = hlo.select(later, case, result)
     return result
 

@@ -153,8 +153,6 @@ def without_static(
     chosen: frozenset[int | str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
     """Returns the arguments that are traced, and the static ones."""
-    if not chosen:
-        return args, kwargs, ()
     arguments: list[tuple[int | str, Any]] = [*enumerate(args), *sorted(kwargs.items())]
     static = tuple((where, type(x), x) for where, x in arguments if where in chosen)
     rest = tuple(x for n, x in enumerate(args) if n not in chosen)
