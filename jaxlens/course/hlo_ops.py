@@ -11,7 +11,7 @@ from typing import Any
 
 import jaxlens
 from jaxlens.errors import OptionError, nearest
-from jaxlens.ir.glossary import entry, words
+from jaxlens.ir.glossary import words
 from jaxlens.render.document import Block, Document, Findings, TableBlock
 from jaxlens.render.text.lines import line_text
 from jaxlens.report import Cell, Finding, Table, count
@@ -266,5 +266,4 @@ def _row(made: OpExample) -> tuple[Cell, ...]:
 
 
 def _meaning(opcode: str) -> str:
-    known = entry("instruction", opcode)
-    return known.sentence if known else ""
+    return words("instruction")[opcode].sentence
