@@ -19,6 +19,7 @@ from jaxlens.core.aot.device import (
     device_get,
     device_put,
     devices,
+    make_mesh,
 )
 from jaxlens.core.aot.device import P as PartitionSpec
 from jaxlens.core.aot.export import Exported, deserialize, export
@@ -48,7 +49,6 @@ from jaxlens.core.kernel.sources import named_scope
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.numpy.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.parallel.mapping import shard_map
-from jaxlens.core.parallel.meshes import make_mesh
 from jaxlens.core.parallel.pmap import pmap
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import call_rules as _call_rules

@@ -16,6 +16,7 @@ from time import monotonic
 
 from jaxlens.course import progress_file
 from jaxlens.course.library import puzzle
+from jaxlens.course.puzzle import lesson_of
 from jaxlens.errors import OptionError
 from jaxlens.ir.lessons import BY_NUMBER
 from jaxlens.reading import JSON_MEMORY, parsed, read_file
@@ -104,8 +105,8 @@ def to_ask_again(lesson: int, ids: Collection[str], attempts: Iterable[Attempt])
         ids: All predictions in the order of the course.
         attempts: The learner's answers.
     """
-    of_lesson = {int(id.split(".")[0]): id for id in ids}  # the last one of each
-    earlier = [a for a in attempts if int(a.id.split(".")[0]) < lesson]
+    of_lesson = {lesson_of(id): id for id in ids}  # the last one of each
+    earlier = [a for a in attempts if lesson_of(a.id) < lesson]
     known = {a.id: a.right for a in earlier}
     right = Counter(a.id for a in earlier if a.right)
     wrong = [id for id, right in known.items() if not right and id in ids]

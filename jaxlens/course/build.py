@@ -104,7 +104,7 @@ def build(
         OptionError: As in `write`.
     """
     books: dict[str, Callable[[], Any]] = {
-        f"{lesson.file}.ipynb": partial(_from_source, lesson, solved=solved)
+        f"{lesson.file}.ipynb": partial(notebook, lesson, solved=solved)
         for lesson in LESSONS
         if not lessons or lesson.number in lessons
     }
@@ -136,7 +136,7 @@ def write(folder: Path, books: Mapping[str, Callable[[], Any]], *, keep: bool) -
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
             book = books[path.name]()
-            drawings = _taken_out(book, path.stem[:2])
+            drawings = _draw(book, path.stem[:2])
             text = nbformat.writes(book)
             if keep and path.exists():  # a second process fills the same folder at this moment
                 continue
@@ -164,66 +164,49 @@ def set_up(folder: Path) -> list[Path]:
 
 def tour() -> Any:
     """Returns the notebook that shows jaxlens without a course."""
-    return _book(0, _cells((sources() / "00_tour.md").read_text("utf-8")))
+    return _book(0, _cells("00_tour"))
 
 
 def hlo_ops_page() -> Any:
     """Returns the notebook that lists HLO's ops, each with an example."""
-    return _book(0, _cells((sources() / "hlo_ops.md").read_text("utf-8")))
+    return _book(0, _cells("hlo_ops"))
 
 
-def _from_source(lesson: Lesson, *, solved: bool) -> Any:
-    source = (sources() / f"{lesson.file}.md").read_text("utf-8")
-    return notebook(lesson, source, solved=solved)
-
-
-def _cells(text: str) -> list[Any]:
+def _cells(name: str) -> list[Any]:
     """Returns the cells of a source.
 
     Raises:
         PackageError: jupytext is not installed.
+        UnavailableError: This installation holds no sources.
     """
     try:
         import jupytext
     except ImportError as error:
         raise missing_package("jaxlens course", error) from None
-    cells = list(jupytext.reads(text, "md").cells)
-    for cell in cells:
-        if cell.cell_type == "markdown":
-            _draw(cell)
-    return cells
+    return list(jupytext.reads((sources() / f"{name}.md").read_text("utf-8"), "md").cells)
 
 
-def _draw(cell: Any) -> None:
-    """Replaces each drawing of a Markdown cell by an SVG that is attached to it.
+def _draw(book: Any, lesson: str) -> dict[str, str]:
+    """Replaces each drawing in a notebook by a link to a file, and returns the files.
 
-    Where Graphviz does not work, what the drawing shows stands in its place.
+    They are no attachments of the cells, of which JupyterLab shows no SVG. Where Graphviz does not
+    work, what the drawing shows stands in its place.
     """
-    pictures: dict[str, dict[str, str]] = {}
+    drawings: dict[str, str] = {}
 
-    def picture(found: re.Match[str]) -> str:
+    def linked(found: re.Match[str]) -> str:
         shows, statements = found.groups()
         try:
             svg = graphviz_run.run(f"digraph {{{_STYLE}{statements}}}", form="svg").decode()
         except (GraphError, TimeoutError):
             return f"*{shows}*"
-        name = f"drawing-{len(pictures) + 1}.svg"
-        pictures[name] = {"image/svg+xml": _NOT_SEEN.sub("", svg)}
-        return f"![{shows}](attachment:{name})"
+        name = f"{lesson}-{len(drawings) + 1}.svg"
+        drawings[name] = _NOT_SEEN.sub("", svg)
+        return f"![{shows}]({DRAWINGS}/{name})"
 
-    cell.source = _DRAWING.sub(picture, cell.source)
-    if pictures:
-        cell.attachments = pictures
-
-
-def _taken_out(book: Any, lesson: str) -> dict[str, str]:
-    """Takes the drawings out of a notebook, by file name: JupyterLab shows no SVG in a cell."""
-    drawings: dict[str, str] = {}
     for cell in book.cells:
-        for name, drawing in cell.pop("attachments", {}).items():
-            file = f"{lesson}-{len(drawings) + 1}.svg"
-            drawings[file] = drawing["image/svg+xml"]
-            cell.source = cell.source.replace(f"(attachment:{name})", f"({DRAWINGS}/{file})")
+        if cell.cell_type == "markdown":
+            cell.source = _DRAWING.sub(linked, cell.source)
     return drawings
 
 
@@ -246,12 +229,11 @@ def index() -> Any:
     return _book(0, cells)
 
 
-def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
+def notebook(lesson: Lesson, *, solved: bool) -> Any:
     """Returns the notebook of one lesson.
 
     Args:
         lesson: Its row in THE TABLE.
-        text: Its source.
         solved: As in `build`.
     """
     from nbformat.v4 import new_code_cell, new_markdown_cell
@@ -260,7 +242,7 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
     if lesson.number > 1:
         setup += f"\n\n%predict {lesson.number}  # do you still know?"
     cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]
-    for cell in _cells(text):
+    for cell in _cells(lesson.file):
         words = cell.source.split()
         if words[:1] == ["%%puzzle"] and len(words) == 2:
             exercise = puzzle(words[1])

@@ -1,7 +1,7 @@
 """Judges an answer: runs a puzzle's check, and puts the result into one sentence."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -82,6 +82,48 @@ class Outcome(View[Any]):
         return outcome
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Judgement:
+    """What the process says of an answer: `str(verdict)` is its text, a notebook shows its HTML.
+
+    Attributes:
+        solved: Whether every required fact holds.
+        sentence: The judgement in one sentence.
+        html: A fragment of HTML, with the evidence.
+        brief: The text form.
+        whole: The text with all that `brief` leaves out.
+        printed: What the check printed as it called the answer's functions.
+        ends: Whether the cell ended by itself as it ran, so that it can be run elsewhere.
+    """
+
+    solved: bool
+    sentence: str
+    html: str
+    brief: str
+    whole: str
+    printed: str = ""
+    ends: bool = False
+
+    @classmethod
+    def of(cls, outcome: Outcome, printed: str = "", ends: bool = False) -> "Judgement":
+        """Returns what can be shown of a judgement where its lenses are not."""
+        texts = outcome.html(), outcome.text(), outcome.text(full=True)
+        return cls(outcome.solved, outcome.sentence, *texts, printed, ends)
+
+    def text(self, *, full: bool = False) -> str:
+        """Returns the verdict as text; `full` as in `View.text`."""
+        return self.whole if full else self.brief
+
+    def __str__(self) -> str:
+        return self.brief
+
+    def __repr__(self) -> str:
+        return self.brief
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": self.brief, "text/html": self.html}
+
+
 def check(id: str, names: Mapping[str, Any]) -> Outcome:
     """Judges an answer and records a solved puzzle in the learner's progress.
 
@@ -114,7 +156,7 @@ def judged(puzzle: Puzzle, run: Callable[[], Mapping[str, Any]]) -> Outcome:
         with _without_callbacks():
             outcome = judge(puzzle, run())
     except (Exception, SystemExit) as error:
-        outcome = unsolved(puzzle, user_error(error).sentence, error)
+        outcome = unsolved(puzzle, user_error(error).sentence, error=error)
     finally:
         replaced = list(chain.from_iterable(starmap(_put_back, before.items())))
     if replaced:
@@ -160,9 +202,11 @@ def _put_back(name: str, before: Mapping[str, Any]) -> Iterator[str]:
             yield f"`{name}.{entry}`"
 
 
-def unsolved(puzzle: Puzzle, why: str, error: BaseException | None = None) -> Outcome:
-    """Returns the judgement on an answer whose facts were not looked up."""
-    return _outcome(puzzle, (), why, error=error)
+def unsolved(
+    puzzle: Puzzle, why: str, facts: Sequence[Fact] = (), error: BaseException | None = None
+) -> Outcome:
+    """Returns the judgement on an answer that is not right, with the facts that were looked up."""
+    return _outcome(puzzle, f"is not solved: {why}", facts, error=error)
 
 
 def judge(puzzle: Puzzle, names: Mapping[str, Any]) -> Outcome:
@@ -170,28 +214,28 @@ def judge(puzzle: Puzzle, names: Mapping[str, Any]) -> Outcome:
     missing = [name for name in takes(puzzle) if name not in names]
     if missing:
         listed = ", ".join(f"`{name}`" for name in missing)
-        return _outcome(puzzle, (), f"the answer must define {listed}")
-    backend = _backend()
-    if puzzle.backends and backend not in puzzle.backends:
+        return unsolved(puzzle, f"the answer must define {listed}")
+    if not _is_one_of(puzzle.backends):
         needed = " or ".join(puzzle.backends)
-        return _outcome(puzzle, (), f"it is judged on {needed} only, and this is {backend}")
+        return unsolved(puzzle, f"it is judged on {needed} only, and this is {_backend()}")
     parameters = inspect.signature(puzzle.check).parameters
     facts: list[Fact] = []
     try:
         for fact in puzzle.check(**{n: names[n] for n in parameters if n in names}):
             facts.append(fact)
-            if not fact.holds and (not fact.backends or backend in fact.backends):
-                return _outcome(puzzle, tuple(facts), _missed(fact))
+            if not fact.holds and _is_one_of(fact.backends):
+                missed = f"{fact.name}, wanted {fact.wanted}, got {fact.actual}. {fact.hint}"
+                return unsolved(puzzle, missed.strip(), facts)
     except LensError as error:
-        return _outcome(puzzle, tuple(facts), str(error), error=error)
+        return unsolved(puzzle, str(error), facts, error)
     except (Exception, SystemExit) as error:
         if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "jax":
-            return _outcome(puzzle, tuple(facts), str(missing_package("it", error)))
+            return unsolved(puzzle, str(missing_package("it", error)), facts)
         raised = user_error(error)
         # The check itself raised, by what it got: most often a function returns nothing.
         asks = "" if raised.in_answer else f"; {_GIVES}"
-        return _outcome(puzzle, tuple(facts), f"{raised.sentence}{asks}", error=error)
-    return _outcome(puzzle, tuple(facts), "", solved=True)
+        return unsolved(puzzle, f"{raised.sentence}{asks}", facts, error)
+    return _outcome(puzzle, f"is solved. {puzzle.after}".strip(), facts, solved=True)
 
 
 def takes(puzzle: Puzzle) -> tuple[str, ...]:
@@ -208,24 +252,23 @@ def _backend() -> str:
     return jax.default_backend()
 
 
-def _missed(fact: Fact) -> str:
-    return f"{fact.name}, wanted {fact.wanted}, got {fact.actual}. {fact.hint}".strip()
+def _is_one_of(backends: Sequence[str]) -> bool:
+    """Whether this process runs on one of these platforms; any will do if there are none."""
+    return not backends or _backend() in backends
 
 
 def _outcome(
     puzzle: Puzzle,
-    facts: tuple[Fact, ...],
-    problem: str,
+    what: str,
+    facts: Sequence[Fact],
     *,
     solved: bool = False,
     error: BaseException | None = None,
 ) -> Outcome:
-    if solved:
-        sentence = f"Puzzle {puzzle.id} is solved. {puzzle.after}".strip()
-    else:
-        sentence = f"Puzzle {puzzle.id} is not solved: {problem}"
+    sentence = f"Puzzle {puzzle.id} {what}"
     sentence += "" if sentence.endswith((".", "?", "!")) else "."
-    outcome = Outcome(None, lambda: _document(outcome), puzzle.id, solved, sentence, facts, error)
+    given = puzzle.id, solved, sentence, tuple(facts), error
+    outcome = Outcome(None, lambda: _document(outcome), *given)
     return outcome
 
 
@@ -250,5 +293,6 @@ def _document(outcome: Outcome) -> Document:
 def _mark(fact: Fact) -> str:
     if fact.holds:
         return "holds"
-    required = not fact.backends or _backend() in fact.backends
-    return "differs" if required else f"required on {', '.join(fact.backends)} only"
+    if _is_one_of(fact.backends):
+        return "differs"
+    return f"required on {', '.join(fact.backends)} only"

@@ -18,8 +18,8 @@ from typing import TextIO
 
 from jaxlens.course import progress_file
 from jaxlens.course.attempts import SHARED, first_tries, read
-from jaxlens.course.check import GivenAnswer
-from jaxlens.course.judge_process import Judgement, judge_apart
+from jaxlens.course.check import GivenAnswer, Judgement
+from jaxlens.course.judge_process import judge_apart
 from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
 from jaxlens.reading import read_json

@@ -11,7 +11,7 @@ from typing import Any
 
 import jaxlens
 from jaxlens.errors import OptionError, nearest
-from jaxlens.ir.glossary import entry, words
+from jaxlens.ir.glossary import words
 from jaxlens.render.document import Block, Document, Findings, TableBlock
 from jaxlens.render.text.lines import line_text
 from jaxlens.report import Cell, Finding, Table, count
@@ -131,24 +131,21 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
 }
 """For each group of opcodes: opcode and expression."""
 
-_INPUTS: Mapping[str, tuple[str, tuple[int, ...]]] = {
-    **dict.fromkeys("xy", ("float32", (4,))),
-    "m": ("float32", (2, 3)),
-    "w": ("float32", (3, 2)),
-    "s": ("float32", (3, 3)),
-    "t": ("float32", ()),
-    "i": ("int32", (4,)),
-    "n": ("int32", ()),
-    "u": ("uint32", (4,)),
-    **dict.fromkeys("pq", ("bool", (4,))),
-    "z": ("complex64", (4,)),
-    "image": ("float32", (1, 1, 4, 4)),
-    "filter": ("float32", (1, 1, 2, 2)),
+_INPUTS: Mapping[str, str] = {
+    "x, y": "f32[4]",
+    "m": "f32[2,3]",
+    "w": "f32[3,2]",
+    "s": "f32[3,3]",
+    "t": "f32[]",
+    "i": "s32[4]",
+    "n": "s32[]",
+    "u": "u32[4]",
+    "p, q": "pred[4]",
+    "z": "c64[4]",
+    "image": "f32[1,1,4,4]",
+    "filter": "f32[1,1,2,2]",
 }
-_WRITTEN = (
-    "x, y f32[4]; m f32[2,3]; w f32[3,2]; s f32[3,3]; t f32[]; i s32[4]; n s32[]; u u32[4]; "
-    "p, q pred[4]; z c64[4]; image f32[1,1,4,4]; filter f32[1,1,2,2]"
-)
+_TYPES = {name: type for names, type in _INPUTS.items() for name in names.split(", ")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +208,13 @@ def example(opcode: str) -> OpExample:
 def _captured(expression: str, mapped: bool) -> jaxlens.Capture:
     """Returns the program of an expression, whose names are those of `_INPUTS`."""
     import jax
-    import jax.numpy as jnp
-    import numpy as np
-    from jax import lax
 
-    names = [n for n in compile(expression, "<example>", "eval").co_names if n in _INPUTS]
-    space: dict[str, Any] = {"jax": jax, "jnp": jnp, "lax": lax}
+    from jaxlens.call.arguments.written_shapes import arguments
+
+    names = [n for n in compile(expression, "<example>", "eval").co_names if n in _TYPES]
+    space = {"jax": jax, "jnp": jax.numpy, "lax": jax.lax}
     f = eval(f"lambda {', '.join(names)}: {expression}", space)  # a row of the table above
-    inputs = [np.zeros(_INPUTS[name][1], _INPUTS[name][0]) for name in names]
+    inputs, _ = arguments(", ".join(_TYPES[name] for name in names))
     if mapped:
         partition: Any = jax.sharding.PartitionSpec
         mesh = jax.sharding.Mesh(jax.devices("cpu")[:1], ("i",))
@@ -257,7 +253,8 @@ def _findings(made: list[OpExample], opcodes: tuple[str, ...]) -> Iterator[Findi
         f"{count(len(made), 'opcode')} with an example: each expression was lowered now, and "
         f"the instruction is XLA's own text, without metadata and layouts."
     )
-    yield Finding(f"The inputs: {_WRITTEN}.")
+    inputs = "; ".join(f"{names} {type}" for names, type in _INPUTS.items())
+    yield Finding(f"The inputs: {inputs}.")
     missing = [e.opcode for e in made if not e.instruction]
     if missing:
         yield Finding(f"Not made by this version: {', '.join(missing)}.", "unknown")
@@ -269,5 +266,4 @@ def _row(made: OpExample) -> tuple[Cell, ...]:
 
 
 def _meaning(opcode: str) -> str:
-    known = entry("instruction", opcode)
-    return known.sentence if known else ""
+    return words("instruction")[opcode].sentence

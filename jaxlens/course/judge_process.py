@@ -11,11 +11,10 @@ import os
 import pickle
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jaxlens import progress
-from jaxlens.course.check import GivenAnswer, unsolved
+from jaxlens.course.check import GivenAnswer, Judgement, unsolved
 from jaxlens.course.library import puzzle
 from jaxlens.course.limits import Limit, LimitError, used
 from jaxlens.course.namespace import names_of_lessons, needed
@@ -26,42 +25,6 @@ if TYPE_CHECKING:
 _COMMAND = (sys.executable, "-m", "jaxlens.course.judging")
 _START = 120.0  # seconds that the process may take to import JAX
 _KEPT = 350_000_000  # bytes of a process that waits for another answer
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Judgement:
-    """What the process says of an answer: `str(verdict)` is its text, a notebook shows its HTML.
-
-    Attributes:
-        solved: Whether every required fact holds.
-        sentence: The judgement in one sentence.
-        html: A fragment of HTML, with the evidence.
-        brief: The text form.
-        whole: The text with all that `brief` leaves out.
-        printed: What the check printed as it called the answer's functions.
-        ends: Whether the cell ended by itself as it ran, so that it can be run elsewhere.
-    """
-
-    solved: bool
-    sentence: str
-    html: str
-    brief: str
-    whole: str
-    printed: str = ""
-    ends: bool = False
-
-    def text(self, *, full: bool = False) -> str:
-        """Returns the verdict as text; `full` as in `View.text`."""
-        return self.whole if full else self.brief
-
-    def __str__(self) -> str:
-        return self.brief
-
-    def __repr__(self) -> str:
-        return self.brief
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": self.brief, "text/html": self.html}
 
 
 _judge: "Child | None" = None
@@ -184,8 +147,7 @@ def _verdict(child: "Child", answer: GivenAnswer) -> Judgement:
     except ChildProcessError as ending:
         why = f"it ended the process that judged it {ending}"
     child.end()
-    outcome = unsolved(entry, why)
-    return Judgement(False, outcome.sentence, outcome.html(), str(outcome), str(outcome))
+    return Judgement.of(unsolved(entry, why))
 
 
 def _with_evidence(child: "Child", answer: GivenAnswer, verdict: Judgement) -> Judgement:

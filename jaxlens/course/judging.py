@@ -11,10 +11,11 @@ import pickle
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import asdict
 from typing import Any
 
 from jaxlens.course import own
-from jaxlens.course.check import GivenAnswer, Outcome, judged
+from jaxlens.course.check import GivenAnswer, Judgement, Outcome, judged
 from jaxlens.course.library import puzzle
 from jaxlens.course.limits import Beginning
 from jaxlens.course.namespace import bound, names_of_lessons, needed, python, run_source
@@ -34,7 +35,6 @@ class Judge:
 
     def __init__(self) -> None:
         self._outcome: Outcome | None = None
-        self._rest: dict[str, Any] = {}
         self._printed, self._ends = io.StringIO(), False
 
     def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,22 +43,14 @@ class Judge:
             self._printed, self._ends = io.StringIO(), False
             with _printing(self._printed):
                 self._outcome = self._judged(request["answer"])
-            return self._answer(self._outcome.without_evidence())
+            return self._verdict(self._outcome.without_evidence())
         if "evidence" in request and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
-            return self._answer(outcome)
+            return self._verdict(outcome)
         return {}
 
-    def _answer(self, outcome: Outcome) -> dict[str, Any]:
-        return {
-            "solved": outcome.solved,
-            "sentence": outcome.sentence,
-            "html": outcome.html(),
-            "brief": outcome.text(),
-            "whole": outcome.text(full=True),
-            "printed": self._printed.getvalue(),
-            "ends": self._ends,
-        }
+    def _verdict(self, outcome: Outcome) -> dict[str, Any]:
+        return asdict(Judgement.of(outcome, self._printed.getvalue(), self._ends))
 
     def _judged(self, answer: GivenAnswer) -> Outcome:
         entry = puzzle(answer.id)
@@ -95,8 +87,7 @@ def _names_above(answer: GivenAnswer) -> dict[str, Any]:
     for name, data in answer.values.items():
         with suppress(Exception):
             names[name] = pickle.loads(data)
-    common = names_of_lessons()
-    names |= common
+    names |= names_of_lessons()
     given = frozenset(names)
     for number, statement in needed(answer.code, answer.earlier, given.__contains__):
         file = f"<cell above {number}>"

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from jaxlens.course.puzzle import Puzzle
+from jaxlens.course.puzzle import Puzzle, lesson_of
 from jaxlens.errors import OptionError, PackageError, missing_package, nearest
 
 _FOLDER = Path(__file__).parent / "puzzles"
@@ -52,4 +52,4 @@ def puzzles() -> tuple[Puzzle, ...]:
 
 def ids_of(lesson: int) -> tuple[str, ...]:
     """Returns the ids of a lesson's puzzles, in order."""
-    return tuple(id for id in modules() if id.split(".")[0] == str(lesson))
+    return tuple(id for id in modules() if lesson_of(id) == lesson)

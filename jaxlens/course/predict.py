@@ -46,6 +46,12 @@ class Truth:
     evidence: View[Any] | None = None
     unit: str = ""
 
+    def __str__(self) -> str:
+        value = self.value
+        if not isinstance(value, str):
+            value = f"{value:,.4g}" if value != int(value) else f"{int(value):,}"
+        return f"{value} {self.unit}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -229,7 +235,7 @@ def _scale(unit: str) -> int:
 
 def _document(reply: Reply) -> Document:
     prediction, answer = reply.prediction, reply.answer
-    truth = f"{_shown(reply.truth.value)} {reply.truth.unit}".strip()
+    truth = str(reply.truth)
     program = Code("text", prediction.code.strip("\n"))
     evidence = reply.truth.evidence
     proof: tuple[Block, ...] = ()
@@ -256,11 +262,3 @@ def _document(reply: Reply) -> Document:
 def _asked(prediction: Prediction) -> str:
     choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""
     return f"{prediction.question}{choices}"
-
-
-def _shown(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    return (
-        f"{value:,.4g}" if isinstance(value, float) and value != int(value) else f"{int(value):,}"
-    )

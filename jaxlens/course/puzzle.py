@@ -96,7 +96,12 @@ class Puzzle:
     @property
     def lesson(self) -> int:
         """The number of its lesson."""
-        return int(self.id.split(".")[0])
+        return lesson_of(self.id)
+
+
+def lesson_of(id: str) -> int:
+    """Returns the number of the lesson of a puzzle or prediction: 7 of "7.1"."""
+    return int(id.partition(".")[0])
 
 
 def edited(text: str, *edits: tuple[str, str]) -> str:

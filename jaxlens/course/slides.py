@@ -9,6 +9,7 @@ import re
 from jaxlens.course.build import sources
 from jaxlens.course.library import puzzle
 from jaxlens.course.predict import Prediction, predictions
+from jaxlens.course.puzzle import lesson_of
 from jaxlens.ir.lessons import Lesson
 from jaxlens.render.html.marks import escaped, prose
 
@@ -35,7 +36,7 @@ def slides(lesson: Lesson) -> str:
     Raises:
         UnavailableError: This installation holds no sources of lessons.
     """
-    asked = [p for p in predictions().values() if p.id.split(".")[0] == str(lesson.number)]
+    asked = [p for p in predictions().values() if lesson_of(p.id) == lesson.number]
     title = f"{lesson.number}. {lesson.title}"
     shown = "".join(f"<section>{part}</section>\n" for part in (_plan(lesson), *map(_slide, asked)))
     return (
@@ -79,12 +80,10 @@ def _told(kind: str, about: str) -> str:
 
 
 def _slide(asked: Prediction) -> str:
-    truth = asked.truth(asked.names())
     choices = "".join(f"<li>{prose(choice)}</li>" for choice in asked.choices)
     vote = f"<ol class=choices>{choices}</ol>" if choices else "<p>Write down a number.</p>"
     code = "\n".join(map(escaped, asked.code.strip().splitlines()))
-    answer = f"{truth.value:,}" if isinstance(truth.value, int) else str(truth.value)
-    answer = f"{answer} {truth.unit}".strip()
+    answer = str(asked.truth(asked.names()))
     return (
         f"<h2>{asked.id}</h2><p>{prose(asked.question)}</p>"
         f"<pre>{code}</pre>{vote}"

@@ -49,10 +49,9 @@ class TriedAnswer:
 def trials(puzzle: Puzzle) -> list[TriedAnswer]:
     """Tries every answer that a puzzle comes with."""
     tried = [_trial(puzzle, "starter", puzzle.starter, "", solved=False)]
-    for number, wrong in enumerate(puzzle.wrong, 1):
-        tried.append(_trial(puzzle, f"wrong {number}", wrong.code, wrong.says, solved=False))
-    for number, cheat in enumerate(puzzle.cheats, 1):
-        tried.append(_trial(puzzle, f"cheat {number}", cheat.code, cheat.says, solved=False))
+    for kind, answers in (("wrong", puzzle.wrong), ("cheat", puzzle.cheats)):
+        for number, answer in enumerate(answers, 1):
+            tried.append(_trial(puzzle, f"{kind} {number}", answer.code, answer.says, solved=False))
     tried.append(_trial(puzzle, "solution", puzzle.solution, "", solved=True))
     tried += [_pretended(puzzle, *entry) for entry in _PRETENCES.items()]
     return tried
@@ -161,16 +160,10 @@ def set_devices() -> None:
     jax.config.update("jax_num_cpu_devices", 8)  # type: ignore[no-untyped-call]
 
 
-def run_answer(puzzle: Puzzle, code: str, folder: str | None = None) -> dict[str, Any]:
-    """Runs the source of an answer as a cell would, in a namespace of its own.
-
-    Args:
-        puzzle: The puzzle that it answers.
-        code: Its source.
-        folder: Where the learner's own JAX is; None takes the course's solutions.
+def run_answer(puzzle: Puzzle, code: str) -> dict[str, Any]:
+    """Runs the source of an answer as a cell would, after the course's solutions before it.
 
     Returns:
-        All names of the namespace.
+        All names of its namespace.
     """
-    before = own.names_before(puzzle, folder)
-    return run_source(code, f"<cell {puzzle.id}>", before)
+    return run_source(code, f"<cell {puzzle.id}>", own.names_before(puzzle, None))

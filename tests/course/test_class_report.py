@@ -7,8 +7,8 @@ import pytest
 
 from jaxlens.cli import main
 from jaxlens.course import class_report
+from jaxlens.course.check import Judgement
 from jaxlens.course.class_report import CSV
-from jaxlens.course.judge_process import Judgement
 from jaxlens.course.library import puzzle
 
 pytestmark = pytest.mark.backend

@@ -225,22 +225,29 @@ def devices(backend: str | None = None) -> list[Any]:
     return list(jax.devices(backend))
 
 
+def make_mesh(
+    axis_shapes: Sequence[int], axis_names: Sequence[str], *, devices: Sequence[Any] | None = None
+) -> Mesh:
+    """Returns JAX's mesh of the first devices, in rows and columns of these lengths.
+
+    Raises:
+        ValueError: There are fewer devices.
+    """
+    auto = (jax.sharding.AxisType.Auto,) * len(axis_names)
+    return jax.make_mesh(axis_shapes, axis_names, auto, devices=devices)
+
+
 # ---- programs -----------------------------------------------------------------------------------
 
 program_p: Any = Primitive("core_program")
 program_p.multiple_results = True
 
 
-def _abstract(*_: Any, program: ClosedJaxpr) -> list[Any]:
-    return [jax.core.ShapedArray(a.shape, _dtype(a), a.weak_type) for a in program.out_avals]
+def _jax_type(aval: ShapedArray) -> Any:
+    return jax.core.ShapedArray(aval.shape, _dtype(aval), aval.weak_type)
 
 
-def _struct(aval: ShapedArray) -> Any:
-    struct: Any = jax.ShapeDtypeStruct
-    return struct(aval.shape, _dtype(aval), weak_type=aval.weak_type)
-
-
-program_p.def_abstract_eval(_abstract)
+program_p.def_abstract_eval(lambda *_, program: list(map(_jax_type, program.out_avals)))
 
 
 def _lower(ctx: Any, *operands: Any, program: ClosedJaxpr) -> list[Any]:
@@ -275,7 +282,7 @@ def lowered(closed: ClosedJaxpr, name: str, device: Any = None, donated: Sequenc
         where = dict.fromkeys(("in_shardings", "out_shardings"), SingleDeviceSharding(device))
     with jax.enable_x64(True):  # else JAX would halve 64-bit elements
         jitted: Any = jax.jit(program, keep_unused=True, donate_argnums=tuple(donated), **where)
-        return jitted.lower(*map(_struct, closed.in_avals))
+        return jitted.lower(*map(_jax_type, closed.in_avals))
 
 
 class Executable:

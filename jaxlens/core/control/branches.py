@@ -15,14 +15,14 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.kernel.basics import broadcast_in_dim, fronts, select_n
+from jaxlens.core.kernel.basics import fronts, selected
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.primitives.elementwise import eq, ne_p
+from jaxlens.core.primitives.elementwise import eq, like, ne_p
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import convert_element_type
-from jaxlens.core.transforms.calls import call_rules, same_type, transformed, with_common_consts
+from jaxlens.core.transforms.calls import call_rules, transformed, with_common_consts
 from jaxlens.core.transforms.jaxprs import TracedFunction, batch_jaxpr, traced
 from jaxlens.core.transforms.trees import paths, tree_flatten, tree_map
 from jaxlens.core.transforms.values import as_value
@@ -49,7 +49,7 @@ def cond(
             f"cnp.where, or reduce it with .any() or .all()."
         )
     if aval.dtype != np.bool_:
-        pred = ne_p.bind(pred, np.zeros((), aval.dtype)[()])
+        pred = ne_p.bind(pred, like(pred, 0))
     index = convert_element_type(pred, np.int32)
     true = traced(true_fun, operands, {})  # first, as in JAX
     false = traced(false_fun, operands, {})
@@ -90,7 +90,7 @@ def _bind(
             )
         types = zip(paths(tree), first.jaxpr.out_avals, other.jaxpr.out_avals, strict=True)
         for path, a, b in types:
-            if not same_type(a, b):
+            if a.strong != b.strong:
                 raise TypeError(
                     f"{caller}: the branches must return equal types, but result{''.join(path)} is "
                     f"{a.str_short()} from {first_name} and {b.str_short()} from {name}: convert "
@@ -139,9 +139,3 @@ def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
         outs.append(as_function(whole)(*new, *own))
     chosen = [selected(index, *cases) for cases in zip(*outs, strict=True)]
     return chosen, [0] * len(chosen)
-
-
-def selected(which: Any, *cases: Any) -> Any:
-    """Selects a case for each example."""
-    shape = aval_of(cases[0]).shape
-    return select_n(broadcast_in_dim(which, shape, range(aval_of(which).ndim)), *cases)

@@ -17,8 +17,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.control.branches import selected
-from jaxlens.core.kernel.basics import instantiate
+from jaxlens.core.kernel.basics import instantiate, selected
 from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import Staging, trace
@@ -26,8 +25,8 @@ from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.primitives.contractions import reduce_or_p
 from jaxlens.core.primitives.shapes import convert_element_type
-from jaxlens.core.transforms.calls import first_results, reordered, same_type, transformed
-from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
+from jaxlens.core.transforms.calls import first_results, reordered, transformed
+from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_tangents
 from jaxlens.core.transforms.jaxprs import (
     TracedFunction,
     batch_jaxpr,
@@ -56,7 +55,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if list(map(aval_of, leaves)) != list(map(aval_of, tree_leaves(init))):
         test = traced(cond_fun, (tree.unflatten(leaves),), {})
     types = test.jaxpr.out_avals
-    if [(aval.shape, aval.dtype) for aval in types] != [((), np.dtype(bool))]:
+    if [aval.strong for aval in types] != [ShapedArray((), np.dtype(bool))]:
         listed = ", ".join(aval.str_short() for aval in types)
         raise TypeError(f"while_loop: cond_fun must return a boolean scalar, got {listed}.")
     return tree.unflatten(loop(test.jaxpr, test.consts, body.jaxpr, body.consts, leaves))
@@ -113,10 +112,10 @@ def loop_body(
                 f"{tree}, but it returns {out_tree}."
             )
         pairs = list(zip(map(aval_of, leaves), body.jaxpr.out_avals, strict=False))
-        if all(same_type(*pair) for pair in pairs):
+        if all(old.strong == new.strong for old, new in pairs):
             return body, leaves
         for place, (path, (old, new)) in enumerate(zip(paths(tree), pairs, strict=True)):
-            if same_type(old, new):
+            if old.strong == new.strong:
                 continue
             dtype = promote(old, new)[0]
             if not old.weak_type or old.shape != new.shape or dtype == old.dtype:
@@ -131,9 +130,9 @@ def loop_body(
 
 def converted(x: Any, dtype: np.dtype) -> Any:
     """Converts an array or a Python scalar to a dtype."""
-    if isinstance(x, Value) or aval_of(x).dtype == dtype:
-        return convert_element_type(x, dtype) if aval_of(x).dtype != dtype else x
-    return np.asarray(x, dtype)[()]
+    if aval_of(x).dtype == dtype:
+        return x
+    return convert_element_type(x, dtype) if isinstance(x, Value) else np.asarray(x, dtype)[()]
 
 
 # ---- transforms of a body -----------------------------------------------------------------------
@@ -247,8 +246,7 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
     )
     count = len(flags)
     test = _with_more(params["cond_jaxpr"], tuple(map(aval_of, carry[count:])))
-    values, moved = cut(loop(test, tests, both, consts, carry), count)
-    return values, with_zeros(list(map(aval_of, values)), flags, moved)
+    return with_tangents(loop(test, tests, both, consts, carry), flags)
 
 
 @memoized

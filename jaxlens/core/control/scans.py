@@ -24,7 +24,7 @@ from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, hois
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial, backward_pass
-from jaxlens.core.primitives.elementwise import add_p, lt
+from jaxlens.core.primitives.elementwise import add_p, like, lt
 from jaxlens.core.transforms.calls import pruned, record_rest, reordered
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, partial_jaxpr, traced
@@ -155,7 +155,7 @@ def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **param
         return state
 
     def more(i: Any, *_: Any) -> list[Any]:
-        return [ctx.compare("LT", i, ctx.constant(length - length % unroll, i32), "SIGNED")]
+        return [ctx.compare("LT", i32, i, ctx.constant(length - length % unroll, i32))]
 
     state = [zero, *carry, *ys]
     if length > unroll:
@@ -261,7 +261,7 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
 @scan_p.rule("transpose")
 def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
     body, sizes, how = _parts(params)
-    linear = [type(x) is Linear for x in args]
+    linear = tuple(type(x) is Linear for x in args)
     in_consts, in_init, in_xs = (tuple(group) for group in cut(linear, *sizes))
     (consts, _, xs), (carry, ys) = cut(args, *sizes), cut(cts, len(in_init))
     has = nonzero(ys)
@@ -326,8 +326,7 @@ def _counting(body_fun: Callable[[Any, Any], Any], static: bool = False) -> Call
 
     def iteration(state: tuple[Any, ...], *_: Any) -> Any:
         i, *bound, value = state
-        step = 1 if aval_of(i).weak_type else np.ones((), i.dtype)[()]
-        state = (add_p.bind(i, step), *bound, body_fun(i, value))
+        state = (add_p.bind(i, like(i, 1)), *bound, body_fun(i, value))
         return (state, None) if static else state
 
     return iteration

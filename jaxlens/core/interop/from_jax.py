@@ -22,6 +22,7 @@ from jaxlens.core.interop.guests import guest
 from jaxlens.core.interop.operations import OPERATIONS, MissingPrimitiveError, primitives
 from jaxlens.core.interop.parameters import UnreadParameterError, taken
 from jaxlens.core.interop.types import compared, is_array, jax_type, type_of
+from jaxlens.core.kernel.basics import number
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
 from jaxlens.core.kernel.sources import NameStack, SourceInfo, at, here, user_file
@@ -155,8 +156,7 @@ class _Reader:
             if not hasattr(atom, "val"):
                 return env[atom]
             if not atom.aval.shape:
-                number = np.asarray(atom.val, type_of(atom.aval).dtype)[()]
-                return number.item() if atom.aval.weak_type else number
+                return number(atom.val, type_of(atom.aval).dtype, atom.aval.weak_type)
             return np.asarray(atom.val)
 
         for eqn in jaxpr.eqns:

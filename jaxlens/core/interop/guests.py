@@ -23,8 +23,8 @@ from jaxlens.core.kernel.basics import Linear, instantiate
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr
 from jaxlens.core.kernel.run import Context
-from jaxlens.core.kernel.types import ShapedArray, float0, tangent_aval, x64
-from jaxlens.core.transforms.flags import Flags, merge, nonzero, split, with_zeros
+from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, x64
+from jaxlens.core.transforms.flags import Flags, merge, nonzero, split, with_tangents
 
 _LOCATION = re.compile(r"^(#loc\d*) = .*$", re.MULTILINE)  # as MLIR writes it, once for all its ops
 Types = tuple[ShapedArray, ...]
@@ -68,9 +68,8 @@ def guest(primitive: Any, read: Callable[[Any], ClosedJaxpr]) -> Primitive:
         moving = split(has, tangents)[1]
         both = applied(_jvp, (has,), params, [*primals, *moving])
         avals = own.as_list(own.abstract(*map(aval_of, primals), **params))
-        flags = [tangent_aval(aval).dtype != float0 for aval in avals]
-        out = with_zeros(avals, flags, both[len(avals) :])
-        return (both[: len(avals)], out) if many else (both[0], out[0])
+        values, out = with_tangents(both, [is_inexact(aval.dtype) for aval in avals])
+        return (values, out) if many else (values[0], out[0])
 
     @own.rule("transpose")
     def _(cts: Any, *args: Any, **params: Any) -> list[Any]:

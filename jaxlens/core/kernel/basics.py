@@ -53,7 +53,7 @@ def instantiate(tangent: Any) -> Any:
     if type(tangent) is not Zero:
         return tangent
     aval = tangent.aval
-    return np.zeros(aval.shape, float0) if aval.dtype == float0 else filled(aval, 0)
+    return np.zeros(aval.shape, float0) if aval.dtype == float0 else zeros(aval)
 
 
 def linear(primitive: Primitive) -> Callable[..., Any]:
@@ -177,13 +177,18 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
 
 def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
     """Returns an array filled with one number."""
-    return broadcast_in_dim(np.asarray(value).astype(canonical(dtype))[()], shape, ())
+    return broadcast_in_dim(number(value, canonical(dtype)), shape, ())
 
 
-def filled(aval: ShapedArray, value: Any) -> Any:
-    """Returns an array of a type, filled with one number: a Python number where it is weak."""
-    number = np.asarray(value).astype(aval.dtype)[()]
-    return broadcast_in_dim(number.item() if aval.weak_type else number, aval.shape, ())
+def zeros(aval: ShapedArray) -> Any:
+    """Returns an array of a type, filled with zeros."""
+    return broadcast_in_dim(number(0, aval.dtype, aval.weak_type), aval.shape, ())
+
+
+def number(value: Any, dtype: np.dtype, weak: bool = False) -> Any:
+    """Returns a number of a dtype, which becomes a literal: one of Python's where it is weak."""
+    scalar = np.asarray(value).astype(dtype)[()]
+    return scalar.item() if weak else scalar
 
 
 # ---- reduce_sum ---------------------------------------------------------------------------------
@@ -318,8 +323,8 @@ def _(ctx: Any, which: Any, *cases: Any) -> Any:
     if aval.dtype == np.bool_:
         return hlo.select(which, cases[1], cases[0])
     result = cases[0]
-    for number, case in enumerate(cases[1:], 1):  # XLA's select has two cases: a chain of them
-        later = ctx.compare("GE", which, ctx.constant(np.full(aval.shape, number), aval), "SIGNED")
+    for n, case in enumerate(cases[1:], 1):  # XLA's select has two cases: a chain of them
+        later = ctx.compare("GE", aval, which, ctx.constant(np.full(aval.shape, n), aval))
         result = hlo.select(later, case, result)
     return result
 
@@ -327,20 +332,20 @@ def _(ctx: Any, which: Any, *cases: Any) -> Any:
 @select_n_p.rule("jvp")
 def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     result = select_n(*primals)
-    zeros = filled(aval_of(result), 0)
-    moving = [zeros if type(tangent) is Zero else tangent for tangent in tangents[1:]]
+    nothing = zeros(aval_of(result))
+    moving = [nothing if type(tangent) is Zero else tangent for tangent in tangents[1:]]
     return result, select_n(primals[0], *moving)
 
 
 @select_n_p.rule("transpose")
 def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
-    zeros = filled(aval_of(ct), 0)
+    nothing = zeros(aval_of(ct))
 
-    def selected(chosen: int) -> Any:
-        return select_n(which, *(ct if n == chosen else zeros for n in range(len(cases))))
+    def where(chosen: int) -> Any:
+        return select_n(which, *(ct if n == chosen else nothing for n in range(len(cases))))
 
-    linear = [type(case) is Linear for case in cases]
-    return [None, *(selected(n) if linear[n] else None for n in range(len(cases)))]
+    pairs = enumerate(cases)
+    return [None, *(where(n) if type(case) is Linear else None for n, case in pairs)]
 
 
 @select_n_p.rule("batch")
@@ -350,8 +355,12 @@ def _(size: int, args: Sequence[Any], dims: Sequence[Dim]) -> Any:
     if len(set(dims)) == 1 and ndim == aval_of(cases[0]).ndim:
         return select_n(*args), dim
     cases = fronts(size, cases, case_dims)
-    if dim is not None or ndim:  # else one scalar chooses for all examples
-        first = int(dim is None)
-        front = which if dim is None else moveaxis(which, dim, 0)
-        which = broadcast_in_dim(front, aval_of(cases[0]).shape, range(first, first + ndim))
-    return select_n(which, *cases), 0
+    if dim is None and not ndim:  # one scalar chooses for all examples
+        return select_n(which, *cases), 0
+    return selected(to_front(size, which, dim), *cases), 0
+
+
+def selected(which: Any, *cases: Any) -> Any:
+    """Selects a case for each example."""
+    shape = aval_of(cases[0]).shape
+    return select_n(broadcast_in_dim(which, shape, range(aval_of(which).ndim)), *cases)

@@ -35,7 +35,7 @@ from jaxlens.core.kernel.interpreter import GROUND, Primitive, aval_of, observer
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.kernel.sources import NameStack, user_file
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, is_key, short_name, x64
+from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, is_key, kind, short_name, x64
 
 _ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
 
@@ -123,10 +123,11 @@ class Context:
     constant = staticmethod(constant)
     zeros = staticmethod(zeros)
 
-    def compare(self, direction: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:
-        """Emits a comparison; `kind` is FLOAT, TOTALORDER, SIGNED or UNSIGNED."""
+    def compare(self, direction: str, aval: ShapedArray, x: ir.Value, y: ir.Value) -> ir.Value:
+        """Emits a comparison of operands of a type, such as "LT"."""
         direction = hlo.ComparisonDirectionAttr.get(direction)
-        return hlo.compare(x, y, direction, compare_type=hlo.ComparisonTypeAttr.get(kind))
+        order = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(kind(aval.dtype), "UNSIGNED")
+        return hlo.compare(x, y, direction, compare_type=hlo.ComparisonTypeAttr.get(order))
 
     def reduce(self, op: Any, x: ir.Value, start: Any, axes: Sequence[int]) -> ir.Value:
         """Emits a reduction over axes by `op`, beginning with the number `start`."""

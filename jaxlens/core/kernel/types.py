@@ -129,6 +129,11 @@ def tangent_aval(aval: ShapedArray) -> ShapedArray:
 
 
 @cache
+def kind(dtype: np.dtype) -> str:
+    """Returns NumPy's letter for a dtype: f also for bfloat16; a letter of its own for keys."""
+    return "key" if is_key(dtype) else "f" if dtype == bfloat16 else dtype.kind
+
+
 def is_inexact(dtype: np.dtype) -> bool:
     """Whether elements are floating or complex, so have derivatives."""
-    return not is_key(dtype) and (dtype == bfloat16 or dtype.kind in "fc")
+    return kind(dtype) in ("f", "c")

@@ -28,8 +28,7 @@ def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
     """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal."""
     x = as_number(x)
     if isinstance(x, bool | int | float | complex | np.generic):
-        scalar = np.asarray(x).astype(dtype)[()]
-        return scalar.item() if weak and dtype.kind != "b" else scalar
+        return basics.number(x, dtype, weak and dtype.kind != "b")
     return convert_element_type(x, dtype, weak)
 
 

@@ -34,7 +34,7 @@ from jaxlens.core.primitives.elementwise import div_p
 from jaxlens.core.transforms import jaxprs
 from jaxlens.core.transforms.batching import named_axes, naming
 from jaxlens.core.transforms.calls import record_rest, transformed
-from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
+from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_tangents
 from jaxlens.core.transforms.jaxprs import memoized
 from jaxlens.core.transforms.trees import flat, paths, prefix_leaves, tree_flatten, tree_structure
 
@@ -133,8 +133,7 @@ def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     both, new, flags = transformed(jaxpr, jaxprs.jvp_jaxpr, has)
     lies = MeshLayout(mesh, (*ins, *split(has, ins)[1]), (*outs, *split(flags, outs)[1]))
     results = _bind(both, new, [*primals, *split(has, tangents)[1]], lies)
-    values, moved = cut(results, len(outs))
-    return values, with_zeros(list(map(aval_of, values)), flags, moved)
+    return with_tangents(results, flags)
 
 
 @shard_map_p.rule("batch")

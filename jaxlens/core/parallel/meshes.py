@@ -8,13 +8,11 @@ that XLA needs to lay an array out over many devices. The classes of both are JA
 After "Distributed arrays" (docs.jax.dev) and the Shardy dialect (openxla.org/shardy).
 """
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from jaxlens.core.aot import device
 from jaxlens.core.aot.device import Mesh, P
 from jaxlens.core.aot.lower import names_per_axis
 from jaxlens.core.kernel.types import ShapedArray
@@ -37,23 +35,6 @@ def groups(mesh: Mesh, names: Names) -> np.ndarray:
 def used(spec: Any) -> Names:
     """Returns all mesh axes that a spec names."""
     return tuple(name for names in names_per_axis(spec, 0) for name in names)
-
-
-def make_mesh(
-    axis_shapes: Sequence[int], axis_names: Sequence[str], *, devices: Sequence[Any] | None = None
-) -> Mesh:
-    """Returns a mesh of the first devices, in rows and columns of these lengths.
-
-    Raises:
-        ValueError: There are fewer devices.
-    """
-    present, size = list(devices or device.devices()), prod(axis_shapes)
-    if size > len(present):
-        raise ValueError(
-            f"Number of devices {len(present)} must be >= the product of mesh_shape "
-            f"{tuple(axis_shapes)}."
-        )
-    return Mesh(np.array(present[:size], dtype=object).reshape(axis_shapes), axis_names)
 
 
 def part(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> ShapedArray:

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from jaxlens.core.aot.device import P
+from jaxlens.core.aot.device import P, make_mesh
 from jaxlens.core.aot.programs import jit
 from jaxlens.core.interop.from_jax import library
 from jaxlens.core.parallel.mapping import shard_map
-from jaxlens.core.parallel.meshes import make_mesh
 from jaxlens.core.primitives.shapes import expand_dims
 from jaxlens.core.transforms.batching import counted
 from jaxlens.core.transforms.trees import tree_map

@@ -12,6 +12,7 @@ table 2.3; those of complex numbers are without conjugation, as JAX has them.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -21,18 +22,13 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.basics import Linear, Zero
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, is_inexact
+from jaxlens.core.kernel.types import ShapedArray, is_inexact, kind
 from jaxlens.core.transforms import rules
 from jaxlens.core.transforms.rules import spread
 
 # Kinds of dtype (NumPy's letters) that an op takes.
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned", "f": "floating", "c": "complex"}
 _NUMBER, _ORDERED, _ANY, _BITS = "iufc", "biuf", "biufc", "biu"
-
-
-def kind(dtype: np.dtype) -> str:
-    """Returns NumPy's letter for a dtype; bfloat16 counts as a float."""
-    return "f" if dtype == bfloat16 else dtype.kind
 
 
 def accept(name: str, dtype: np.dtype, takes: str) -> None:
@@ -106,21 +102,20 @@ def same_shape(ctx: Any, *operands: Any) -> list[Any]:
 def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
     """Returns the shape that scalars and axes of length 1 are broadcast to."""
     arrays = [a.shape for a in avals if a.shape]
-    if len(set(map(len, arrays))) <= 1:
-        lengths = [{n for n in axis if n != 1} or {1} for axis in zip(*arrays, strict=True)]
-        if all(len(axis) == 1 for axis in lengths):
-            return tuple(axis.pop() for axis in lengths)
+    with suppress(ValueError):
+        if len(set(map(len, arrays))) <= 1:
+            return np.broadcast_shapes(*arrays)
     shapes = ", ".join(str(aval.shape) for aval in avals)
     raise TypeError(f"{name} got incompatible shapes for broadcasting: {shapes}.")
 
 
 def summed(ct: Any, linear: Linear) -> Any:
     """Sums a cotangent over the axes along which its argument was broadcast."""
-    shape, old = aval_of(ct).shape, linear.aval.shape
-    if shape == old:
+    shape, axes = aval_of(ct).shape, tuple(range(linear.aval.ndim))
+    if shape == linear.aval.shape:
         return ct
-    repeated = [i for i, n in enumerate(shape) if not old or n != old[i]]
-    return basics.reshape(basics.reduce_sum(ct, tuple(repeated)), old)
+    back = basics.broadcast_in_dim_p.transpose(ct, linear, shape=shape, broadcast_dimensions=axes)
+    return back[0]
 
 
 def by_each(*parts: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -153,18 +148,7 @@ def terms(primitive: Primitive, sign: Callable[[Any], Any]) -> None:
 def like(x: Any, value: float) -> Any:
     """Returns a number of the dtype of `x`, which becomes a literal of the equation."""
     aval = aval_of(x)
-    number = np.asarray(value).astype(aval.dtype)[()]
-    return number.item() if aval.weak_type else number
-
-
-def full_like(x: Any, value: float) -> Any:
-    """Returns an array of the type of `x`, filled with one number."""
-    return basics.filled(aval_of(x), value)
-
-
-def where(which: Any, yes: Any, no: Any) -> Any:
-    """Selects `yes` where `which` holds, `no` elsewhere."""
-    return basics.select_n(which, no, yes)
+    return basics.number(value, aval.dtype, aval.weak_type)
 
 
 # ---- arithmetic ---------------------------------------------------------------------------------
@@ -204,7 +188,7 @@ terms(sub_p, neg)
 
 def _power_slope(t: Any, z: Any, x: Any, y: int) -> Any:
     if y in (0, 1):
-        return t if y else full_like(z, 0)
+        return t if y else basics.zeros(aval_of(z))
     return mul(t, mul(like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
@@ -238,16 +222,11 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def _comparison(name: str, takes: str) -> Primitive:
     def lower(ctx: Any, x: Any, y: Any) -> Any:
-        return ctx.compare(name.upper(), *same_shape(ctx, x, y), order(ctx.avals_in[0].dtype))
+        return ctx.compare(name.upper(), ctx.avals_in[0], *same_shape(ctx, x, y))
 
     primitive = elementwise(name, hlo.compare, takes, gives=lambda _: np.dtype(bool))
     primitive.lower = lower
     return primitive
-
-
-def order(dtype: np.dtype) -> str:
-    """Returns the StableHLO comparison type of a dtype."""
-    return {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(kind(dtype), "UNSIGNED")
 
 
 eq_p, ne_p = _comparison("eq", _ANY), _comparison("ne", _ANY)

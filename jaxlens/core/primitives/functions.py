@@ -13,20 +13,19 @@ from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo as hlo
 
+from jaxlens.core.kernel.basics import select_n, zeros
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.primitives.elementwise import (
     add,
     and_p,
     div,
     elementwise,
-    full_like,
     gt,
     like,
     lt,
     mul,
     neg,
     sub,
-    where,
 )
 from jaxlens.core.transforms.rules import spread
 
@@ -55,8 +54,7 @@ def _between(low: Any, x: Any, high: Any) -> Any:
 
 def _masked(which: Any, t: Any, z: Any) -> Any:
     """Returns the tangent where `which` holds, zero elsewhere."""
-    zeros = full_like(z, 0)
-    return where(which, spread(t, aval_of(z)), zeros)
+    return select_n(which, zeros(aval_of(z)), spread(t, aval_of(z)))
 
 
 clamp_p = elementwise(

@@ -39,8 +39,7 @@ def convert(ctx: Any, x: ir.Value, old: ShapedArray, new: ShapedArray) -> ir.Val
         return x
     if new.dtype == np.bool_:
         zero = ctx.constant(np.zeros(old.shape, old.dtype), old)
-        kind = {"u": "UNSIGNED", "i": "SIGNED"}.get(old.dtype.kind, "FLOAT")
-        return ctx.compare("NE", x, zero, kind)
+        return ctx.compare("NE", old, x, zero)
     if old.dtype.kind == "c" and new.dtype.kind != "c":
         x = hlo.real(x)
     return hlo.convert(ctx.type(new), x)

@@ -24,15 +24,10 @@ from jaxlens.core.kernel.trace import Staging, trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.transforms import jaxprs
-from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
+from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_tangents
 from jaxlens.core.transforms.jaxprs import memoized
 
 Jaxprs = ClosedJaxpr | tuple[ClosedJaxpr, ...]  # of a call, or of branches
-
-
-def same_type(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether two types are equal up to `weak_type`."""
-    return (a.shape, a.dtype) == (b.shape, b.dtype)
 
 
 # ---- jaxprs made of jaxprs ----------------------------------------------------------------------
@@ -174,8 +169,7 @@ def call_rules(
         has = nonzero(moving)
         both, consts, flags = transformed(params[key], jaxprs.jvp_jaxpr, has)
         results = call(first, [*consts, *args, *split(has, moving)[1]], params, both)
-        values, tangents_out = cut(results, len(flags))
-        return values, with_zeros(list(map(aval_of, values)), flags, tangents_out)
+        return with_tangents(results, flags)
 
     def batch(size: int, args: Any, dims: Any, **params: Any) -> Any:
         batched = tuple(dim is not None for dim in dims[before:])

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple, NoReturn, cast
 from jaxlens.core.kernel.basics import Linear, fronts, instantiate
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
-from jaxlens.core.kernel.types import float0, tangent_aval
+from jaxlens.core.kernel.types import float0, is_inexact, tangent_aval
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.transforms.batching import vmap
-from jaxlens.core.transforms.calls import same_type, transformed
+from jaxlens.core.transforms.calls import transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, traced
 from jaxlens.core.transforms.trees import TreeDef, paths, prefix_leaves, tree_flatten
@@ -122,10 +122,10 @@ def _jvp_rule(callee: Callee, function: Callable[..., Any]) -> Callable[..., Any
         moved = callee.leaves("jvp", "tangent", tangent)
         tangents_out = []
         for path, x, t in zip(paths(callee.out_tree), results, moved, strict=True):
-            expected, aval = tangent_aval(aval_of(x)), aval_of(t)
-            if expected.dtype == float0:
+            expected, aval = aval_of(x), aval_of(t)
+            if not is_inexact(expected.dtype):
                 continue
-            if not same_type(expected, aval):
+            if expected.strong != aval.strong:
                 callee.fail(
                     "jvp",
                     f"tangents of the types of the values: tangent{''.join(path)} must be "
@@ -219,7 +219,7 @@ def _jvp(
         )
     results, moved = jvp(list(primals[num_consts:]), list(map(instantiate, moving)))
     avals = list(map(aval_of, results))
-    return results, with_zeros(avals, [tangent_aval(a).dtype != float0 for a in avals], moved)
+    return results, with_zeros(avals, [is_inexact(aval.dtype) for aval in avals], moved)
 
 
 def _lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
@@ -268,7 +268,7 @@ def _one_way(*_: Any, **__: Any) -> NoReturn:
     )
 
 
-custom_lin_p.abstract = lambda *_, out_avals, **__: [a for a in out_avals if a.dtype != float0]
+custom_lin_p.abstract = lambda *_, out_avals, **__: [a for a in out_avals if is_inexact(a.dtype)]
 custom_lin_p.lower = custom_lin_p.jvp = _one_way
 
 
@@ -283,12 +283,12 @@ def _(size: int, args: Any, dims: Any, *, bwd: Any, out_avals: Any, **params: An
 @custom_lin_p.rule("transpose")
 def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: Any) -> list[Any]:
     residuals, moving = cut(args, num_res)
-    cts = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
+    cts = with_zeros(out_avals, [is_inexact(aval.dtype) for aval in out_avals], cts)
     cts = bwd(params["tree"].unflatten(residuals), list(map(instantiate, cts)))
     pairs = zip(split(params["moves"], cts)[1], moving, strict=True)
     cts_in = [ct if type(x) is Linear else None for ct, x in pairs]
     for ct, x in zip(cts_in, moving, strict=True):
-        if ct is not None and not same_type(aval_of(ct), x.aval):
+        if ct is not None and aval_of(ct).strong != x.aval.strong:
             raise ValueError(
                 f"The bwd rule {bwd.__name__} must return cotangents of the types of the "
                 f"arguments: expected {x.aval.str_short()}, got {aval_of(ct).str_short()}."

@@ -13,9 +13,7 @@ from functools import wraps
 from operator import index
 from typing import Any
 
-import numpy as np
-
-from jaxlens.core.kernel.basics import Linear, Zero, instantiate
+from jaxlens.core.kernel.basics import Linear, Zero, instantiate, number
 from jaxlens.core.kernel.interpreter import aval_of, current
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.jvp import JVP, jvp_flat
@@ -75,7 +73,7 @@ def check_tangent(expected: ShapedArray, tangent: Any, label: str, error: type =
     if expected.dtype == float0:
         return Zero(expected)
     aval = aval_of(tangent)
-    if (expected.shape, expected.dtype) != (aval.shape, aval.dtype):
+    if expected.strong != aval.strong:
         kind = error if expected.shape == aval.shape else ValueError
         raise kind(f"{label} must be {expected.str_short()}, got {aval.str_short()}.")
     return tangent
@@ -250,8 +248,7 @@ def _unit_cotangent(value: Any) -> Any:
             f"sum it, or use core.jacrev."
         )
     check_output("grad", value)
-    one = np.ones((), aval.dtype)[()]
-    return one.item() if aval.weak_type else one
+    return number(1, aval.dtype, aval.weak_type)
 
 
 def check_output(caller: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from jaxlens.core.kernel.basics import Dim, Zero, to_front
+from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.kernel.types import ShapedArray, tangent_aval
 
 Flags = tuple[bool, ...]
@@ -45,6 +46,12 @@ def nonzero(tangents: Sequence[Any]) -> Flags:
 def with_zeros(avals: Sequence[ShapedArray], flags: Sequence[bool], tangents: Sequence[Any]) -> Any:
     """Returns a tangent per type: the next of `tangents` where flagged, else `Zero`."""
     return merge(flags, [Zero(tangent_aval(a)) for a in split(flags, avals)[0]], tangents)
+
+
+def with_tangents(results: Sequence[Any], flags: Sequence[bool]) -> tuple[list[Any], Any]:
+    """Returns values, and a tangent of each, from values and the tangents of the flagged ones."""
+    values, tangents = cut(results, len(flags))
+    return values, with_zeros(list(map(aval_of, values)), flags, tangents)
 
 
 def forced(flags: Sequence[bool], force: Sequence[bool] | None) -> list[bool]:

@@ -11,7 +11,7 @@ What they return is remembered with the jaxpr (`memoized`): a loop that is diffe
 one derivative, which is compiled once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from jaxlens.core.kernel.basics import Dim, Linear, instantiate
 from jaxlens.core.kernel.interpreter import Tracer, interpreting
 from jaxlens.core.kernel.jaxpr import (
+    Atom,
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
@@ -37,25 +38,21 @@ from jaxlens.core.transforms.signatures import types_of
 from jaxlens.core.transforms.trees import TreeDef, flat, tree_flatten
 
 
-def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
-    """Returns the equations that these variables depend on: dead code elimination.
-
-    Args:
-        eqns: Equations in order.
-        needed: Variables. Those that they depend on are added.
-    """
+def used(eqns: Sequence[JaxprEqn], results: Iterable[Atom]) -> tuple[list[JaxprEqn], set[Var]]:
+    """Returns the equations and variables that results depend on: dead code elimination."""
+    needed = {atom for atom in results if type(atom) is Var}
     live = []
     for eqn in reversed(eqns):
         if not needed.isdisjoint(eqn.outvars):
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             live.append(eqn)
-    return live[::-1]
+    return live[::-1], needed
 
 
 def without_unused(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Returns a jaxpr without the equations that no result needs."""
     inner = closed.jaxpr
-    eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
+    eqns, _ = used(inner.eqns, inner.outvars)
     return ClosedJaxpr(Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns), closed.consts)
 
 
@@ -212,8 +209,7 @@ def partial_jaxpr(
         flags[:] = forced(list(map(partial.unknown, results)), force)
         done, waiting = split(flags, results)
         rest = partial.closed([tracer.variable for tracer in params], waiting)
-        needed = {atom for atom in rest.jaxpr.outvars if type(atom) is Var}
-        eqns = used(rest.eqns, needed)
+        eqns, needed = used(rest.eqns, rest.jaxpr.outvars)
         has = [var in needed for var in rest.jaxpr.constvars]
         invars = [*split(has, rest.jaxpr.constvars)[1], *rest.jaxpr.invars]
         later[:] = [ClosedJaxpr(Jaxpr([], invars, rest.jaxpr.outvars, eqns), [])]

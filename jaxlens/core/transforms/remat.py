@@ -17,7 +17,7 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.kernel.interpreter import Primitive, interpreting
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, eval_jaxpr
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, as_function, eval_jaxpr
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
@@ -82,8 +82,7 @@ call_rules(remat_p, transposed=_transposed)
 def _again(closed: ClosedJaxpr, flags: Flags) -> tuple[ClosedJaxpr, Flags]:
     """What computes these results, and which parameters it needs."""
     results = split(flags, closed.jaxpr.outvars)[1]
-    needed = {atom for atom in results if isinstance(atom, Var)}
-    eqns = used(closed.eqns, needed)
+    eqns, needed = used(closed.eqns, results)
     reads = tuple(var in needed for var in closed.jaxpr.invars)
     params = split(reads, closed.jaxpr.invars)[1]
     return ClosedJaxpr(Jaxpr([], params, results, eqns), []), reads

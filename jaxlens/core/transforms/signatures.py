@@ -43,19 +43,15 @@ def arguments(
         static: The static arguments, each beginning with its position or name.
     """
     names, more, _ = parameters(f)
+    args, kwargs = in_tree.children
     omitted = {where for where, *_ in static}
-    last = len(in_tree.children[0].children) + len(omitted)
-    positions = [n for n in range(last) if n not in omitted]
-    leaves: list[tuple[int | str, str]] = []
-    for kind, first, *rest in paths(in_tree):
-        if kind == "[1]":
-            where: int | str = first[2:-2]
-            name = str(where)
-        else:
-            where = positions[int(first[1:-1])]
-            name = names[where] if where < len(names) else f"{more}[{where - len(names)}]"
-        leaves.append((where, name + "".join(rest)))
-    return leaves
+    positions = [n for n in range(len(args.children) + len(omitted)) if n not in omitted]
+    given: list[tuple[int | str, str, TreeDef]] = []
+    for n, tree in zip(positions, args.children, strict=False):
+        given.append((n, names[n] if n < len(names) else f"{more}[{n - len(names)}]", tree))
+    keywords: Any = kwargs.data
+    given += zip(keywords, keywords, kwargs.children, strict=True)
+    return [(where, name + "".join(path)) for where, name, tree in given for path in paths(tree)]
 
 
 def types_of(

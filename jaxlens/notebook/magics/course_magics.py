@@ -18,7 +18,7 @@ from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.tracebacks import of_the_user
 
 if TYPE_CHECKING:
-    from jaxlens.course.judge_process import Judgement
+    from jaxlens.course.check import Judgement
     from jaxlens.views.view import View  # not imported by %load_ext
 
 _HOLE = re.compile(r"^ *+\.\.\.(?:  #.*+)?$", re.MULTILINE)
