@@ -218,7 +218,8 @@ def close(
     except (TypeError, ValueError):
         array = np.asarray(None)
     if array.dtype.kind not in "biufcV":
-        return Fact(name, words(right), type(value).__name__, False, hint, evidence)
+        found = "..." if value is ... else type(value).__name__
+        return Fact(name, words(right), found, False, hint, evidence)
     if array.shape != right.shape:
         return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint, evidence)
     same = bool(np.allclose(array, right, rtol=rtol, atol=rtol, equal_nan=True))

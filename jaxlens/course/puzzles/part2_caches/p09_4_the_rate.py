@@ -24,7 +24,7 @@ def check(run: Function) -> Facts:
         yield close(f"x * {rate}", result, x * rate, hint=hint if stale else "")
     hints = {
         0: "Nothing is jitted here: each operation is a program of its own.",
-        3: "Each `rate` is in its program: pass it as an argument, and one that is not static.",
+        3: "Each `rate` is in its program: pass it as a plain argument.",
     }
     hint = hints.get(log.compiles, "")
     again = [reason for reason in log.reasons if "new function object" in reason]
@@ -88,7 +88,7 @@ def scale(x, rate):
 def run(x):
     return [scale(x, rate) for rate in (0.1, 0.2, 0.3)]
 """,
-            "one that is not static",
+            "a plain argument",
         ),
         WrongAnswer(
             """\

@@ -32,8 +32,8 @@ def check(norm: Function) -> Facts:
     capture = jaxlens.capture(norm, big)
     now = jaxlens.receipt(capture).moved
     hint = (
-        "The deviations need the mean before they can be squared and summed, so `x` is read anew. "
-        "Which two sums can be taken of `x` itself?"
+        "The deviations need the mean before they can be squared and summed, so they are "
+        "written to memory and read again. Which two sums can be taken of `x` itself?"
     )
     proof = Proof(jaxlens.fusion, (capture,))
     limit = int(0.85 * moved)
@@ -64,7 +64,7 @@ def norm(x):
     wrong=(
         WrongAnswer(
             "def norm(x):\n    return (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)\n",
-            "`x` is read anew",
+            "written to memory and read again",
         ),
         WrongAnswer(
             edited(SOLUTION, ("square - mean * mean", "square")),
