@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage, Stage
+from jaxlens.ir.glossary import entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ def find(subject: Capture, name: str) -> Named:
     if not named:
         changed = (stage.name for stage in stages or subject.passes if stage.changed)
         names = dict.fromkeys(("hlo", "optimized", *changed))
+        if entry("pass", name) is not None:
+            raise OptionError(
+                f"the pass {name!r} did not change this program, or did not run; choose from "
+                f"{', '.join(names)}"
+            )
         raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, names)}")
     first = next((stage for stage in named if stage.changed), named[0])
     namesakes = sum(stage.changed for stage in named) - first.changed

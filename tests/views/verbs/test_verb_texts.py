@@ -78,6 +78,7 @@ def test_any_two_programs_are_compared_in_order_of_time(names):
         (compiled, {"kernel": "max_fuson"}, "no kernel 'max_fuson'; did you mean 'max_fusion'?"),
         (hlo, {"stage": "optimised"}, "no stage 'optimised'; did you mean 'optimized'?"),
         (hlo, {"pass_name": "fusio"}, "no pass or HLO stage 'fusio'; did you mean 'fusion'?"),
+        (hlo, {"pass_name": "dce"}, "the pass 'dce' did not change this program, or did not run"),
         (hlo, {"pass_name": "77"}, "no pass or HLO stage '77'; choose from hlo, optimized, fusion"),
         (hlo, {"pass_name": "hlo"}, "'hlo' is a stage; expected the name or number of a pass"),
         (hlo, {"diff": ("hlo", "optimzed")}, "no pass or HLO stage 'optimzed'; did you mean"),
