@@ -20,7 +20,7 @@ ONE = "first = jnp.float32(1)\nsecond = 2.0\n"  # solves 7.3
 def learner(folder, code, **progress):
     folder.mkdir()
     notebook(folder / "07.ipynb", f"%%puzzle 9.5\n{code}")
-    (folder / ".jaxlens-progress.json").write_text(json.dumps({"version": 1, **progress}))
+    (folder / ".jaxlens-progress.json").write_text(json.dumps({"version": 3, **progress}))
 
 
 def notebook(path, *sources):

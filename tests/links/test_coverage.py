@@ -169,7 +169,7 @@ def test_calls_and_loops_have_fates_too() -> None:
 
 def test_looking_at_fates_compiles_once() -> None:
     looked = jaxlens.capture(known, jnp.ones((8, 8)), jnp.ones((8, 8)))
-    assert looked.links.fate("e1").by == ""  # without dumps nobody is blamed
+    assert looked.links.fate("e1").by == "fusion"
     assert looked.links.coverage().equations == 1
     assert [timing.step for timing in looked.times].count("compile") == 1
 

@@ -175,7 +175,7 @@ def test_a_watched_program_compiles_as_often_as_an_unwatched_one():
 
 def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
     monkeypatch.setattr("jaxlens.compat.events._PJIT", ("nowhere.py",))
-    monkeypatch.setattr("jaxlens.compat.hear_test_events", lambda names, heard: None)
+    monkeypatch.setattr("jaxlens.compat.events.hear_test_events", lambda names, heard: None)
     f = jitted_sum()
     with jaxlens.recompiles() as log:
         f(X)
