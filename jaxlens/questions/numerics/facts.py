@@ -135,9 +135,9 @@ def facts(capture: Capture) -> Numerics:
     module = capture.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.numerics.measure.errors import errors
+    from jaxlens.questions.numerics.measure.run import run_and_compare
 
-    run = errors(live)
+    run = run_and_compare(live)
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
     return Numerics(

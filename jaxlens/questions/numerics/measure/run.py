@@ -26,7 +26,7 @@ from jaxlens.taps.primitives import Path
 _EXCESS = {"xla_allow_excess_precision": False}
 
 
-def errors(live: Running) -> NumericsRun:
+def run_and_compare(live: Running) -> NumericsRun:
     """Runs a program op by op, in float64 and compiled, and returns the error of each equation.
 
     Raises:
