@@ -189,21 +189,15 @@ def _relative(ulps: float, dtype: str) -> float:
 
 def _losses(
     run: NumericsRun, nodes: Mapping[str, Node], spans: Mapping[str, Span | None]
-) -> Iterator[DigitLoss]:
-    seen: set[Path] = set()
-    residues = []  # last: such a result is most likely 0 by construction, and harmless
+) -> list[DigitLoss]:
+    losses: dict[Path, DigitLoss] = {}
     order = sorted(run.results, key=lambda result: -max(result.total, result.compiled))
     for result in order:
-        if result.maker < 0:
-            continue
-        loss = _loss(run.executions, result, nodes, spans)
-        if loss is not None and loss.execution.path not in seen:
-            seen.add(loss.execution.path)
-            if loss.kind == "residue":
-                residues.append(loss)
-            else:
-                yield loss
-    yield from residues
+        loss = _loss(run.executions, result, nodes, spans) if result.maker >= 0 else None
+        if loss is not None:
+            losses.setdefault(loss.execution.path, loss)
+    # A residue is most likely 0 by construction, and harmless: these come last.
+    return sorted(losses.values(), key=lambda loss: loss.kind == "residue")
 
 
 def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> list[_Link]:
@@ -258,9 +252,8 @@ def _loss(
         path, times = paths.most_common(1)[0]
         if times < _REPEATS:
             return None
-        index = next(n for _, n, _ in chain if executions[n].path == path)
+        _, index, before = next(link for link in chain if executions[link[1]].path == path)
         one, kind = executions[index], "accumulation"
-        before = next(b for _, n, b in chain if n == index)
     else:
         kind = _kind(one, nodes[one.path[-1]].opcode)
     return DigitLoss(
@@ -276,12 +269,11 @@ def _loss(
 
 
 def _kind(one: RoundingExecution, opcode: str) -> Kind:
-    if one.own == float("inf"):
-        pairs = zip(one.read, one.read_exact, strict=True)
-        zero = any(value == 0 and exact not in (0, None) for value, exact in pairs)
-        return "underflow" if zero else "overflow"
-    if any(x == 0 and y not in (0, None) for x, y in zip(one.read, one.read_exact, strict=True)):
+    pairs = zip(one.read, one.read_exact, strict=True)
+    if any(value == 0 and exact not in (0, None) for value, exact in pairs):
         return "underflow"
+    if one.own == float("inf"):
+        return "overflow"
     # Float32 errs by about 2**-24 of the terms of a sum. If that is 2**29 ulps of the exact sum, it
     # is 2**-29 of the terms, and of float64's 53 bits no more than float32's own 24 are left to it.
     if opcode in _SUMS and 2.0 ** (53 - BITS[one.dtype]) <= one.total < float("inf"):

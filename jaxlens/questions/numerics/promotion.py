@@ -73,7 +73,7 @@ def _of_region(region: Region, main: str, spans: Mapping[str, Span | None]) -> I
             and spans.get(makers[name].id) == span
         ]
         others = [name for name in node.operands if name not in converted]
-        if len(converted) != 1 or not others or _returns(node, region, main, spans, span):
+        if len(converted) != 1 or not others or _returns(node, region, main, spans):
             continue
         widened.update(value.name for value in node.results)
         convert = makers[converted[0]]
@@ -96,9 +96,7 @@ def _is_wide(node: Node, main: str) -> bool:
     return any(_WIDTH.get(value.type.dtype, 0) > _WIDTH[main] for value in node.results)
 
 
-def _returns(
-    node: Node, region: Region, main: str, spans: Mapping[str, Span | None], span: Span
-) -> bool:
+def _returns(node: Node, region: Region, main: str, spans: Mapping[str, Span | None]) -> bool:
     """Whether the same operation converts its result back, as `jnp.sum` of bfloat16 does.
 
     In a forward pass, an equation of the same line converts the result itself. In a backward pass,
@@ -110,7 +108,7 @@ def _returns(
     for one in region.nodes:
         if wide.isdisjoint(one.operands):
             continue
-        same = spans.get(one.id) == span
+        same = spans.get(one.id) == spans[node.id]
         if same and one.opcode == _CONVERT and not _is_wide(one, main):
             if any(value.name in one.operands for value in node.results):
                 return True

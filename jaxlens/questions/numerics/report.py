@@ -68,13 +68,8 @@ _CURES = (
         "`sqrt(a) - b` is `(a - b**2) / (sqrt(a) + b)`, with `a - b**2` simplified by hand",
     ),
     *(
-        _Cure(
-            "sub",
-            f"div {square}",
-            _SQUARES,
-            "Subtract the mean before squaring, as `jnp.var` does",
-        )
-        for square in _SQUARES.split()
+        _Cure("sub", f"div {op}", _SQUARES, "Subtract the mean before squaring, as `jnp.var` does")
+        for op in _SQUARES.split()
     ),
     _Cure("log", "add", "", "`jnp.log1p(x)` computes log(1 + x) without it"),
 )
@@ -164,9 +159,8 @@ def _residue(facts: Numerics, loss: DigitLoss, more: int) -> str:
 
 def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
     one, equation = loss.execution, _equation_at(facts, loss)
-    total, compiled = one.total, loss.result.compiled
-    if loss.kind != "accumulation":
-        total = max(total, convert_ulps(compiled, loss.result.dtype, one.dtype))
+    compiled = convert_ulps(loss.result.compiled, loss.result.dtype, one.dtype)
+    total = one.total if loss.kind == "accumulation" else max(one.total, compiled)
     digits = max(1, round(digits_lost(total, one.dtype)))
     most = round(BITS[one.dtype] * math.log10(2))
     loses = f"{equation} loses {digits} of the {most} digits of {one.dtype}"

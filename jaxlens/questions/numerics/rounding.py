@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from jaxlens.taps.primitives import Path
 
+# Float8 and narrower are not measured: their ulps are so large that a count of digits says no more
+# than the values do. Float64 is what the others are measured against.
 BITS = {"float32": 24, "complex64": 24, "bfloat16": 8, "float16": 11}
-"""Bits of precision of the element types whose errors are measured, the leading one included.
-
-Float8 and narrower are not: their ulps are so large that no count of digits says more than the
-values do. Float64 is what the others are measured against.
-"""
+"""Bits of precision of the element types whose errors are measured, the leading one included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,11 +182,10 @@ class ShadowInterpreter:
             return results
         if not any(is_float(x) for x in values) and eqn.primitive.name != "convert_element_type":
             return results  # counted, drawn or reinterpreted, not computed: exact by definition
-        reads_shadow = any(operand.exact is not None for operand in operands)
         with in_float64():
             try:
                 of_values = in_program = exactly(eqn, values)
-                if reads_shadow:
+                if any(operand.exact is not None for operand in operands):
                     in_program = exactly(eqn, [x.as_float64() for x in operands])
             except Exception:  # a primitive that refuses float64 says so in an error of its own
                 self.unknown[path] = None
@@ -204,31 +203,28 @@ class ShadowInterpreter:
                 at = [_element(x, worst, exact.shape) for x in (result.value, exact)]
                 read = tuple(_element(x.value, worst, exact.shape) for x in operands)
                 read_exact = tuple(_element(x.as_float64(), worst, exact.shape) for x in operands)
-                self.executions.append(
-                    RoundingExecution(
-                        path, iterations, dtype, own, total, makers,
-                        at[0] or 0.0, at[1] or 0.0, read, read_exact,
-                    )
+                execution = RoundingExecution(
+                    path, iterations, dtype, own, total, makers,
+                    at[0] or 0.0, at[1] or 0.0, read, read_exact,
                 )  # fmt: skip
+                self.executions.append(execution)
                 if eqn.primitive.name in _DOTS and path not in self.dots:
-                    self.measure_dot(eqn, values, of_same, own, path, dtype)
+                    self.measure_dot(eqn, values, of_same, execution)
         return results
 
-    def measure_dot(
-        self, eqn: Any, values: Any, exact: Any, error: float, path: Path, dtype: str
-    ) -> None:
+    def measure_dot(self, eqn: Any, values: Any, exact: Any, default: RoundingExecution) -> None:
         """Measures a product with precision=HIGHEST too."""
         if max(np.size(x) for x in values) > _BIG:
             return
         try:
             (made,) = bind(eqn, values, precision=(jax.lax.Precision.HIGHEST,) * 2)
-            highest = largest_error(made, exact, dtype)[0]
+            highest = largest_error(made, exact, default.dtype)[0]
         except Exception:  # a primitive that refuses this precision, likewise
             highest = None
         given = eqn.params.get("precision")
         first = given[0] if isinstance(given, tuple) else given
         text = "DEFAULT" if first is None else getattr(first, "name", str(first))
-        self.dots[path] = DotRounding(text, error, highest)
+        self.dots[default.path] = DotRounding(text, default.own, highest)
 
 
 @uninterrupted
@@ -334,9 +330,7 @@ def largest_error(result: Any, exact: Any, dtype: str) -> tuple[float, int]:
 
 
 def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:
-    if not hasattr(x, "dtype") or jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        return None
-    if np.shape(x) not in (shape, ()):
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) or np.shape(x) not in (shape, ()):
         return None
     value = wide(np.asarray(x)).ravel()
     one = value[index if value.size > 1 else 0] if value.size else 0.0
@@ -354,8 +348,7 @@ def _stacked(column: Sequence[ShadowedValue]) -> ShadowedValue:
         return ShadowedValue(values)
     exact = np.stack([x.as_float64() for x in column])
     # The maker of the row with the largest error counts as that of the whole stack.
-    worst, dtype = -1, str(values.dtype)
-    if dtype in BITS:
-        errors = [largest_error(x.value, x.as_float64(), dtype)[0] for x in column]
-        worst = int(np.argmax(errors))
+    dtype = str(values.dtype)
+    errors = [largest_error(x.value, x.as_float64(), dtype)[0] for x in column if dtype in BITS]
+    worst = int(np.argmax(errors)) if errors else -1
     return ShadowedValue(values, exact, column[worst].maker)
