@@ -16,15 +16,18 @@ from jaxlens.questions.numerics.rounding import (
     NumericsRun,
     ResultRounding,
     RoundingExecution,
-    lost,
+    convert_ulps,
+    digits_lost,
 )
 from jaxlens.taps.primitives import MOVES, Path
 
-_STEP = 8.0  # factor by which one equation must increase the error to be named
-_CHAIN = 5_000  # executions that are followed back from a result
-_SUMS = ("add", "add_any", "sub")
-_Link = tuple[float, int, float]
-_ADDING = (*_SUMS, "reduce_sum", "cumsum", "dot_general", "conv_general_dilated")
+_STEP = 8.0  # factor by which one equation must increase the error to be named: about a digit
+_REPEATS = 8  # executions of an equation whose roundings can add up to as much
+_CANCELS = 4.0  # operands so much larger than their exact sum cancel: 2 bits of them are gone
+_CHAIN = 5_000  # executions that are followed back from a result; bounds the time for long loops
+_ADDS = ("add", "add_any", "sub")  # of two operands
+_SUMS = (*_ADDS, "reduce_sum", "cumsum", "dot_general", "conv_general_dilated")  # of many terms too
+_Link = tuple[float, int, float]  # of a chain: factor of the error, execution, operands' error
 Kind = Literal[
     "cancellation", "residue", "overflow", "underflow", "rounding", "amplification", "accumulation"
 ]
@@ -66,10 +69,10 @@ class EquationRounding:
         dtype: The element type of its result.
         own: Its own error.
         total: Its result's against the program in float64.
-        iterations: Those in which the total was largest.
-        lost: The decimal digits that the largest total error takes, of those that the narrowest
-            type on the way of the value has.
-        module: The module that it belongs to, that which this is in first; () for none.
+        iterations: Loop indices of the execution with the largest total, outermost first; a reverse
+            scan counts in execution order.
+        lost: Decimal digits lost, relative to the narrowest type the value passed through.
+        module: Module path, outermost first; () if none.
         backward: Whether a derivative's transpose made it.
     """
 
@@ -94,7 +97,7 @@ class Numerics(ProgramFacts):
         promotions: Where a narrow value silently became a wider one.
         worst: The largest error of a result op by op, in ulps of the narrowest type on the way of
             its error, and that type.
-        bound: The same of both runs, op by op and compiled.
+        bound: The largest error of a result in either run, op by op or compiled, likewise.
         names: The primitive of each equation, by id.
         spans: The user's line of each equation, by id.
     """
@@ -135,9 +138,9 @@ def facts(capture: Capture) -> Numerics:
     module = capture.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
     live = capture.driver.live()  # raises before JAX is imported
-    from jaxlens.questions.numerics.measure.errors import errors
+    from jaxlens.questions.numerics.measure.run import run_and_compare
 
-    run = errors(live)
+    run = run_and_compare(live)
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
     return Numerics(
@@ -158,14 +161,16 @@ def _by_equation(
 ) -> Iterator[EquationRounding]:
     worst: dict[Path, RoundingExecution] = {}
     own: dict[Path, float] = {}
-    lost_at: dict[Path, float] = {}
-    bits: list[int] = []  # of the narrowest type on the way of each value
+    worst_lost: dict[Path, float] = {}
+    narrowest: list[str] = []  # type that the value of each execution passed through
     for one in executions:
-        bits.append(min((BITS[one.dtype], *(bits[n] for n in one.operands if n >= 0))))
+        passed = (one.dtype, *(narrowest[n] for n in one.operands if n >= 0))
+        narrowest.append(min(passed, key=lambda dtype: BITS[dtype]))
         own[one.path] = max(own.get(one.path, 0.0), one.own)
         if one.path not in worst or one.total > worst[one.path].total:
             worst[one.path] = one
-            lost_at[one.path] = lost(one.total * 2.0 ** (bits[-1] - BITS[one.dtype]), one.dtype)
+            total = convert_ulps(one.total, one.dtype, narrowest[-1])
+            worst_lost[one.path] = digits_lost(total, narrowest[-1])
     for path, one in worst.items():
         yield EquationRounding(
             path,
@@ -173,7 +178,7 @@ def _by_equation(
             own[path],
             one.total,
             one.iterations,
-            lost_at[path],
+            worst_lost[path],
             *modules.within(path),
         )
 
@@ -184,25 +189,19 @@ def _relative(ulps: float, dtype: str) -> float:
 
 def _losses(
     run: NumericsRun, nodes: Mapping[str, Node], spans: Mapping[str, Span | None]
-) -> Iterator[DigitLoss]:
-    seen: set[Path] = set()
-    residues = []  # last: such a result is most likely 0 by construction, and harmless
+) -> list[DigitLoss]:
+    losses: dict[Path, DigitLoss] = {}
     order = sorted(run.results, key=lambda result: -max(result.total, result.compiled))
     for result in order:
-        if result.maker < 0:
-            continue
-        loss = _loss(run.executions, result, nodes, spans)
-        if loss is not None and loss.execution.path not in seen:
-            seen.add(loss.execution.path)
-            if loss.kind == "residue":
-                residues.append(loss)
-            else:
-                yield loss
-    yield from residues
+        loss = _loss(run.executions, result, nodes, spans) if result.maker >= 0 else None
+        if loss is not None:
+            losses.setdefault(loss.execution.path, loss)
+    # A residue is most likely 0 by construction, and harmless: these come last.
+    return sorted(losses.values(), key=lambda loss: loss.kind == "residue")
 
 
 def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> list[_Link]:
-    """Follows the largest error back; returns the factor, index and operands' error of each."""
+    """Follows the largest error back from a result, and returns its executions, the last first."""
     chain: list[_Link] = []
     index = result.maker
     while index >= 0 and len(chain) < _CHAIN:
@@ -229,7 +228,7 @@ def _error(run: NumericsRun, result: ResultRounding, both: bool) -> tuple[float,
     chain = _chain(run.executions, result)
     dtype = _narrowest(run.executions, chain) if chain else result.dtype
     error = max(result.total, result.compiled) if both else result.total
-    return _relative(error, result.dtype) * 2.0 ** BITS[dtype], dtype
+    return convert_ulps(error, result.dtype, dtype), dtype
 
 
 def _loss(
@@ -240,9 +239,10 @@ def _loss(
 ) -> DigitLoss | None:
     """Follows the largest error back from a result to where it is made."""
     chain = _chain(executions, result)
-    # Digits that the program rounded off in a narrower type were not to be had.
+    # A result cannot have more digits than the narrowest type on its way: of these, 3 of the 7 of
+    # float32 must be lost (10 of 24 bits), of bfloat16 4 of its 8 bits: a few roundings take 3.
     bits = BITS[_narrowest(executions, chain)]
-    least = 2.0 ** (max(4, round(0.42 * bits)) - bits)  # 3 of the 7 digits of f32
+    least = 2.0 ** (max(4, round(0.42 * bits)) - bits)
     if _relative(max(result.total, result.compiled), result.dtype) < least:
         return None
     step, index, before = max(chain, key=lambda link: link[0])
@@ -250,11 +250,10 @@ def _loss(
     one = executions[index]
     if step < _STEP:
         path, times = paths.most_common(1)[0]
-        if times < _STEP:
+        if times < _REPEATS:
             return None
-        index = next(n for _, n, _ in chain if executions[n].path == path)
+        _, index, before = next(link for link in chain if executions[link[1]].path == path)
         one, kind = executions[index], "accumulation"
-        before = next(b for _, n, b in chain if n == index)
     else:
         kind = _kind(one, nodes[one.path[-1]].opcode)
     return DigitLoss(
@@ -270,18 +269,21 @@ def _loss(
 
 
 def _kind(one: RoundingExecution, opcode: str) -> Kind:
-    if one.own == float("inf"):
-        pairs = zip(one.read, one.read_exact, strict=True)
-        zero = any(mine == 0 and its not in (0, None) for mine, its in pairs)
-        return "underflow" if zero else "overflow"
-    if any(x == 0 and y not in (0, None) for x, y in zip(one.read, one.read_exact, strict=True)):
+    pairs = zip(one.read, one.read_exact, strict=True)
+    if any(value == 0 and exact not in (0, None) for value, exact in pairs):
         return "underflow"
-    if opcode in _ADDING and 2.0 ** (53 - BITS[one.dtype]) <= one.total < float("inf"):
+    if one.own == float("inf"):
+        return "overflow"
+    # Float32 errs by about 2**-24 of the terms of a sum. If that is 2**29 ulps of the exact sum, it
+    # is 2**-29 of the terms, and of float64's 53 bits no more than float32's own 24 are left to it.
+    if opcode in _SUMS and 2.0 ** (53 - BITS[one.dtype]) <= one.total < float("inf"):
         return "residue"
+    # Not amplified, each of two operands brings at most 1 / _STEP of the total: where its own error
+    # is a quarter, it is the cause.
     if one.own >= one.total / 4:
         return "rounding"
     sizes = [abs(x) for x in one.read if x is not None]
-    cancels = opcode in _SUMS and sizes and max(sizes) >= _STEP / 2 * abs(one.exact)
+    cancels = opcode in _ADDS and sizes and max(sizes) >= _CANCELS * abs(one.exact)
     return "cancellation" if cancels else "amplification"
 
 

@@ -47,6 +47,7 @@ def promotions(
         if leaf.type.dtype in _WIDTH:
             elements = (leaf.type.bytes or 0) // (_WIDTH[leaf.type.dtype] // 8)
             sizes[leaf.type.dtype] = sizes.get(leaf.type.dtype, 0) + elements
+    # The float type of most input elements.
     main = max(sizes, key=lambda dtype: sizes[dtype], default="")
     for region in module.regions.values() if main else ():
         yield from _of_region(region, main, spans)
@@ -55,7 +56,7 @@ def promotions(
 def _of_region(region: Region, main: str, spans: Mapping[str, Span | None]) -> Iterator[Promotion]:
     types = region.types()
     makers = {value.name: node for node in region.nodes for value in node.results}
-    widened: set[str] = set()  # results of promotions before: what follows from them is no new one
+    widened: set[str] = set()  # wide results of promotions and of what follows: reported once
     for node in region.nodes:
         span = spans.get(node.id)
         if span is None or node.opcode not in _BINARY or not widened.isdisjoint(node.operands):
@@ -72,7 +73,7 @@ def _of_region(region: Region, main: str, spans: Mapping[str, Span | None]) -> I
             and spans.get(makers[name].id) == span
         ]
         others = [name for name in node.operands if name not in converted]
-        if len(converted) != 1 or not others or _returns(node, region, main, spans, span):
+        if len(converted) != 1 or not others or _returns(node, region, main, spans):
             continue
         widened.update(value.name for value in node.results)
         convert = makers[converted[0]]
@@ -95,20 +96,19 @@ def _is_wide(node: Node, main: str) -> bool:
     return any(_WIDTH.get(value.type.dtype, 0) > _WIDTH[main] for value in node.results)
 
 
-def _returns(
-    node: Node, region: Region, main: str, spans: Mapping[str, Span | None], span: Span
-) -> bool:
-    """Whether the operation converts its result back itself, as sums of bfloat16 do.
+def _returns(node: Node, region: Region, main: str, spans: Mapping[str, Span | None]) -> bool:
+    """Whether the same operation converts its result back, as `jnp.sum` of bfloat16 does.
 
-    Forwards the next equation converts it; in a backward pass there are others between, of the same
-    operation: all that is wide then ends in a conversion.
+    In a forward pass, an equation of the same line converts the result itself. In a backward pass,
+    wide equations of that line may stand between: then every wide value must end in a conversion,
+    and none may be used by another line or returned.
     """
     wide = {value.name for value in node.results}
     back = escapes = False
     for one in region.nodes:
         if wide.isdisjoint(one.operands):
             continue
-        same = spans.get(one.id) == span
+        same = spans.get(one.id) == spans[node.id]
         if same and one.opcode == _CONVERT and not _is_wide(one, main):
             if any(value.name in one.operands for value in node.results):
                 return True
@@ -121,6 +121,7 @@ def _returns(
 
 
 def _after(node: Node, region: Region, main: str) -> Iterator[Node]:
+    """Yields the node and all that compute on its wide result, as long as they are wide."""
     names: set[str] = set()
     for one in region.nodes:
         if (one is node or not names.isdisjoint(one.operands)) and _is_wide(one, main):

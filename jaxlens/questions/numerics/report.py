@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from jaxlens.ir.graph import Span
 from jaxlens.program import counted as by_module
@@ -13,53 +14,65 @@ from jaxlens.questions.numerics.rounding import (
     DotRounding,
     ResultDifference,
     RoundingExecution,
-    lost,
+    convert_ulps,
+    digits_lost,
 )
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
 from jaxlens.report import Cell, Finding, NumberColumn, Overlay, Report, Table, count, table
 from jaxlens.views import source_pane
 from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
-_MOST = 3  # sentences
-_EXACT = 100  # ulps from which an error is a power of 2
+# Sentences. Promotions come first, and three of them hide the losses: they decide the types in
+# which all else is computed, so they are mended before it is looked at.
+_MOST = 3
+_COARSE = 100  # ulps from which an error is written as a power of 2
 _ROWS = 20  # of each table
+_ROWS_CLEAN = 5  # where no line loses digits; the table of modules, an overview, keeps `_ROWS`
 _ULPS: tuple[str | NumberColumn, ...] = (
     NumberColumn("own ulps"),
     NumberColumn("total ulps"),
     NumberColumn("digits lost"),
 )
-_CLEAN = 5  # but of that of the modules, where no line loses digits
-_LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
+_GAIN = 8  # factor by which precision=HIGHEST, which is slower, must reduce an error to be named
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
 _SQUARES = "square mul integer_pow"
+
+
+class _Cure(NamedTuple):
+    """A sentence that avoids a loss of digits, and the primitives that it is for.
+
+    Operands are named by the primitives that made them; "1" is an input or literal of 1 or -1, and
+    "input" any other.
+    """
+
+    opcodes: str  # one of these loses digits
+    needed: str  # each of these made an operand
+    allowed: str  # may have made one too
+    text: str
+
+
 _CURES = (
-    ("sub add", "exp input", "", "`jnp.expm1(x)` computes exp(x) - 1 without it"),
-    ("sub", "exp", "", "`jnp.sinh` computes such a difference without it"),
-    ("sub add", "cos input", "", "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
-    (
+    _Cure("sub add", "exp 1", "", "`jnp.expm1(x)` computes exp(x) - 1 without it"),
+    _Cure("sub", "exp", "", "`jnp.sinh` computes such a difference without it"),
+    _Cure("sub add", "cos 1", "", "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
+    _Cure(
         "sub",
         "",
         _SQUARES,
         "`(x - y) * (x + y)` is x**2 - y**2 without it; for a variance subtract the mean first",
     ),
-    (
+    _Cure(
         "sub add",
         "sqrt",
-        "neg input",
+        "input 1",
         "`sqrt(a) - b` is `(a - b**2) / (sqrt(a) + b)`, with `a - b**2` simplified by hand",
     ),
     *(
-        (
-            "sub",
-            f"div {square}",
-            _SQUARES,
-            "Subtract the mean before squaring, as `jnp.var` does",
-        )
-        for square in _SQUARES.split()
+        _Cure("sub", f"div {op}", _SQUARES, "Subtract the mean before squaring, as `jnp.var` does")
+        for op in _SQUARES.split()
     ),
-    ("log", "add", "", "`jnp.log1p(x)` computes log(1 + x) without it"),
+    _Cure("log", "add", "", "`jnp.log1p(x)` computes log(1 + x) without it"),
 )
-"""By primitives, what must have made operands, what may have, and what avoids it."""
 
 
 def report(facts: Numerics, full: bool = False) -> Report:
@@ -71,7 +84,7 @@ def report(facts: Numerics, full: bool = False) -> Report:
             digits = (one.lost, ident)
             tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
-    most = None if full else _ROWS if facts.losses else _CLEAN
+    most = None if full else _ROWS if facts.losses else _ROWS_CLEAN
     parts = (_equations, _modules, _results)
     tables = tuple(table for part in parts for table in part(facts, most))
     return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
@@ -82,7 +95,7 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         yield Finding(_promoted(facts, promotion), "counted", (promotion.id,), weight=1.0)
     residues = [loss for loss in facts.losses if loss.kind == "residue"]
     for loss in [one for one in facts.losses if one.kind != "residue"][:_MOST]:
-        yield Finding(_lost(facts, loss), "measured", (loss.execution.path[-1],), weight=1.0)
+        yield Finding(_loss_text(facts, loss), "measured", (loss.execution.path[-1],), weight=1.0)
     if residues:
         text = _residue(facts, residues[0], len(residues) - 1)
         ids = tuple(dict.fromkeys(loss.execution.path[-1] for loss in residues))
@@ -94,12 +107,13 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
     if leads:
         yield compiled
     if not facts.losses and facts.run.results:
-        # An exact result of 0 counts as no error: what was compiled may be far from it.
+        # An exact result of 0 counts as no error: what was compiled may be far from it. Where both
+        # runs differ by clearly more than the errors, the bound is that of op by op alone.
         alone = facts.difference > 8 * max(facts.worst[0], 1)
         error, dtype = facts.worst if alone else facts.bound
         many, part = "many digits" if error >= 10 else "digits", ""
         if error >= 10:
-            digits, most = lost(error, dtype), BITS[dtype] * math.log10(2)
+            digits, most = digits_lost(error, dtype), BITS[dtype] * math.log10(2)
             part = f", {digits:.0f} of its {most:.0f} digits"
         runs = " op by op" if alone else ", op by op and compiled,"
         text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
@@ -109,7 +123,8 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         yield compiled
     floats = any(one.ulps is not None for one in facts.run.differences)
     if floats and not facts.run.executions and not facts.run.results:
-        text = "How many digits are lost is not measured: no float of it is narrower than float64."
+        text = "How many digits are lost is not measured: it computes no "
+        text += "float32, float16, bfloat16 or complex64."
         yield Finding(text, "unknown", weight=0.1)
 
 
@@ -142,10 +157,11 @@ def _residue(facts: Numerics, loss: DigitLoss, more: int) -> str:
     return f"{text}; {count(more, 'more equation')} likewise." if more else f"{text}."
 
 
-def _lost(facts: Numerics, loss: DigitLoss) -> str:
+def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
     one, equation = loss.execution, _equation_at(facts, loss)
-    total = one.total if loss.kind == "accumulation" else max(one.total, loss.result.compiled)
-    digits = max(1, round(lost(total, one.dtype)))
+    compiled = convert_ulps(loss.result.compiled, loss.result.dtype, one.dtype)
+    total = one.total if loss.kind == "accumulation" else max(one.total, compiled)
+    digits = max(1, round(digits_lost(total, one.dtype)))
     most = round(BITS[one.dtype] * math.log10(2))
     loses = f"{equation} loses {digits} of the {most} digits of {one.dtype}"
     if one.iterations:
@@ -170,9 +186,10 @@ def _lost(facts: Numerics, loss: DigitLoss) -> str:
         same = max(1, round(math.log10(max(sizes) / max(abs(one.exact), 1e-300))))
         agree = count(min(same, most), "digit")
         return f"{loses} by cancellation: its operands agree in about {agree}.{cure}"
+    # Within 0.1 of 1, a digit of `x` or more is gone.
     if loss.opcode == "log" and any(x is not None and abs(x - 1) < 0.1 for x in one.read):
         return f"{loses}: its operand is close to 1, where little of `x` in `1 + x` is left.{cure}"
-    times = ulps(one.total / max(loss.before, 1.0))
+    times = ulps_text(one.total / max(loss.before, 1.0))
     return f"{loses}: it makes the error of its operands {times} times larger.{cure}"
 
 
@@ -186,29 +203,32 @@ def _gives(one: RoundingExecution, most: int) -> str:
 
 
 def _by_precision(dot: DotRounding | None) -> str:
-    """Returns what precision=HIGHEST would give of a product; "" if it is alike."""
-    if dot is None or dot.highest is None or dot.highest * _LESS > dot.here:
+    """Returns what precision=HIGHEST would gain for a product; "" if little."""
+    if dot is None or dot.highest is None or dot.highest * _GAIN > dot.here:
         return ""
     cure = "`precision=jax.lax.Precision.HIGHEST` in the call"
     if dot.precision == "DEFAULT":
         cure = f"`jax.default_matmul_precision('highest')`, or {cure}"
-    here = f"its own error here is {ulps(dot.highest)} ulps instead of {ulps(dot.here)}"
+    here = f"its own error here is {ulps_text(dot.highest)} ulps instead of "
+    here += ulps_text(dot.here)
     return f" At precision=HIGHEST {here}: {cure}."
 
 
 def _cure(loss: DigitLoss) -> str:
-    made = {opcode or "input" for opcode in loss.operands}
-    for opcodes, must, may, text in _CURES:
-        needed = set(must.split())
-        if loss.opcode in opcodes.split() and needed <= made <= needed | set(may.split()):
-            return text
+    operands = zip(loss.operands, loss.execution.read, strict=True)
+    made = {opcode or ("1" if x in (1, -1) else "input") for opcode, x in operands}
+    for cure in _CURES:
+        needed = set(cure.needed.split())
+        allowed = needed | set(cure.allowed.split())
+        if loss.opcode in cure.opcodes.split() and needed <= made <= allowed:
+            return cure.text
     return ""
 
 
 def _compiled(facts: Numerics) -> str:
     unequal = [one for one in facts.run.differences if one.unequal]
     if not unequal:
-        return "Compiled, the results are those of op by op, bit for bit."
+        return "Compiled, the results equal the op-by-op results bit for bit."
     worst = max(unequal, key=lambda one: one.size)
     by = _differs(worst)
     if worst.elements > 1:
@@ -219,7 +239,8 @@ def _compiled(facts: Numerics) -> str:
     text = f"Compiled, a result ({worst.dtype}) {by}"
     if facts.run.strict:
         strict = max(facts.run.strict, key=lambda one: (one.size, one.unequal))
-        same = "stays" if strict.size >= worst.size / 2 else f"is {ulps(strict.size)} ulps"
+        # Half of it or more: without excess precision too, something else rounds differently.
+        same = "stays" if strict.size >= worst.size / 2 else f"is {ulps_text(strict.size)} ulps"
         same = same if strict.unequal else "is gone"
         text += f"; with `xla_allow_excess_precision=false` the difference {same}"
     return f"{text}."
@@ -235,28 +256,28 @@ def _differs(one: ResultDifference) -> str:
     if one.ulps >= 2 ** BITS.get(one.dtype, 53):  # not one digit agrees
         most = f"its largest element is {one.largest:.1g}" if one.largest else "it is 0"
         return f"differs by up to {one.apart:.1g} from op by op, where {most},"
-    return f"differs by {ulps(one.ulps)} ulp{'s' * (one.ulps != 1)} from op by op"
+    return f"differs by {ulps_text(one.ulps)} ulp{'s' * (one.ulps != 1)} from op by op"
 
 
-def ulps(n: float) -> str:
+def ulps_text(n: float) -> str:
     """Formats an error: below 100 as it is, and above coarsely, as the nearest power of 2."""
     if not n or n < 1:
         return "0" if not n else "<1"
     if math.isinf(n):
         return "inf"
-    near = 2 ** round(math.log2(n)) if n >= _EXACT else round(n)
+    near = 2 ** round(math.log2(n)) if n >= _COARSE else round(n)
     return f"{near:,}" if near < 1e6 else f"{n:.0e}"
 
 
 def _at_most(n: float) -> str:
-    """Returns a bound of an error, which is no less than it: "3 ulps"."""
+    """Formats an upper bound of an error, rounded up: "3 ulps"."""
     if math.isinf(n):
         return "inf ulps"
-    return count(2 ** math.ceil(math.log2(n)) if n >= _EXACT else max(math.ceil(n), 1), "ulp")
+    return count(2 ** math.ceil(math.log2(n)) if n >= _COARSE else max(math.ceil(n), 1), "ulp")
 
 
-def _cell(n: float | None) -> Cell:
-    return Cell("" if n is None else ulps(n), n if n is not None and math.isfinite(n) else None)
+def _cell(n: float) -> Cell:
+    return Cell(ulps_text(n), n if math.isfinite(n) else None)
 
 
 def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
@@ -280,7 +301,7 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
         "than the root mean square. Digits lost: of those that the narrowest type on the way had."
     )
     more = sum(one.total > 1 for one in facts.equations) - len(shown)
-    note += f" {count(more, 'more equation')}, with less." if more > 0 else ""
+    note += f" {count(more, 'more equation')}, with smaller errors." if more > 0 else ""
     if facts.run.unknown:
         listed = ", ".join(path[-1] for path in facts.run.unknown[:4])
         note += f" Not known in float64, and taken as exact: {listed}."
@@ -292,11 +313,11 @@ def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the largest errors by module and pass, those with the largest error."""
     groups = by_module.grouped(facts.equations)
     order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
-    rows = [_module_row(groups[n]) for n in sorted(order[: most and _ROWS])]
+    rows = [_module_row(groups[n]) for n in sorted(order[: None if most is None else _ROWS])]
     columns = ("module", "pass", NumberColumn("equations"), "type", *_ULPS)
     note = "The largest of its equations, each in ulps of its own type."
     more = len(groups) - len(rows)
-    note += f" {count(more, 'more module')}, with less." if more else ""
+    note += f" {count(more, 'more module')}, with smaller errors." if more else ""
     if rows:
         yield table("Error by module", columns, rows, note, stage="jaxpr")
 
@@ -313,8 +334,9 @@ def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
     rows = [(one.index, one.dtype, _cell(one.total), _cell(one.compiled)) for one in worst]
     columns = ("result", "type", NumberColumn("op by op"), NumberColumn("compiled"))
     note = "Ulps against float64; an exact 0 has no relative error, and counts as 0."
+    rest = ", with smaller errors"
     if rows:
-        yield table("Error of the results", columns, rows, note, most=most, rest=", with less")
+        yield table("Error of the results", columns, rows, note, most=most, rest=rest)
 
 
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from jaxlens.taps.primitives import Path
 
+# Float8 and narrower are not measured: their ulps are so large that a count of digits says no more
+# than the values do. Float64 is what the others are measured against.
 BITS = {"float32": 24, "complex64": 24, "bfloat16": 8, "float16": 11}
-"""Bits of precision of an element type, the leading one included."""
+"""Bits of precision of the element types whose errors are measured, the leading one included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class RoundingExecution:
 
     Attributes:
         path: The equation.
-        iterations: Those of the loops around it, outermost first.
+        iterations: The indices of the loops around it, outermost first.
         dtype: The element type of the result.
         own: Its own error: its result against the same operation in float64 on the same operands.
         total: Its result against the program in float64.
@@ -53,8 +55,8 @@ class DotRounding:
     Attributes:
         precision: As the program has it; "DEFAULT" for none.
         here: The error on this device.
-        highest: The error on this device with `precision=HIGHEST`; None where that is not to be
-            had.
+        highest: The error on this device with `precision=HIGHEST`; None if it is not available, or
+            if the product is too large to be computed again.
     """
 
     precision: str
@@ -90,9 +92,9 @@ class ResultDifference:
         dtype: Its element type.
         elements: Number of its elements.
         unequal: Number of those of which a bit differs; NaN are equal.
-        ulps: The largest difference of a float: how many numbers of its type it is away, infinite
-            where only one of the two is finite; None for other types.
-        apart: The largest absolute difference; 0 for other types.
+        ulps: The largest difference of a float, counted in numbers of its type from one value to
+            the other; infinite where only one of the two is finite; None for other types.
+        apart: The largest absolute difference, in the unit of the values; 0 for other types.
         largest: The largest absolute element, op by op; 0 for other types.
     """
 
@@ -116,10 +118,9 @@ class NumericsRun:
 
     Attributes:
         executions: Of equations with float results, in the order of execution.
-        results: The program's results that are floats narrower than float64.
+        results: The program's results of the types in `BITS`.
         dots: Matrix products and convolutions, by equation.
-        unknown: Equations that cannot be evaluated in float64; what reads them counts their results
-            as exact.
+        unknown: Equations that cannot be evaluated in float64; their results count as exact.
         differs: The first equation at which the compiled program differs from op by op; None if
             there is none, or if it is unknown.
         differences: How each of the program's results differs, as compiled, from op by op.
@@ -135,7 +136,12 @@ class NumericsRun:
     strict: tuple[ResultDifference, ...] = ()
 
 
-def lost(ulps: float, dtype: str) -> float:
+def convert_ulps(ulps: float, dtype: str, to: str) -> float:
+    """Converts an error in ulps of one element type to ulps of another."""
+    return ulps * 2.0 ** (BITS[to] - BITS[dtype])
+
+
+def digits_lost(ulps: float, dtype: str) -> float:
     """Returns the decimal digits that an error takes, at most those of the element type."""
     digits = BITS[dtype] * math.log10(2)
     return min(math.log10(ulps), digits) if ulps > 1 else 0.0

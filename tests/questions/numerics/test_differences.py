@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.questions.numerics.measure.errors import difference
+from jaxlens.questions.numerics.measure.run import difference
 from jaxlens.questions.numerics.report import report
 from tests.questions.numerics import lossy
 

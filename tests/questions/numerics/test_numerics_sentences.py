@@ -1,5 +1,6 @@
 """What is said of products at low precision, of sums that cancel to nothing, and of modules."""
 
+import math
 from dataclasses import replace
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 
 import jaxlens
 from jaxlens.questions.numerics.facts import DigitLoss
-from jaxlens.questions.numerics.report import report, ulps
+from jaxlens.questions.numerics.report import report, ulps_text
 from jaxlens.questions.numerics.rounding import DotRounding
 
 X = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
@@ -98,7 +99,40 @@ def test_errors_by_module_are_the_largest_of_its_equations():
     ],
 )
 def test_errors_are_written_in_one_manner_by_their_size(error, text):
-    assert ulps(error) == text
+    assert ulps_text(error) == text
+
+
+def test_the_digits_of_a_sentence_are_those_of_the_type_that_loses_them():
+    def rounded(x):
+        return ((x.astype(jnp.bfloat16) + 8) - 8).astype(jnp.float32)
+
+    answer = jaxlens.numerics(rounded, np.float32(0.28125))
+    assert answer.losses[0].execution.total == 16  # in ulps of bfloat16, a digit; in float32's, 6
+    assert "loses 1 of the 2 digits of bfloat16" in answer.findings[0].text
+
+
+def test_no_more_digits_are_lost_than_the_narrowest_type_has():
+    def rounded(x):
+        x = x.astype(jnp.bfloat16)
+        return ((x + 100) - 100 - x * 1.0078).astype(jnp.float32) * 3
+
+    (*_, last) = jaxlens.numerics(rounded, np.float32(0.3)).equations
+    assert (last.dtype, last.lost) == ("float32", 8 * math.log10(2))
+
+
+@pytest.mark.parametrize("function", [jnp.exp, jnp.cos])
+def test_what_computes_a_difference_from_1_is_named_for_no_other(function):
+    x = np.float32(0.7)
+    y = function(x) * np.float32(1 + 1e-6)
+    text = jaxlens.numerics(lambda x, y: function(x) - y, x, y).findings[0].text
+    assert "by cancellation" in text
+    assert text.endswith("digits.")  # and no sentence more
+
+
+def test_types_whose_errors_are_not_measured_are_not_called_float64():
+    x = jnp.ones(3, jnp.float8_e4m3fn)
+    texts = [one.text for one in jaxlens.numerics(lambda x: x * x, x).findings]
+    assert texts[-1].endswith("it computes no float32, float16, bfloat16 or complex64.")
 
 
 def test_tables_are_short_where_no_line_loses_digits_and_whole_if_full():
@@ -114,6 +148,6 @@ def test_tables_are_short_where_no_line_loses_digits_and_whole_if_full():
     assert rows["Error of the results"] == 5
     assert whole["Error of the results"] == 7
     assert rows["Error by equation"] == 5 < whole["Error by equation"]
-    assert "2 more, with less." in next(
+    assert "2 more, with smaller errors." in next(
         one.note for one in report(facts).tables if one.title == "Error of the results"
     )

@@ -24,9 +24,11 @@ from jaxlens.taps.primitives import LOOPS, Path
 from jaxlens.taps.refs import bind, makes_ref
 
 _MOST = 50_000  # executions of equations that are measured
+# Parameters of primitives that name an element type.
 _DTYPES = ("new_dtype", "preferred_element_type", "dtype", "out_dtype")
 _DOTS = ("dot_general", "conv_general_dilated")
 _BIG = 1_000_000  # elements of an operand above which a product is not computed again
+# The smallest normal number: below it, ulps become no smaller.
 _LEAST = {"float32": 2.0**-126, "complex64": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
 
 
@@ -39,31 +41,32 @@ class ShadowedValue:
     """A value of the program, and the same in float64.
 
     Attributes:
-        own: The value.
-        exact: In float64, a NumPy array; None if that is the value itself.
+        value: The value as the program computes it.
+        exact: The value in the program in float64, a NumPy array; None if rounding has not changed
+            it.
         maker: The index of the execution that made it; -1 for none.
     """
 
-    own: Any
+    value: Any
     exact: Any = None
     maker: int = -1
 
-    def shadow(self) -> Any:
-        """Returns the value in float64, or as it is if it is no float."""
-        return wide(self.own) if self.exact is None else self.exact
+    def as_float64(self) -> Any:
+        """Returns the exact value; integers, booleans and keys as they are."""
+        return wide(self.value) if self.exact is None else self.exact
 
 
 @dataclass(slots=True)
-class Shadow:
-    """Evaluates a program op by op.
+class ShadowInterpreter:
+    """Interprets a jaxpr op by op, with the same in float64 beside it.
 
     Attributes:
         known: The program's bodies.
-        follow: Whether float64 is evaluated beside it.
-        executions: What was measured.
-        dots: Products, by equation.
-        unknown: Equations without a float64.
-        programs: The bodies, with their calls opened.
+        follow: Whether float64 is evaluated too.
+        executions: The errors measured, in the order of execution.
+        dots: Matrix products and convolutions, by equation.
+        unknown: Equations that cannot be evaluated in float64.
+        programs: The bodies with their calls opened, by identity and path.
     """
 
     known: dict[int, JaxprBody] = field(repr=False)
@@ -73,14 +76,14 @@ class Shadow:
     unknown: dict[Path, None] = field(default_factory=dict)
     programs: dict[tuple[int, Path], OpenedJaxpr] = field(default_factory=dict, repr=False)
 
-    def body(
+    def evaluate_body(
         self,
         closed: Any,
         args: Sequence[ShadowedValue],
         path: Path = (),
         iterations: tuple[int, ...] = (),
     ) -> list[ShadowedValue]:
-        """Evaluates a body."""
+        """Evaluates the equations of a body in order, and returns its results."""
         if (id(closed), path) not in self.programs:
             self.programs[id(closed), path] = open_calls(closed, path, self.known)
         program = self.programs[id(closed), path]
@@ -94,34 +97,35 @@ class Shadow:
 
         for index, step in enumerate(program.steps):
             operands = [value(n) for n in step.reads]
-            results = self.equation(step.eqn, operands, step.path, iterations)
+            results = self.evaluate_equation(step.eqn, operands, step.path, iterations)
             values.update(zip(step.writes, results, strict=True))
-            for n in (*step.reads, *step.writes):  # large programs: what is read no more is freed
+            for n in (*step.reads, *step.writes):  # free each value after its last use
                 if isinstance(n, int) and program.last.get(n, -1) <= index:
                     values.pop(n, None)
         return [value(n) for n in program.results]
 
-    def equation(
+    def evaluate_equation(
         self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
         """Evaluates one equation, with the bodies in it."""
         name, params = eqn.primitive.name, with_counts(eqn)
         if name == "cond":
             branches = params["branches"]
-            index = min(max(int(operands[0].own), 0), len(branches) - 1)
-            return self.body(branches[index], operands[1:], path, iterations)
+            index = min(max(int(operands[0].value), 0), len(branches) - 1)
+            return self.evaluate_body(branches[index], operands[1:], path, iterations)
         if name in LOOPS:
             before = len(self.executions)
             try:
-                loop = self.scan if name == "scan" else self.loop
+                loop = self.evaluate_scan if name == "scan" else self.evaluate_while
                 return loop(params, operands, path, iterations)
             except TooManyError:
                 del self.executions[before:]
-        return self.single(eqn, operands, path, iterations)
+        return self.evaluate_primitive(eqn, operands, path, iterations)
 
-    def scan(
+    def evaluate_scan(
         self, params: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
+        """Evaluates the body of a `scan` once per row of its inputs."""
         first, carried, length = params["num_consts"], params["num_carry"], params["length"]
         consts, carry = operands[:first], operands[first : first + carried]
         rows = [_rows(x, length) for x in operands[first + carried :]]
@@ -129,42 +133,44 @@ class Shadow:
         order = range(length - 1, -1, -1) if params["reverse"] else range(length)
         for n, row in enumerate(order):
             given = [*consts, *carry, *(x[row] for x in rows)]
-            results = self.body(params["jaxpr"], given, path, (*iterations, n))
+            results = self.evaluate_body(params["jaxpr"], given, path, (*iterations, n))
             carry = results[:carried]
             outs.append(results[carried:])
-            self.check()
+            self.check_length()
         if not outs:
-            raise TooManyError  # of no iterations the results are as the primitive makes them
+            raise TooManyError  # without iterations the primitive itself makes the results
         outs = outs[::-1] if params["reverse"] else outs
         return [*carry, *(_stacked(column) for column in zip(*outs, strict=True))]
 
-    def loop(
+    def evaluate_while(
         self, params: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
+        """Evaluates the bodies of a `while` until its condition, of the program's values, fails."""
         n, m = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         carry, number = operands[m:], 0
         while True:
             at = (*iterations, number)
-            (go_on,) = self.body(params["cond_jaxpr"], [*operands[:n], *carry], path, at)
-            if not bool(go_on.own):
+            (go_on,) = self.evaluate_body(params["cond_jaxpr"], [*operands[:n], *carry], path, at)
+            if not bool(go_on.value):
                 return carry
-            carry = self.body(params["body_jaxpr"], [*operands[n:m], *carry], path, at)
+            carry = self.evaluate_body(params["body_jaxpr"], [*operands[n:m], *carry], path, at)
             number += 1
-            self.check()
+            self.check_length()
 
-    def check(self) -> None:
+    def check_length(self) -> None:
+        """Raises where a loop has executed more equations than are measured."""
         if len(self.executions) > _MOST:
             raise TooManyError
 
-    def single(
+    def evaluate_primitive(
         self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
-        """Evaluates an equation by its primitive, and measures it."""
-        own = [operand.own for operand in operands]
-        if makes_ref(eqn) or any(map(is_ref, own)):
+        """Executes the primitive of an equation, and measures the errors of its results."""
+        values = [operand.value for operand in operands]
+        if makes_ref(eqn) or any(map(is_ref, values)):
             raise UnavailableError("digits are not followed through what a program writes to refs")
         try:
-            made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
+            made = jax.block_until_ready(bind(eqn, values))  # type: ignore[no-untyped-call]
         except (jax.errors.JaxRuntimeError, FloatingPointError):
             raise
         except Exception as raised:  # whatever a primitive of the user's raises
@@ -174,57 +180,56 @@ class Shadow:
         results = [ShadowedValue(x) for x in made]
         if not self.follow or not any(is_float(x) for x in made):
             return results
-        if not any(is_float(x) for x in own) and eqn.primitive.name != "convert_element_type":
+        if not any(is_float(x) for x in values) and eqn.primitive.name != "convert_element_type":
             return results  # counted, drawn or reinterpreted, not computed: exact by definition
-        reads_shadow = any(operand.exact is not None for operand in operands)
         with in_float64():
             try:
-                here = exactly(eqn, own)
-                exact = exactly(eqn, [x.shadow() for x in operands]) if reads_shadow else here
+                of_values = in_program = exactly(eqn, values)
+                if any(operand.exact is not None for operand in operands):
+                    in_program = exactly(eqn, [x.as_float64() for x in operands])
             except Exception:  # a primitive that refuses float64 says so in an error of its own
                 self.unknown[path] = None
                 return results
         makers = tuple(operand.maker for operand in operands)
-        for result, mine, its in zip(results, here, exact, strict=True):
-            if not is_float(result.own):
+        for result, of_same, exact in zip(results, of_values, in_program, strict=True):
+            if not is_float(result.value):
                 continue
-            result.exact = its
-            dtype = str(np.asarray(result.own).dtype)
+            result.exact = exact
+            dtype = str(np.asarray(result.value).dtype)
             if dtype in BITS:
-                total, worst = ulps(result.own, its, dtype)
-                added, _ = ulps(result.own, mine, dtype)
+                total, worst = largest_error(result.value, exact, dtype)
+                own, _ = largest_error(result.value, of_same, dtype)
                 result.maker = len(self.executions)
-                at = [_element(x, worst, its.shape) for x in (result.own, its)]
-                read = tuple(_element(x.own, worst, its.shape) for x in operands)
-                read_exact = tuple(_element(x.shadow(), worst, its.shape) for x in operands)
-                self.executions.append(
-                    RoundingExecution(
-                        path, iterations, dtype, added, total, makers,
-                        at[0] or 0.0, at[1] or 0.0, read, read_exact,
-                    )
+                at = [_element(x, worst, exact.shape) for x in (result.value, exact)]
+                read = tuple(_element(x.value, worst, exact.shape) for x in operands)
+                read_exact = tuple(_element(x.as_float64(), worst, exact.shape) for x in operands)
+                execution = RoundingExecution(
+                    path, iterations, dtype, own, total, makers,
+                    at[0] or 0.0, at[1] or 0.0, read, read_exact,
                 )  # fmt: skip
+                self.executions.append(execution)
                 if eqn.primitive.name in _DOTS and path not in self.dots:
-                    self.dot(eqn, own, mine, added, path, dtype)
+                    self.measure_dot(eqn, values, of_same, execution)
         return results
 
-    def dot(self, eqn: Any, own: Any, exact: Any, here: float, path: Path, dtype: str) -> None:
+    def measure_dot(self, eqn: Any, values: Any, exact: Any, default: RoundingExecution) -> None:
         """Measures a product with precision=HIGHEST too."""
-        if max(np.size(x) for x in own) > _BIG:
+        if max(np.size(x) for x in values) > _BIG:
             return
         try:
-            (made,) = bind(eqn, own, precision=(jax.lax.Precision.HIGHEST,) * 2)
-            highest = ulps(made, exact, dtype)[0]
-        except Exception:  # as above, of a precision
+            (made,) = bind(eqn, values, precision=(jax.lax.Precision.HIGHEST,) * 2)
+            highest = largest_error(made, exact, default.dtype)[0]
+        except Exception:  # a primitive that refuses this precision, likewise
             highest = None
         given = eqn.params.get("precision")
         first = given[0] if isinstance(given, tuple) else given
         text = "DEFAULT" if first is None else getattr(first, "name", str(first))
-        self.dots[path] = DotRounding(text, here, highest)
+        self.dots[default.path] = DotRounding(text, default.own, highest)
 
 
 @uninterrupted
 def in_float64() -> Iterator[None]:
-    """Evaluates the block with 64 bits, on the host where that is to be had."""
+    """Evaluates the block with 64 bits, on the host if JAX has a CPU backend."""
     try:
         host = jax.local_devices(backend="cpu")[0]
     except RuntimeError:
@@ -289,16 +294,16 @@ def _wide_dtype(dtype: Any) -> Any:
     return np.complex128 if jnp.issubdtype(dtype, np.complexfloating) else np.float64
 
 
-def ulps(result: Any, exact: Any, dtype: str, *, zero: bool = True) -> tuple[float, int]:
+def largest_error(result: Any, exact: Any, dtype: str) -> tuple[float, int]:
     """Returns the error of the worst element in ulps, and its flat index.
 
-    An exact value that is not finite has no relative error: it counts as 0.
+    An exact value that is not finite, or that is 0 but for the rounding of float64, has no relative
+    error: its error counts as 0.
 
     Args:
         result: The values.
         exact: What they should be.
         dtype: The element type whose ulps are counted.
-        zero: Whether an exact value that is 0 but for the rounding of float64 has no error either.
     """
     value, truth = wide(result).ravel(), np.asarray(exact).ravel()
     if not truth.size:
@@ -315,16 +320,17 @@ def ulps(result: Any, exact: Any, dtype: str, *, zero: bool = True) -> tuple[flo
         difference = np.abs(value - truth)
         error = np.ldexp(difference, BITS[dtype] - exponent)
         error = np.where(np.isfinite(value), error, np.inf)
-        noise = zero & (size <= difference * 2.0**-40)
+        # An exact 0, or what float64 leaves of one: 2**42 times less than the error of float16 and
+        # 2**45 times less than that of bfloat16. Of float32 it is 2**29 times: facts.py knows these
+        # as residues.
+        noise = size <= difference * 2.0**-40
         error = np.where(finite & ~(noise & np.isfinite(value)), error, 0.0)
     worst = int(np.argmax(error))
     return float(error[worst]), worst
 
 
 def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:
-    if not hasattr(x, "dtype") or jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        return None
-    if np.shape(x) not in (shape, ()):
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) or np.shape(x) not in (shape, ()):
         return None
     value = wide(np.asarray(x)).ravel()
     one = value[index if value.size > 1 else 0] if value.size else 0.0
@@ -333,15 +339,16 @@ def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:
 
 def _rows(x: ShadowedValue, length: int) -> list[ShadowedValue]:
     exact = [None] * length if x.exact is None else list(x.exact)
-    return [ShadowedValue(x.own[n], exact[n], x.maker) for n in range(length)]
+    return [ShadowedValue(x.value[n], exact[n], x.maker) for n in range(length)]
 
 
 def _stacked(column: Sequence[ShadowedValue]) -> ShadowedValue:
-    own = jnp.stack([x.own for x in column])
-    if all(x.exact is None for x in column) or not is_float(own):
-        return ShadowedValue(own)
-    exact = np.stack([x.shadow() for x in column])
-    # Of the rows, the one with the largest error says where the stack comes from.
-    errors = [ulps(x.own, x.shadow(), str(own.dtype))[0] for x in column if str(own.dtype) in BITS]
+    values = jnp.stack([x.value for x in column])
+    if all(x.exact is None for x in column) or not is_float(values):
+        return ShadowedValue(values)
+    exact = np.stack([x.as_float64() for x in column])
+    # The maker of the row with the largest error counts as that of the whole stack.
+    dtype = str(values.dtype)
+    errors = [largest_error(x.value, x.as_float64(), dtype)[0] for x in column if dtype in BITS]
     worst = int(np.argmax(errors)) if errors else -1
-    return ShadowedValue(own, exact, column[worst].maker)
+    return ShadowedValue(values, exact, column[worst].maker)

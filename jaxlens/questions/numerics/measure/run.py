@@ -12,11 +12,11 @@ from jaxlens import compat
 from jaxlens.call import isolate
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.questions.numerics.measure.shadow import (
-    Shadow,
     ShadowedValue,
+    ShadowInterpreter,
     as_function,
     is_float,
-    ulps,
+    largest_error,
     wide,
 )
 from jaxlens.questions.numerics.rounding import BITS, NumericsRun, ResultDifference, ResultRounding
@@ -26,7 +26,7 @@ from jaxlens.taps.primitives import Path
 _EXCESS = {"xla_allow_excess_precision": False}
 
 
-def errors(live: Running) -> NumericsRun:
+def run_and_compare(live: Running) -> NumericsRun:
     """Runs a program op by op, in float64 and compiled, and returns the error of each equation.
 
     Raises:
@@ -41,9 +41,9 @@ def errors(live: Running) -> NumericsRun:
 
 def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     jaxpr = opened(closed)
-    shadow = Shadow(bodies(jaxpr))
-    results = shadow.body(closed, list(map(ShadowedValue, args)))
-    floats = [n for n, x in enumerate(results) if is_float(x.own) and str(x.own.dtype) in BITS]
+    shadow = ShadowInterpreter(bodies(jaxpr))
+    results = shadow.evaluate_body(closed, list(map(ShadowedValue, args)))
+    floats = [n for n, x in enumerate(results) if str(x.value.dtype) in BITS]
     compiled = _compiled(jaxpr, closed.consts, args)
     differences = _differences(compiled, results)
     strict: tuple[ResultDifference, ...] = ()
@@ -53,9 +53,9 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
         differs = _first_difference(closed, args)
     rows = []
     for n in floats:
-        result, dtype = results[n], str(results[n].own.dtype)
-        exact = result.shadow()
-        errors = (ulps(x, exact, dtype)[0] for x in (result.own, compiled[n]))
+        result, dtype = results[n], str(results[n].value.dtype)
+        exact = result.as_float64()
+        errors = (largest_error(x, exact, dtype)[0] for x in (result.value, compiled[n]))
         rows.append(ResultRounding(n, result.maker, dtype, *errors))
     every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
     return NumericsRun(*every, differs, differences, strict)
@@ -66,45 +66,46 @@ def _differences(
 ) -> tuple[ResultDifference, ...]:
     """Compares all results as compiled with those op by op."""
     pairs = zip(compiled, results, strict=True)
-    return tuple(difference(n, a, b.own) for n, (a, b) in enumerate(pairs))
+    return tuple(difference(n, a, b.value) for n, (a, b) in enumerate(pairs))
 
 
-def difference(index: int, compiled: Any, own: Any) -> ResultDifference:
+def difference(index: int, compiled: Any, op_by_op: Any) -> ResultDifference:
     """Compares two arrays of one type, element by element."""
-    dtype = str(own.dtype)
-    if not is_float(own):
-        is_key = jnp.issubdtype(own.dtype, jax.dtypes.prng_key)
-        a, b = (np.asarray(jax.random.key_data(x) if is_key else x) for x in (compiled, own))
-        return ResultDifference(index, dtype, own.size, int(np.count_nonzero(a != b)), None)
-    a, b = (np.asarray(x).ravel() for x in (compiled, own))
+    dtype, elements = str(op_by_op.dtype), op_by_op.size
+    if not is_float(op_by_op):
+        is_key = jnp.issubdtype(op_by_op.dtype, jax.dtypes.prng_key)
+        a, b = (np.asarray(jax.random.key_data(x) if is_key else x) for x in (compiled, op_by_op))
+        return ResultDifference(index, dtype, elements, int(np.count_nonzero(a != b)), None)
+    a, b = (np.asarray(x).ravel() for x in (compiled, op_by_op))
     parts = 2 if np.iscomplexobj(a) else 1
     reals = [x.view(x.real.dtype) for x in (a, b)] if parts == 2 else [a, b]
-    (x, y), (mine, its) = map(wide, reals), (x.view(f"u{x.dtype.itemsize}") for x in reals)
-    unequal = (mine != its) & ~(np.isnan(x) & np.isnan(y))
-    # The numbers of a type have consecutive integers as bits, but for the sign.
-    sign = np.array(1 << (8 * mine.itemsize - 1), mine.dtype)
-    sizes = [
-        np.where(np.signbit(v), n & ~sign, n).astype(np.int64) for v, n in ((x, mine), (y, its))
+    (x, y), bits = map(wide, reals), [x.view(f"u{x.dtype.itemsize}") for x in reals]
+    unequal = (bits[0] != bits[1]) & ~(np.isnan(x) & np.isnan(y))
+    # Without the sign, the bits of successive numbers of a type are successive integers.
+    sign = np.array(1 << (8 * bits[0].itemsize - 1), bits[0].dtype)
+    ranks = [
+        np.where(np.signbit(v), n & ~sign, n).astype(np.int64)
+        for v, n in zip((x, y), bits, strict=True)
     ]
-    apart = np.abs(sizes[0] - sizes[1]).astype(np.float64)
-    sums = sizes[0].astype(np.float64) + sizes[1]
-    away = np.where(np.signbit(x) == np.signbit(y), apart, sums)
-    away = np.where(np.isfinite(x) & np.isfinite(y), away, np.inf)
+    between = np.abs(ranks[0] - ranks[1]).astype(np.float64)
+    over_zero = ranks[0].astype(np.float64) + ranks[1]
+    steps = np.where(np.signbit(x) == np.signbit(y), between, over_zero)
+    steps = np.where(np.isfinite(x) & np.isfinite(y), steps, np.inf)
     return ResultDifference(
         index,
         dtype,
-        own.size,
+        elements,
         int(np.count_nonzero(unequal.reshape(-1, parts).any(1))),
-        float(np.max(away, where=unequal, initial=0.0)),
-        _largest(compiled, own),
-        _largest(own),
+        float(np.max(steps, where=unequal, initial=0.0)),
+        _largest(compiled, op_by_op),
+        _largest(op_by_op),
     )
 
 
-def _largest(x: Any, less: Any = 0.0) -> float:
-    """Returns the largest finite absolute element, of a difference."""
+def _largest(x: Any, subtracted: Any = 0.0) -> float:
+    """Returns the largest finite absolute element of `x - subtracted`."""
     with np.errstate(invalid="ignore"):
-        values = wide(x) - wide(np.asarray(less))
+        values = wide(x) - wide(np.asarray(subtracted))
     return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
 
 
@@ -115,22 +116,28 @@ def _compiled(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], options: A
 
 
 def _first_difference(closed: Any, args: Sequence[Any]) -> Path | None:
-    """Halves the program until one equation is left up to which compiling changes the result."""
+    """Returns the first equation whose result compiling changes; None if unknown.
+
+    Bisects the top-level equations for the shortest prefix whose compiled result differs, assuming
+    that longer prefixes differ too.
+    """
     jaxpr = opened(closed)
-    # As a program that returns what each equation makes.
+    # The same program, with the results of every equation as its outputs.
     every = jaxpr.replace(outvars=[var for eqn in jaxpr.eqns for var in eqn.outvars])
     every = compat.extend("core", "ClosedJaxpr")(every, closed.consts)
     known = bodies(opened(every))
-    results = iter(Shadow(known, follow=False).body(every, list(map(ShadowedValue, args))))
+    interpreter = ShadowInterpreter(known, follow=False)
+    results = iter(interpreter.evaluate_body(every, list(map(ShadowedValue, args))))
     made = [list(islice(results, len(eqn.outvars))) for eqn in jaxpr.eqns]
-    low, high = 0, len(made)  # the first `low` equations agree, the first `high` not
+    low, high = 0, len(made)  # the prefix of `low` equations agrees, that of `high` differs
 
     def same(stop: int) -> bool:
         part = jaxpr.replace(eqns=jaxpr.eqns[:stop], outvars=jaxpr.eqns[stop - 1].outvars)
         compiled = _compiled(part, closed.consts, args)
         return not any(one.unequal for one in _differences(compiled, made[stop - 1]))
 
-    # Alone, the last equation may agree: what else the program returns changes how it is compiled.
+    # The last equation compiled as the only output may agree: outputs change fusion. Then the first
+    # that differs is unknown.
     if not made or ([*jaxpr.outvars] != [*jaxpr.eqns[-1].outvars] and same(high)):
         return None
     while high - low > 1:
