@@ -18,7 +18,7 @@ from jaxlens.errors import OptionError, RecompileError
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
 from jaxlens.listen.listen import CompileWatch
-from jaxlens.questions.recompiles.measure.fixes import with_cures
+from jaxlens.questions.recompiles.measure.cures import with_cures
 from jaxlens.questions.recompiles.report import Recompiles, document, facts, one_line
 from jaxlens.questions.recompiles.report import recompiles as report
 from jaxlens.stages.existing.opening import is_program

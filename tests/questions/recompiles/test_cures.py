@@ -1,4 +1,4 @@
-"""Each proposed fix is applied as written and checked against JAX's count of compiles."""
+"""Each cure is applied as written and checked against JAX's count of compiles."""
 
 import dataclasses
 import functools
@@ -276,7 +276,7 @@ def test_the_body_of_a_loop_outside_of_jit():
             looped(lambda c, x: (c + x, None))
     assert truth.names.count("jit(scan)") == 3
     cure = next(f.text for f in log.findings if f.text.startswith("Cure: "))
-    assert cure.startswith("Cure: give lax.scan at test_fixes.py")
+    assert cure.startswith("Cure: give lax.scan at test_cures.py")
     assert cure.endswith("(their programs were compared: all 3 are equal).")
 
     def body(c, x):
