@@ -267,6 +267,20 @@ def test_what_a_function_closes_over_may_have_to_stay():
     assert "with n as data tracing fails (TypeError)" in the_cure(log).tried
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "bool"])
+def test_functions_that_close_over_other_large_arrays_are_other_programs(dtype):
+    def watched(last):
+        with jaxlens.recompiles() as log:
+            for n in (1, last):
+                w = np.arange(200).astype(jnp.dtype(dtype))
+                w[-1] = n
+                jax.jit(lambda x: x + w)(X[0, 0])
+        return the_cure(log).tried
+
+    assert watched(0).startswith("of 2 programs 2 differ")
+    assert watched(1) == "their programs were compared: both are equal"
+
+
 def test_the_body_of_a_loop_outside_of_jit():
     def looped(body):
         jax.lax.scan(body, 0.0, np.ones(13, np.float32))
