@@ -405,8 +405,7 @@ class _Recorder:
 
     def _read_caller(self, call: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:])
-        pmapped = compat.pmapped(caller.fun)
-        fun = fun or pmapped or caller.fun
+        fun = fun or compat.pmapped(caller.fun) or caller.fun
         origin = function_origin(fun)
         call.role = "op" if is_jax_function(origin, fun) else "user"
         if call.role == "op":
@@ -418,9 +417,7 @@ class _Recorder:
             origin = replace(origin, site=f"{call.function} {place}")
         else:
             call.defined = origin.span
-        names = tuple(f"input {i}" for i in range(len(caller.args) if pmapped else 0))
-        signature = signature_of(caller.fun)
-        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature, names=names)
+        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
         call.key = key_of(jit_call, caller.info, origin)
         if call.key is not None:
             call.parts = tuple(call.key.parts())

@@ -33,7 +33,7 @@ from jaxlens.program.sentences import listed
 from jaxlens.questions.recompiles.measure import retrace
 
 _NAMED = 3  # most arguments named in one cure
-_ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
+_HIT = "the nearest earlier key differs in nothing else, so that call would have been a hit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,12 @@ class RecompileCause:
 
     @property
     def is_new_object(self) -> bool:
-        """Whether the value is a different object with the same text at each call."""
-        return self.last.main.new.startswith("another ")
+        """Whether the value is a different object with the same text at each call.
+
+        Values that differ beyond the end of a shortened text are not.
+        """
+        new = self.last.main.new
+        return new.startswith("another ") and "..." not in new
 
     @property
     def of_library(self) -> bool:
@@ -80,8 +84,8 @@ class RecompileCause:
         """Returns the names of the changes of these kinds in the last call."""
         return list(dict.fromkeys(c.name for c in self.last.changes if c.kind in kinds))
 
-    def alone(self, *kinds: str) -> str:
-        """Returns a sentence: would the last call have been a hit without its main change?
+    def differs_too(self, *kinds: str) -> str:
+        """Returns the sentence that the last call differs in more than its main change; "" if not.
 
         Args:
             kinds: The kinds of changes that follow from the main one; by default those of its kind.
@@ -90,7 +94,7 @@ class RecompileCause:
         kinds = kinds or (main.kind,)
         rest = [c.name for c in self.last.changes if c is not main and c.kind not in kinds]
         rest = [*map(root, rest)] if len(rest) > _NAMED else rest
-        return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
+        return f"the nearest earlier key differs in {few(rest)} too" if rest else ""
 
     def programs(self) -> tuple[int, int]:
         """Counts the programs of the function with the last call's avals, and the distinct ones.
@@ -140,7 +144,8 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog
     """
     causes: dict[Any, list[CallEvent]] = {}
     for call in log.recompiles:
-        if not call.main.name.startswith("input "):  # the recompile of a backward pass
+        # A backward pass has inputs without names, and recompiles as its function does.
+        if not (call.under and call.main.name.startswith("input ")):
             cause = (call.identity, call.cause)
             causes.setdefault(cause, []).append(call)
     cures = {}
@@ -175,19 +180,17 @@ def _function_once(cause: RecompileCause) -> Cure:
         return Cure(f"{text}, and call that object", equal)
     changes = [change for call in cause.calls for change in call.changes]
     names = list(dict.fromkeys(change.name for change in changes if change.kind == "closed"))
-    plain = [name for name in names if name.isidentifier()]
-    if plain and cause.key is not None:
-        return _as_arguments(text, plain, cause, cause.key)
+    if names and all(map(str.isidentifier, names)) and cause.key is not None:
+        return _as_arguments(text, names, cause, cause.key)
     count, different = cause.programs()
-    if not count:
-        tried = cause.alone("closed")
-        is_hit = len(cause.last.changes) == 1
-        return Cure(f"{text}, and call that object", "" if is_hit else tried)
-    tried = f"of {count} programs {different} differ: each object closes over other values"
+    tried = cause.differs_too("closed")
+    if count:
+        tried = f"of {count} programs {different} differ: each object closes over other values"
     if names:
         roots = few([re.split(r"[\[.]", name)[0] for name in names])
         return Cure(f"keep one jitted function for each {roots}, or pass what differs in it", tried)
-    return Cure(f"{text}, and call that object, with what it closes over as arguments", tried)
+    values = ", with what it closes over as arguments" if count else ""
+    return Cure(f"{text}, and call that object{values}", tried)
 
 
 def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: JaxKey) -> Cure:
@@ -202,13 +205,29 @@ def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: J
             f"with {closed} as data tracing fails ({failure}): it is part of the program",
             traced=True,
         )
-    values = {tuple(c.new for c in call.changes if c.kind == "closed") for call in cause.calls}
-    return _traced(f"{text}, with {closed} as an argument", len(values) + 1)
+    closed_changes = [[c for c in call.changes if c.kind == "closed"] for call in cause.calls]
+    values = [", ".join(f"{c.name}={c.old}" for c in closed_changes[0])]
+    values += [", ".join(f"{c.name}={c.new}" for c in changes) for changes in closed_changes]
+    return _traced(f"{text}, with {closed} as an argument", list(dict.fromkeys(values)))
 
 
-def _traced(text: str, values: int) -> Cure:
-    tried = f"traced so: it works, and one program serves {every(values)} values"
-    return Cure(text, tried, traced=True)
+def _traced(text: str, values: Sequence[str]) -> Cure:
+    """Cure that was traced with the last of these values; other types are other programs."""
+    types = {_NUMBER.sub(_number_type, value) for value in values}
+    is_shortened = any("..." in value for value in values)
+    served = f"{every(len(values))} values"
+    if len(types) > 1 or is_shortened:
+        served = "all values of one type and structure"
+    return Cure(text, f"traced so: it works, and one program serves {served}", traced=True)
+
+
+_NUMBER = re.compile(r"(?<![\w.])(True|False|-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan))\b")
+
+
+def _number_type(number: re.Match[str]) -> str:
+    if number[0] in ("True", "False"):
+        return "bool"
+    return "int" if number[0].lstrip("-").isdigit() else "float"
 
 
 # ---- static values ------------------------------------------------------------------------------
@@ -242,7 +261,7 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     how = "take it out of static_argnames" if is_argument else "in an argument that is not static"
     if "_filter_jit" in getattr(getattr(key.inner(), "__code__", None), "co_qualname", ""):
         how = "as a jax.Array"
-    return _traced(f"pass {name} as data: {how}", len(cause.values))
+    return _traced(f"pass {name} as data: {how}", cause.values)
 
 
 def _one_object(cause: RecompileCause, value: Any, by_identity: bool) -> Cure:
@@ -283,7 +302,7 @@ def _one_type(cause: RecompileCause) -> Cure:
     else:
         kind = " or ".join(kinds)
         text = f"give {names} one type at every call, {kind}: from the start, or cast"
-    return Cure(text, cause.alone())
+    return Cure(text, cause.differs_too() or _HIT)
 
 
 def _split(text: str) -> tuple[str, list[str]]:
@@ -308,7 +327,7 @@ def _pad(cause: RecompileCause) -> Cure:
     if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
         text = f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded"
         if len(cause.last.changes) > 1:
-            return Cure(text, cause.alone())
+            return Cure(text, cause.differs_too() or _HIT)
         return Cure(
             text, f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it"
         )
@@ -347,7 +366,7 @@ def _same(cause: RecompileCause) -> Cure:
     kinds = next((kinds for kinds in _TOGETHER if kind in kinds), (kind,))
     names, text = cause.names(*kinds), _SAME[kind]
     roots = few([*map(root, names)])
-    tried = cause.alone(*kinds)
+    tried = cause.differs_too(*kinds) or _HIT
     if kind == "field":
         roots, tried = few([*map(field_name, names)]), cause.equal_programs() or tried
         if cause.is_new_object:

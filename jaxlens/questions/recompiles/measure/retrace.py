@@ -173,10 +173,10 @@ def _failure(
     """
     arguments = call.arguments
     try:
-        for name, value in arguments.items():  # static ones too, which JAX does not flatten
+        for name, value in arguments.items():
             pytrees.check(name, value)
-    except OptionError as why:
-        return type(why).__name__
+    except OptionError:  # JAX does not flatten static arguments, so they may contain themselves
+        return None
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, ArrayLeaf)]
     avals = key.exact[1][2]
