@@ -88,7 +88,7 @@ def cures(calls: Iterable[CallEvent]) -> Iterator[Finding]:
     """Yields what would avoid recompiles, each cure once."""
     named = dict[Cure, str]()
     for call in calls:
-        if call.cure and call.cure.text:
+        if call.cure:
             named.setdefault(call.cure, call.function)
     for cure, name in named.items():
         trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
