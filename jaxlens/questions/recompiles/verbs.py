@@ -18,14 +18,9 @@ from jaxlens.errors import OptionError, RecompileError
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
 from jaxlens.listen.listen import CompileWatch
+from jaxlens.questions.recompiles.facts import Recompiles, facts
 from jaxlens.questions.recompiles.measure.cures import with_cures
-from jaxlens.questions.recompiles.report import (
-    Recompiles,
-    document,
-    error_text,
-    facts,
-    recompiles_report,
-)
+from jaxlens.questions.recompiles.report import document, error_text, recompiles_report
 from jaxlens.stages.existing.opening import is_program
 from jaxlens.views.view import View, Watch
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
-from jaxlens.questions.recompiles.report import document, error_text, facts, recompiles_report
+from jaxlens.questions.recompiles.facts import facts
+from jaxlens.questions.recompiles.report import document, error_text, recompiles_report
 from jaxlens.views.view import View
 from tests.support.documents import approved
 
