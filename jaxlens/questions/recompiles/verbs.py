@@ -85,7 +85,10 @@ class RecompileLog(Watch[Recompiles]):
 
     @property
     def cures(self) -> tuple[Cure, ...]:
-        """What would avoid the recompiles, once the watch has stopped; each is tried now."""
+        """What would avoid the recompiles of functions, once the watch has stopped; tried now.
+
+        Cures for operations outside of jit are findings alone.
+        """
         calls = self._read().cured().calls
         return tuple(dict.fromkeys(call.cure for call in calls if call.cure))
 

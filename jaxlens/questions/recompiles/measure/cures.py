@@ -34,7 +34,7 @@ from jaxlens.keys.jax_key import JaxKey
 from jaxlens.program.sentences import every, listed
 from jaxlens.questions.recompiles.measure import retrace
 
-_NAMED = 3  # most arguments named in one cure: more are told by their containers
+_NAMED = 3  # most names in one cure, which is one sentence
 _HIT = "the nearest earlier key differs in nothing else, so that call would have been a hit"
 
 
@@ -217,6 +217,7 @@ def _traced(text: str, values: Sequence[str]) -> Cure:
     return Cure(text, f"traced so: it works, and one program serves {served}", traced=True)
 
 
+# A number in the text of a value. Complex ones are left as they are, and so count as types apart.
 _NUMBER = re.compile(r"(?<![\w.])(True|False|-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan))\b")
 
 

@@ -41,8 +41,7 @@ def try_as_data(key: JaxKey, path: str) -> str | None:
         container of numbers.
     """
     call = _call(key)
-    location = locate(call.arguments, path) if call else None
-    if call is None or location is None:
+    if call is None or (location := locate(call.arguments, path)) is None:
         return None
     if not _is_data(part(call.arguments[location[0]], location[1])):
         return None
