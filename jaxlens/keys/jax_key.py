@@ -169,7 +169,7 @@ def cached_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> Jax
     statics, structures, paths, user = _arguments(call, info, signature)
     if call.names and len(call.names) == len(avals):
         paths = list(call.names)
-    elif len(paths) != len(avals):
+    elif len(paths) != len(avals) or compat.pmapped(call.function):
         paths = [f"input {i}" for i in range(len(avals))]
     parameters = user.signature.parameters.values() if user.signature else ()
     return JaxKey(

@@ -116,7 +116,7 @@ def user_line(stack: Stack) -> Span | None:
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64
 )  # of calls of one origin, that a call is compared with
-_LARGE = 64  # most elements of a constant that a fingerprint includes
+_LARGE = 64  # most elements of a constant whose text a fingerprint hashes; of others the bytes
 
 
 class CompileWatch:
@@ -405,8 +405,7 @@ class _Recorder:
 
     def _read_caller(self, call: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:])
-        pmapped = compat.pmapped(caller.fun)
-        fun = fun or pmapped or caller.fun
+        fun = fun or compat.pmapped(caller.fun) or caller.fun
         origin = function_origin(fun)
         call.role = "op" if is_jax_function(origin, fun) else "user"
         if call.role == "op":
@@ -418,9 +417,7 @@ class _Recorder:
             origin = replace(origin, site=f"{call.function} {place}")
         else:
             call.defined = origin.span
-        names = tuple(f"input {i}" for i in range(len(caller.args) if pmapped else 0))
-        signature = signature_of(caller.fun)
-        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature, names=names)
+        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
         call.key = key_of(jit_call, caller.info, origin)
         if call.key is not None:
             call.parts = tuple(call.key.parts())
@@ -522,12 +519,33 @@ def _unkept(seconds: float) -> str:
 
 
 def _fingerprint(module: Any) -> str:
-    """Returns a hash of the StableHLO text, with large constants elided; "" if unavailable."""
+    """Returns a hash of a StableHLO program and its constants; "" if unavailable.
+
+    Large constants are hashed as the module holds them: their text is twice as long.
+    """
     if module is None:
         return ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):
         text = module.operation.get_asm(
             large_elements_limit=_LARGE, enable_debug_info=False, assume_verified=True
         )
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(text.encode())
+        if "__elided__" in text:
+            _add_constants(module, digest)
+        return digest.hexdigest()[:16]
     return ""
+
+
+def _add_constants(module: Any, digest: Any) -> None:
+    """Adds the values of a module's constants to a digest."""
+    from jaxlib.mlir import ir
+
+    def visit(op: Any) -> Any:
+        if op.name == "stablehlo.constant":
+            try:
+                digest.update(op.attributes["value"])
+            except (BufferError, TypeError):  # bfloat16 and complex numbers have no buffer
+                digest.update(op.get_asm(enable_debug_info=False, assume_verified=True).encode())
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)

@@ -88,7 +88,7 @@ def cures(calls: Iterable[CallEvent]) -> Iterator[Finding]:
     """Yields what would avoid recompiles, each cure once."""
     named = dict[Cure, str]()
     for call in calls:
-        if call.cure and call.cure.text:
+        if call.cure:
             named.setdefault(call.cure, call.function)
     for cure, name in named.items():
         trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
@@ -115,7 +115,12 @@ def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
     by_cause: dict[tuple[str, ...], list[CallEvent]] = {}
     for call in recompiles:
         by_cause.setdefault(call.cause, []).append(call)
-    named = {cause: c for cause, c in by_cause.items() if not cause[1].startswith("input ")}
+    # Inputs of a backward pass have no names, nor have those of a pmap.
+    named = {
+        cause: of_cause
+        for cause, of_cause in by_cause.items()
+        if not (of_cause[0].under and cause[1].startswith("input "))
+    }
     for cause, calls in sorted((named or by_cause).items(), key=lambda item: -len(item[1])):
         often = _OFTEN.get(len(calls), f"{len(calls):,} times")
         yield f"{often} because {_sentence(cause, calls)}{_with(calls)}"

@@ -28,6 +28,11 @@ def listed(texts: Sequence[str], most: int = 4) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1]))) if texts else ""
 
 
+def every(count: int) -> str:
+    """Returns "both" or "all 5"."""
+    return "both" if count == 2 else f"all {count}"
+
+
 def passes(loops: Iterable[str]) -> str:
     """Returns ` with one pass of the loop at f.py:3`, which is what a sum is of; "" for no loop.
 

@@ -6,61 +6,21 @@ counted separately.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CallKey, CompileLog
 from jaxlens.program.call_key import key_report, key_table
 from jaxlens.program.recompile_causes import DONE, answers, at, place, tables
-from jaxlens.program.sentences import listed
+from jaxlens.program.sentences import every, listed
 from jaxlens.render.document import Document, Fold, TableBlock
 from jaxlens.report import Finding, Report, count, is_cause
 from jaxlens.views.report_blocks import report_blocks
 
-_FEW = 3  # compiles that an error lists, and lines with cures
+_MOST_COMPILES = 3  # compiles that an error lists: it is one line
+_MOST_LINES = 3  # lines of operations with a cure each
 
 
-@dataclass(frozen=True, slots=True)
-class Recompiles:
-    """The figures of a compile log.
-
-    Attributes:
-        compiles: Number of programs of functions, from XLA or the persistent cache.
-        recompiles: Number of those whose function had been compiled for another key.
-        loaded: Number of those that were in the persistent cache.
-        traces: Number of traces of functions.
-        operations: Number of programs of single operations outside of jit.
-        seconds: Seconds of all steps, as measured by JAX.
-        by_function: Number of compiles by function name.
-        reasons: The cause of each recompile, one line each.
-    """
-
-    compiles: int
-    recompiles: int
-    loaded: int
-    traces: int
-    operations: int
-    seconds: float
-    by_function: Mapping[str, int]
-    reasons: tuple[str, ...]
-
-
-def facts(log: CompileLog) -> Recompiles:
-    """Returns the figures of a log."""
-    users = [call for call in log.calls if call.role == "user"]
-    return Recompiles(
-        compiles=len(log.compiles),
-        recompiles=len(log.recompiles),
-        loaded=sum(call.loaded for call in users),
-        traces=sum(s.kind == "trace" and not s.served for call in users for s in call.steps),
-        operations=len(log.operations),
-        seconds=sum(call.seconds for call in log.calls),
-        by_function=dict(Counter(call.function for call in log.compiles)),
-        reasons=tuple(f"{call.function}: {call.reason}" for call in log.recompiles),
-    )
-
-
-def recompiles(log: CompileLog, where: str = "") -> Report:
+def recompiles_report(log: CompileLog, where: str = "") -> Report:
     """Reports a log in sentences and tables, the recompiles first.
 
     Args:
@@ -68,20 +28,20 @@ def recompiles(log: CompileLog, where: str = "") -> Report:
         where: "in this cell", or "".
     """
     findings = [*answers(log, where), *asides(log, where)]
-    place = f" {where}" if where else ""
+    during = f" {where}" if where else ""
     if not findings and log.calls:
         names = listed(list(dict.fromkeys(call.function for call in log.calls)), 6)
-        text = f"Nothing was compiled{place}; {names} went no further than its trace."
+        text = f"Nothing was compiled{during}; {names} went no further than its trace."
         findings = [Finding(text)]
     elif not findings:
         so_far = " so far" if log.going else ""
-        text = f"Nothing was traced or compiled{place}{so_far}: JAX's caches served every call."
+        text = f"Nothing was traced or compiled{during}{so_far}: JAX's caches served every call."
         findings = [Finding(text)]
     findings += [Finding(f"{text}.", "unknown") for text in log.trouble]
     return Report("Recompiles", tuple(findings), tuple(tables(log)))
 
 
-def one_line(log: CompileLog, operations: bool = False) -> str:
+def error_text(log: CompileLog, operations: bool = False) -> str:
     """Returns what compiled and why, in one line for an error, recompiles first.
 
     Args:
@@ -93,21 +53,23 @@ def one_line(log: CompileLog, operations: bool = False) -> str:
     texts = [
         f"{c.name}{', backward pass' * c.backward}{at(c.line)} "
         f"({c.reason}{'; loaded from the persistent cache' * c.loaded})"
-        for c in calls[:_FEW]
+        for c in calls[:_MOST_COMPILES]
     ]
-    more = f", and {len(calls) - _FEW} more" if len(calls) > _FEW else ""
+    rest = len(calls) - _MOST_COMPILES
+    more = f", and {rest} more" if rest > 0 else ""
     return f"{'; '.join(texts)}{more}"
 
 
 # ---- besides recompiles: operations outside of jit, the persistent cache, failures --------------
 
 
-_BY = {
+# Which functions of JAX's make the operation, so that the user knows it in their code.
+_MADE_BY = {
     "scan": " (a lax.fori_loop of known length is one)",
     "while": " (a lax.fori_loop may be one)",
     "cond": " (a lax.switch is one)",
 }
-_AGAIN = 3  # programs of one operation at one line from which it counts as a loop
+_AGAIN = 3  # programs of one operation at one line: two may be two calls, three are in a loop
 
 
 def asides(log: CompileLog, where: str) -> Iterator[Finding]:
@@ -119,12 +81,12 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
         each = ", each" if len(operations) > 1 else " and was"
         ran = f"{count(len(operations), 'operation')} of JAX's own ran outside of jit{each} "
         first = "Apart from these, " if log.compiles else ""
-        # The body of a loop is a function of the user's.
+        # The body of a loop is a function of the user's, and was compiled.
         if not log.compiles and not names.keys() & set(LOOPS):
             first = f"No function was compiled{f' {where}' if where else ''}, but "
         yield Finding(f"{first}{ran}compiled on its own: {listed(texts, 6)}.")
-        yield from _bodies(operations)
-        yield from _one_line(operations, {place(call.line) for call in log.compiles})
+        yield from _loops(operations)
+        yield from _cures_of_busy_lines(operations, {place(call.line) for call in log.compiles})
     loaded = [call for call in log.compiles if call.loaded]
     if loaded:
         texts = list(dict.fromkeys(c.function for c in loaded))
@@ -167,7 +129,7 @@ def _not_kept(log: CompileLog) -> Iterator[Finding]:
         yield Finding(f"The persistent cache was not given the program of {texts}: {why}.")
 
 
-def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
+def _loops(operations: Sequence[CallEvent]) -> Iterator[Finding]:
     """Yields loops outside of jit, which compile again for each new function object as body."""
     for name in LOOPS:
         calls = [call for call in operations if call.function == name]
@@ -176,38 +138,38 @@ def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
         programs = {call.program for call in calls if call.program}
         lines = {place(call.line) for call in calls}
         where = f" at {lines.pop()}" if len(lines) == 1 and "" not in lines else ""
-        of_library = any(call.defined for call in calls)  # no line of the user's has its body
+        of_library = any(call.defined for call in calls)  # the body is no function of the user's
         what = f"what runs{where}" if of_library and where else "it"
         yield Finding(
-            f"lax.{name} outside of jit compiled {len(calls)} times{_BY[name]}: each new function "
-            f"object as its body is a new program; call {what} within one jitted function."
+            f"lax.{name} outside of jit compiled {len(calls)} times{_MADE_BY[name]}: each new "
+            f"function object as its body is a new program; call {what} within one jitted function."
         )
         if len(programs) == 1 and not of_library:
-            all_calls = "both" if len(calls) == 2 else f"all {len(calls)}"
             yield Finding(
                 f"Cure: give lax.{name}{where} the same function object each time (their programs "
-                f"were compared: {all_calls} are equal).",
+                f"were compared: {every(len(calls))} are equal).",
                 "compared",
             )
 
 
-def _one_line(operations: Sequence[CallEvent], jitted: Set[str]) -> Iterator[Finding]:
+def _cures_of_busy_lines(operations: Sequence[CallEvent], jitted: Set[str]) -> Iterator[Finding]:
     """Yields cures for lines whose operations compile repeatedly, usually in a loop.
 
     Args:
         operations: The operations.
-        jitted: Lines that call a jitted function too, such as `mcmc.run(...)`: they do more than
-            can be within one.
+        jitted: Lines that call a jitted function too, such as `mcmc.run(...)`; no cure is given for
+            these, as a whole training or sampling run does not fit in one jitted function.
     """
     plain = [call for call in operations if call.function not in LOOPS]
     lines = Counter((place(call.line), call.function) for call in plain)
     again = {line for (line, _), n in lines.items() if n >= _AGAIN and line} - jitted
     programs = Counter(line for call in operations if (line := place(call.line)) in again)
-    causes = [(line, n) for line, n in programs.most_common(_FEW) if is_cause(n, len(operations))]
+    most = programs.most_common(_MOST_LINES)
+    causes = [(line, n) for line, n in most if is_cause(n, len(operations))]
     for line, n in causes:
         yield Finding(
-            f"Cure: call what runs at {line} within one jitted function, in the place of {n} "
-            "programs (not tried).",
+            f"Cure: call what runs at {line} within one jitted function, instead of compiling "
+            f"{n} programs (not tried).",
             "estimate",
         )
 
@@ -232,7 +194,7 @@ def document(log: CompileLog, where: str = "") -> Document:
         for c in calls[:_KEYS]
     )
     keys = (Fold("The key of each call", folds),) if folds else ()
-    return Document("recompiles", first, (*report_blocks(recompiles(log, where)), *keys))
+    return Document("recompiles", first, (*report_blocks(recompiles_report(log, where)), *keys))
 
 
 def key_document(call: CallKey) -> Document:

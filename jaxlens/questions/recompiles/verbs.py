@@ -10,7 +10,7 @@ with jaxlens.assert_compiles(1): ...    # also as a decorator of a test
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlens.captures import Capture
 from jaxlens.capturing import Function
@@ -18,13 +18,27 @@ from jaxlens.errors import OptionError, RecompileError
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CallKey, CompileLog, Cure
 from jaxlens.listen.listen import CompileWatch
-from jaxlens.questions.recompiles.measure.fixes import with_cures
-from jaxlens.questions.recompiles.report import Recompiles, document, facts, one_line
-from jaxlens.questions.recompiles.report import recompiles as report
+from jaxlens.questions.recompiles.facts import Recompiles, facts
+from jaxlens.questions.recompiles.measure.cures import with_cures
+from jaxlens.questions.recompiles.report import document, error_text, recompiles_report
 from jaxlens.stages.existing.opening import is_program
 from jaxlens.views.view import View, Watch
 
 __all__ = ["assert_compiles", "key", "recompiles"]
+
+
+class _Reading(NamedTuple):
+    """A log as it was read.
+
+    Attributes:
+        log: The log.
+        cured: Returns it with cures, once the watch has ended; they are tried at the first call.
+        view: The log as a view with facts.
+    """
+
+    log: CompileLog
+    cured: Callable[[], CompileLog]
+    view: View[Recompiles]
 
 
 class RecompileLog(Watch[Recompiles]):
@@ -39,7 +53,7 @@ class RecompileLog(Watch[Recompiles]):
         where: The name of the block in sentences: "in this cell".
     """
 
-    # Facts, to which every attribute that is not defined here is forwarded.
+    # Attributes that are not defined here are read from the facts; these are their types.
     compiles: int
     recompiles: int
     traces: int
@@ -53,7 +67,7 @@ class RecompileLog(Watch[Recompiles]):
         super().__init__(self._so_far)
         self._watch = watch or CompileWatch()
         self._where = where
-        self._last: tuple[CompileLog, Callable[[], CompileLog], View[Recompiles]] | None = None
+        self._last: _Reading | None = None
 
     def __enter__(self) -> "RecompileLog":
         with deferred(self.__exit__):
@@ -71,25 +85,28 @@ class RecompileLog(Watch[Recompiles]):
 
     @property
     def cures(self) -> tuple[Cure, ...]:
-        """What would avoid the recompiles, once the watch has stopped; each is tried now."""
-        calls = self._read()[1]().calls
-        return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
+        """What would avoid the recompiles of functions, once the watch has stopped; tried now.
+
+        Cures for operations outside of jit are findings alone.
+        """
+        calls = self._read().cured().calls
+        return tuple(dict.fromkeys(call.cure for call in calls if call.cure))
 
     def _so_far(self) -> View[Recompiles]:
-        return self._read()[2]
+        return self._read().view
 
-    def _read(self) -> tuple[CompileLog, Callable[[], CompileLog], View[Recompiles]]:
-        """Returns the log so far, with cures once the watch has ended, and as a view with facts."""
+    def _read(self) -> _Reading:
+        """Reads the log so far; again only if it has grown."""
         log = self.log
-        if self._last is None or self._last[0] != log:
+        if self._last is None or self._last.log != log:
             cured = cache(lambda: log if log.going else with_cures(log, self._watch.keys()))
             answer = View(
                 None,
                 build=lambda: document(cured(), self._where),
                 know=lambda: facts(log),
-                tell=lambda: report(cured(), self._where),
+                tell=lambda: recompiles_report(cured(), self._where),
             )
-            self._last = log, cured, answer
+            self._last = _Reading(log, cured, answer)
         return self._last
 
 
@@ -165,7 +182,7 @@ def check(log: CompileLog, most: int, operations: bool = False) -> None:
     if count > most:
         noun = "compile" if most == 1 else "compiles"
         allowed = f"at most {most} {noun}" if most else "no compile"
-        raise RecompileError(f"expected {allowed}, got {count}: {one_line(log, operations)}")
+        raise RecompileError(f"expected {allowed}, got {count}: {error_text(log, operations)}")
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> View[CallKey]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxlens.ir.compile_log import CompileLog
-from jaxlens.questions.recompiles.measure.fixes import with_cures
+from jaxlens.questions.recompiles.measure.cures import with_cures
 from jaxlens.questions.recompiles.verbs import RecompileLog
 from jaxlens.questions.session.measure import CellWatch
 from jaxlens.questions.session.report import AfterCell, cell_html, cell_text, explained

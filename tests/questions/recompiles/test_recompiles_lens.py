@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
-from jaxlens.questions.recompiles.report import document, facts, one_line, recompiles
+from jaxlens.questions.recompiles.facts import facts
+from jaxlens.questions.recompiles.report import document, error_text, recompiles_report
 from jaxlens.views.view import View
 from tests.support.documents import approved
 
@@ -89,13 +90,13 @@ def test_what_is_said_of_each_log():
     logs = LOGS | {f"{why.kind}: {why.new}, {why.old}": (call(1), call(2, why)) for why in CAUSES}
     lines = []
     for name, calls in logs.items():
-        found = recompiles(CompileLog(calls), "in this cell").findings
+        found = recompiles_report(CompileLog(calls), "in this cell").findings
         lines += [f"{name}:", *(f"  {finding.trust}: {finding.text}" for finding in found)]
     approved("recompiles", "\n".join(lines))
 
 
 def test_nothing_at_all_is_said_without_a_place_too():
-    (finding,) = recompiles(CompileLog(())).findings
+    (finding,) = recompiles_report(CompileLog(())).findings
     assert finding.text.startswith("Nothing was traced or compiled: ")
 
 
@@ -111,21 +112,21 @@ def test_the_figures():
 
 def test_the_line_of_an_error_names_recompiles_first():
     other = call(3, function="init", defined=None)
-    assert one_line(CompileLog((other, call(2, size(1, 2))))) == (
+    assert error_text(CompileLog((other, call(2, size(1, 2))))) == (
         "step at cell 2:2 (x: f32[1,4], was f32[2,4]); init at cell 2:2 (never called before)"
     )
     many = [call(n, size(n, n + 1)) for n in range(1, 7)]
-    assert one_line(CompileLog(tuple(many))).endswith(", and 3 more")
+    assert error_text(CompileLog(tuple(many))).endswith(", and 3 more")
     passes = [
         call(n, under="grad", parts=(KeyPart(name, "input", "f32[4]"),))
         for n, name in enumerate(("x", "input 0"), 1)
     ]
-    assert one_line(CompileLog(tuple(passes))) == (
+    assert error_text(CompileLog(tuple(passes))) == (
         "step under grad at cell 2:2 (never called before); "
         "step under grad, backward pass at cell 2:2 (never called before)"
     )
     loaded = call(1, steps=(CompileStep("compile", 0.1, "disk"),))
-    assert one_line(CompileLog((loaded,))).endswith("; loaded from the persistent cache)")
+    assert error_text(CompileLog((loaded,))).endswith("; loaded from the persistent cache)")
 
 
 TEXT = """\
@@ -174,7 +175,7 @@ def test_many_calls_are_cut_and_said():
 
 def test_of_many_operations_those_of_most_programs_are_listed():
     calls = (*(op(f"op{n}") for n in range(15)), op("add"), op("add"))
-    table = recompiles(CompileLog(calls), "in this cell").tables[-1]
+    table = recompiles_report(CompileLog(calls), "in this cell").tables[-1]
     assert [row[0].text for row in table.rows][:2] == ["add", "op0"]
     assert (len(table.rows), table.note) == (
         12,

@@ -1,4 +1,4 @@
-"""Recompiles in which several parts of a key changed, and what their fixes say of the others."""
+"""Recompiles in which several parts of a key changed, and what their cures say of the others."""
 
 import textwrap
 

@@ -1,1 +1,1 @@
-"""Traces recompiled calls again with a change that would have avoided it."""
+"""Cures for recompiles, tested on keys, programs and by a trace."""

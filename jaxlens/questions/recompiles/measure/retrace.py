@@ -1,7 +1,7 @@
 """Traces a call again with a static or closed-over value as data.
 
-The trace uses avals, separate cache keys (`call.isolate`), and discards printed output. Nothing is
-compiled or run.
+The trace uses avals and separate cache keys (`call.isolate`). No program is compiled or run; the
+function's Python runs once more, with its prints discarded.
 """
 
 import ast
@@ -28,7 +28,7 @@ from jaxlens.keys import closed_values
 from jaxlens.keys.jax_key import JaxKey
 
 
-def as_data(key: JaxKey, path: str) -> str | None:
+def try_as_data(key: JaxKey, path: str) -> str | None:
     """Traces a call with a static value, or a part of one, as data.
 
     Args:
@@ -41,13 +41,14 @@ def as_data(key: JaxKey, path: str) -> str | None:
         container of numbers.
     """
     call = _call(key)
-    place = locate(call.arguments, path) if call else None
-    if call is None or place is None or not _is_data(part(call.arguments[place[0]], place[1])):
+    if call is None or (location := locate(call.arguments, path)) is None:
         return None
-    return _failure(key, call, place=place)
+    if not _is_data(part(call.arguments[location[0]], location[1])):
+        return None
+    return _trace_failure(key, call, location=location)
 
 
-def closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
+def try_closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
     """Traces a call with values that its function closes over as data.
 
     Args:
@@ -55,7 +56,7 @@ def closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
         names: Names of the values, as in `closed_values.values`.
 
     Returns:
-        As `as_data`.
+        As `try_as_data`.
     """
     call = _call(key)
     if call is None:
@@ -64,7 +65,7 @@ def closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
     are_data = all(name in closed and _is_data(closed[name]) for name in names)
     if not are_data or closed_values.with_values(call.function, {}) is None:
         return None
-    return _failure(key, call, closed={name: closed[name] for name in names})
+    return _trace_failure(key, call, closed={name: closed[name] for name in names})
 
 
 def _is_data(value: Any) -> bool:
@@ -94,10 +95,10 @@ def _call(key: JaxKey) -> Call | None:
 # ---- parts of values ----------------------------------------------------------------------------
 
 _Step = tuple[str, Any]
-_Place = tuple[str, Sequence[_Step]]
+_Location = tuple[str, Sequence[_Step]]
 
 
-def locate(values: Mapping[str, Any], path: str) -> _Place | None:
+def locate(values: Mapping[str, Any], path: str) -> _Location | None:
     """Parses a path into the name of a value and the steps to a part of it.
 
     "config.rates[0]" is parsed as ("config", [("attribute", "rates"), ("item", 0)]).
@@ -114,6 +115,7 @@ def locate(values: Mapping[str, Any], path: str) -> _Place | None:
         return None
     steps: list[_Step] = []
     try:
+        # "_" stands for the value, whose name may be no identifier.
         node = ast.parse(f"_{path[len(root) :]}", mode="eval").body
         while isinstance(node, ast.Attribute | ast.Subscript):
             if isinstance(node, ast.Attribute):
@@ -157,10 +159,10 @@ def _replaced(value: Any, steps: Sequence[_Step], new: Any) -> Any:
 # ---- the trace ----------------------------------------------------------------------------------
 
 
-def _failure(
+def _trace_failure(
     key: JaxKey,
     call: Call,
-    place: _Place | None = None,
+    location: _Location | None = None,
     closed: Mapping[str, Any] = MappingProxyType({}),
 ) -> str | None:
     """Returns the name of the exception that tracing raises; "" for none, None if not tried.
@@ -168,15 +170,15 @@ def _failure(
     Args:
         key: The key of the call.
         call: The call.
-        place: A static value to pass as data.
+        location: A static value to pass as data.
         closed: Closed-over values to pass as data.
     """
     arguments = call.arguments
     try:
-        for name, value in arguments.items():  # static ones too, which JAX does not flatten
+        for name, value in arguments.items():
             pytrees.check(name, value)
-    except OptionError as why:
-        return type(why).__name__
+    except OptionError:  # JAX does not flatten static arguments, so they may contain themselves
+        return None
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, ArrayLeaf)]
     avals = key.exact[1][2]
@@ -185,14 +187,15 @@ def _failure(
         by_position = dict(zip(positions, arrays, strict=True))
         values = [by_position.get(i, leaf) for i, leaf in enumerate(leaves)]
         roots = jax.tree_util.tree_unflatten(tree, values)
-        if place is not None:
-            root, steps = place
+        if location is not None:
+            root, steps = location
             roots[root] = _replaced(roots[root], steps, data)
         function: Any = call.function
         if closed:
             function = closed_values.with_values(function, closed)
         changed = call.with_arguments(roots)
         results = jax.tree_util.tree_leaves(function(*changed.args, **changed.kwargs))
+        # What Equinox's jit returns may have functions and texts in it, which that of JAX refuses.
         return [leaf for leaf in results if isinstance(leaf, jax.Array | int | float | complex)]
 
     try:
@@ -202,7 +205,7 @@ def _failure(
         ]
     except (AttributeError, TypeError, ValueError):
         return None
-    data = part(arguments[place[0]], place[1]) if place is not None else None
+    data = part(arguments[location[0]], location[1]) if location is not None else None
     silent = io.StringIO()
     with (
         isolate.untouched(isolate.context(), call.owner, call.function),

@@ -1,17 +1,19 @@
 """Proposes a cure for each recompile, and tests it if possible.
 
-There are three kinds of test, none of which compiles or runs anything:
+There are three kinds of test. No program is compiled or run; a trace runs the function's Python
+once more, with its prints discarded.
 
 - The key without the change is compared with the nearest earlier key. If nothing else differs, the
   call would have been a hit (settings, containers, devices, options, types).
 - The call is traced with the cure applied (`retrace.py`): static or closed-over numbers as data.
-- The programs are compared: of new function objects, of static objects with identity equality, of
-  bodies of loops.
+- The programs are compared: of new function objects, of static objects with identity equality.
 
 A cure without a test says so. That is the case if the function was garbage-collected, if other
 differences remain (they are named), if a static value that is not a number should take fewer
-values, if shapes should be padded, and if a line of ops should be jitted, as the test would run the
-user's program.
+values, and if shapes should be padded.
+
+Cures for operations outside of jit (bodies of loops, lines of ops) are in `report.py`: they are for
+a line of the user's, not for a call.
 """
 
 import re
@@ -29,11 +31,11 @@ from jaxlens.ir.compile_log import (
     root,
 )
 from jaxlens.keys.jax_key import JaxKey
-from jaxlens.program.sentences import listed
+from jaxlens.program.sentences import every, listed
 from jaxlens.questions.recompiles.measure import retrace
 
-_NAMED = 3  # most arguments named in one cure
-_ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
+_NAMED = 3  # most names in one cure, which is one sentence
+_HIT = "the nearest earlier key differs in nothing else, so that call would have been a hit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,12 @@ class RecompileCause:
 
     @property
     def is_new_object(self) -> bool:
-        """Whether the value is a different object with the same text at each call."""
-        return self.last.main.new.startswith("another ")
+        """Whether the value is a different object with the same text at each call.
+
+        Values that differ beyond the end of a shortened text are not.
+        """
+        new = self.last.main.new
+        return new.startswith("another ") and "..." not in new
 
     @property
     def of_library(self) -> bool:
@@ -80,8 +86,8 @@ class RecompileCause:
         """Returns the names of the changes of these kinds in the last call."""
         return list(dict.fromkeys(c.name for c in self.last.changes if c.kind in kinds))
 
-    def alone(self, *kinds: str) -> str:
-        """Returns a sentence: would the last call have been a hit without its main change?
+    def differs_too(self, *kinds: str) -> str:
+        """Returns the sentence that the last call differs in more than its main change; "" if not.
 
         Args:
             kinds: The kinds of changes that follow from the main one; by default those of its kind.
@@ -90,7 +96,7 @@ class RecompileCause:
         kinds = kinds or (main.kind,)
         rest = [c.name for c in self.last.changes if c is not main and c.kind not in kinds]
         rest = [*map(root, rest)] if len(rest) > _NAMED else rest
-        return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
+        return f"the nearest earlier key differs in {listed_names(rest)} too" if rest else ""
 
     def programs(self) -> tuple[int, int]:
         """Counts the programs of the function with the last call's avals, and the distinct ones.
@@ -117,17 +123,9 @@ def _input_types(call: CallEvent) -> tuple[str, ...]:
     return tuple(part.text for part in call.parts if part.kind == "input")
 
 
-def every(count: int) -> str:
-    """Returns "both" or "all 5"."""
-    return "both" if count == 2 else f"all {count}"
-
-
-def few(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
     """Returns "a, b and c", each name once; of many names the first, and a count of the rest."""
     return listed(list(dict.fromkeys(names)), _NAMED)
-
-
-_FEW = 2  # up to so many sizes, padding to the largest is always proposed
 
 
 def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog:
@@ -135,20 +133,21 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog
 
     Args:
         log: The log of a watch that has ended.
-        keys: The keys of its calls, by number. With None nothing is traced for a trial, and there
-            is no cure where the key or a trial decides which.
+        keys: The keys of its calls, by number. With None nothing is traced again, and there is no
+            cure where the key or a trace decides which.
     """
     causes: dict[Any, list[CallEvent]] = {}
     for call in log.recompiles:
-        if not call.main.name.startswith("input "):  # the recompile of a backward pass
+        # A backward pass has inputs without names, and recompiles as its function does.
+        if not (call.under and call.main.name.startswith("input ")):
             cause = (call.identity, call.cause)
             causes.setdefault(cause, []).append(call)
     cures = {}
     for calls in causes.values():
-        propose, number = _PROPOSALS.get(calls[-1].main.kind), calls[-1].number
+        make_cure, number = _CURES.get(calls[-1].main.kind), calls[-1].number
         recompile = RecompileCause(calls, log, (keys or {}).get(number))
-        if propose is not None and not (keys is None and _needs_key(recompile)):
-            cures[number] = propose(recompile)
+        if make_cure is not None and not (keys is None and _needs_key(recompile)):
+            cures[number] = make_cure(recompile)
     calls = [
         replace(call, cure=cures.get(call.number)) if call.role == "user" else call
         for call in log.calls
@@ -157,7 +156,7 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog
 
 
 def _needs_key(cause: RecompileCause) -> bool:
-    """Whether the key, or a trial, decides which cure there is."""
+    """Whether the key, or a trace, decides which cure there is."""
     kind = cause.last.main.kind
     is_new_field = kind == "field" and cause.is_new_object
     return is_new_field or kind == "static" or (kind == "function" and not cause.equal_programs())
@@ -166,7 +165,7 @@ def _needs_key(cause: RecompileCause) -> bool:
 # ---- functions ----------------------------------------------------------------------------------
 
 
-def _function_once(cause: RecompileCause) -> Cure:
+def _cure_new_function(cause: RecompileCause) -> Cure:
     """Cure for a new function object at each call: create it once."""
     line = cause.last.line
     each = f", not for each call at {line.file}:{line.line}" if line else ""
@@ -175,25 +174,25 @@ def _function_once(cause: RecompileCause) -> Cure:
         return Cure(f"{text}, and call that object", equal)
     changes = [change for call in cause.calls for change in call.changes]
     names = list(dict.fromkeys(change.name for change in changes if change.kind == "closed"))
-    plain = [name for name in names if name.isidentifier()]
-    if plain and cause.key is not None:
-        return _as_arguments(text, plain, cause, cause.key)
+    if names and all(map(str.isidentifier, names)) and cause.key is not None:
+        return _cure_closed_values(text, names, cause, cause.key)
     count, different = cause.programs()
-    if not count:
-        tried = cause.alone("closed")
-        is_hit = len(cause.last.changes) == 1
-        return Cure(f"{text}, and call that object", "" if is_hit else tried)
-    tried = f"of {count} programs {different} differ: each object closes over other values"
+    tried = cause.differs_too("closed")
+    if count:
+        tried = f"of {count} programs {different} differ: each object closes over other values"
     if names:
-        roots = few([re.split(r"[\[.]", name)[0] for name in names])
+        roots = listed_names([re.split(r"[\[.]", name)[0] for name in names])
         return Cure(f"keep one jitted function for each {roots}, or pass what differs in it", tried)
-    return Cure(f"{text}, and call that object, with what it closes over as arguments", tried)
+    values = ", with what it closes over as arguments" if count else ""
+    return Cure(f"{text}, and call that object{values}", tried)
 
 
-def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: JaxKey) -> Cure:
+def _cure_closed_values(
+    text: str, names: Sequence[str], cause: RecompileCause, key: JaxKey
+) -> Cure:
     """Cure for a function that closes over different values: pass them as arguments."""
-    closed = few(names)
-    failure = retrace.closed_as_data(key, names)
+    closed = listed_names(names)
+    failure = retrace.try_closed_as_data(key, names)
     if failure is None:
         return Cure(f"{text}, with {closed} as an argument")
     if failure:
@@ -202,19 +201,36 @@ def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: J
             f"with {closed} as data tracing fails ({failure}): it is part of the program",
             traced=True,
         )
-    values = {tuple(c.new for c in call.changes if c.kind == "closed") for call in cause.calls}
-    return _traced(f"{text}, with {closed} as an argument", len(values) + 1)
+    closed_changes = [[c for c in call.changes if c.kind == "closed"] for call in cause.calls]
+    values = [", ".join(f"{c.name}={c.old}" for c in closed_changes[0])]
+    values += [", ".join(f"{c.name}={c.new}" for c in changes) for changes in closed_changes]
+    return _traced(f"{text}, with {closed} as an argument", list(dict.fromkeys(values)))
 
 
-def _traced(text: str, values: int) -> Cure:
-    tried = f"traced so: it works, and one program serves {every(values)} values"
-    return Cure(text, tried, traced=True)
+def _traced(text: str, values: Sequence[str]) -> Cure:
+    """Cure that was traced with the last of these values; other types are other programs."""
+    types = {_NUMBER.sub(_number_type, value) for value in values}
+    is_shortened = any("..." in value for value in values)
+    served = f"{every(len(values))} values"
+    if len(types) > 1 or is_shortened:
+        served = "all values of one type and structure"
+    return Cure(text, f"traced so: it works, and one program serves {served}", traced=True)
+
+
+# A number in the text of a value. Complex ones are left as they are, and so count as types apart.
+_NUMBER = re.compile(r"(?<![\w.])(True|False|-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan))\b")
+
+
+def _number_type(number: re.Match[str]) -> str:
+    if number[0] in ("True", "False"):
+        return "bool"
+    return "int" if number[0].lstrip("-").isdigit() else "float"
 
 
 # ---- static values ------------------------------------------------------------------------------
 
 
-def _static_as_data(cause: RecompileCause) -> Cure:
+def _cure_static_value(cause: RecompileCause) -> Cure:
     """Cure for a static value that changes: pass it as data."""
     last, name, key = cause.last, cause.name, cause.key
     old, new = last.main.old, last.main.new
@@ -224,13 +240,13 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     if key is None:
         return keep
-    place = retrace.locate(key.statics, name)
-    value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
+    location = retrace.locate(key.statics, name)
+    value = retrace.part(key.statics[location[0]], location[1]) if location is not None else None
     # The `__eq__` of `object` compares by identity.
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__ and value is not None
     if cause.is_new_object or (by_identity and not isinstance(value, type)):
-        return _one_object(cause, value, by_identity)
-    failure = retrace.as_data(key, name)
+        return _cure_static_object(cause, value, by_identity)
+    failure = retrace.try_as_data(key, name)
     if failure is None:
         is_no_data = value is None or isinstance(value, str | bytes | type)
         kind = "None" if value is None else f"a {type(value).__name__}"
@@ -242,11 +258,11 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     how = "take it out of static_argnames" if is_argument else "in an argument that is not static"
     if "_filter_jit" in getattr(getattr(key.inner(), "__code__", None), "co_qualname", ""):
         how = "as a jax.Array"
-    return _traced(f"pass {name} as data: {how}", len(cause.values))
+    return _traced(f"pass {name} as data: {how}", cause.values)
 
 
-def _one_object(cause: RecompileCause, value: Any, by_identity: bool) -> Cure:
-    """Cure for a static object that is another at each call, each of which has its own program."""
+def _cure_static_object(cause: RecompileCause, value: Any, by_identity: bool) -> Cure:
+    """Cure for a static value that is a new object at each call, which equals no earlier one."""
     name, tried = cause.name, cause.equal_programs()
     if by_identity and not hasattr(value, "__name__"):
         kind = type(value).__name__
@@ -265,15 +281,15 @@ def _one_object(cause: RecompileCause, value: Any, by_identity: bool) -> Cure:
     return Cure(text, tried)
 
 
-# ---- avals: pad, cast, or pass one kind of number -----------------------------------------------
+# ---- avals --------------------------------------------------------------------------------------
 
 
-def _one_type(cause: RecompileCause) -> Cure:
-    """Returns the cure for an argument whose aval changed."""
-    main, names = cause.last.main, few(cause.names("type"))
+def _cure_type(cause: RecompileCause) -> Cure:
+    """Cure for an argument whose aval changed: pad it, cast it, or pass one kind of number."""
+    main, names = cause.last.main, listed_names(cause.names("type"))
     (new, shape), (old, before) = _split(main.new), _split(main.old)
     if new == old and len(shape) == len(before):
-        return _pad(cause)
+        return _cure_size(cause)
     kinds = [text.removeprefix("weak ") for text in (new, old)]
     if shape != before:
         types = f"{main.new} or {main.old}".replace("weak ", "")
@@ -283,7 +299,7 @@ def _one_type(cause: RecompileCause) -> Cure:
     else:
         kind = " or ".join(kinds)
         text = f"give {names} one type at every call, {kind}: from the start, or cast"
-    return Cure(text, cause.alone())
+    return Cure(text, cause.differs_too() or _HIT)
 
 
 def _split(text: str) -> tuple[str, list[str]]:
@@ -292,7 +308,7 @@ def _split(text: str) -> tuple[str, list[str]]:
     return dtype, [size for size in rest.partition("]")[0].split(",") if size]
 
 
-def _pad(cause: RecompileCause) -> Cure:
+def _cure_size(cause: RecompileCause) -> Cure:
     """Cure for a dimension that changes: pad it to the largest size or to powers of two."""
     types = [(_split(text)[1], text) for text in cause.values]
     shapes = [shape for shape, _ in types]
@@ -301,14 +317,16 @@ def _pad(cause: RecompileCause) -> Cure:
     names = list(dict.fromkeys(change.name for change in changes if change.kind == "type"))
     is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
     if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
-        return Cure(f"pad {few(names)} to a few common shapes, and mask what was padded")
+        return Cure(f"pad {listed_names(names)} to a few common shapes, and mask what was padded")
     by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
     sizes, axis = sorted(by_size), f"axis {axes[0]}"
     powers = {_power(size) for size in sizes}
-    if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
+    # Padding to the largest where it wastes less than half, or powers of two spare no program. With
+    # two sizes the program of the larger is there already.
+    if len(sizes) <= 2 or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
         text = f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded"
         if len(cause.last.changes) > 1:
-            return Cure(text, cause.alone())
+            return Cure(text, cause.differs_too() or _HIT)
         return Cure(
             text, f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it"
         )
@@ -337,21 +355,21 @@ _SAME: Mapping[str, str] = {
     "new": "pass {names} at every call, or at none",
     "gone": "pass {names} at every call, or at none",
 }
-_TOGETHER = (("option", "donated"), ("new", "gone"))  # kinds that come of one change
+_TOGETHER = (("option", "donated"), ("new", "gone"))  # kinds that one edit of the user's changes
 _GROWS = "; where their number grows, one array with room for all, and a mask"
 
 
-def _same(cause: RecompileCause) -> Cure:
-    """Cure for what should be the same at every call: the last would then have been a hit."""
+def _cure_varying_part(cause: RecompileCause) -> Cure:
+    """Cure for a part of the key that should be the same at every call; see `_SAME`."""
     kind = cause.last.main.kind
     kinds = next((kinds for kinds in _TOGETHER if kind in kinds), (kind,))
     names, text = cause.names(*kinds), _SAME[kind]
-    roots = few([*map(root, names)])
-    tried = cause.alone(*kinds)
+    roots = listed_names([*map(root, names)])
+    tried = cause.differs_too(*kinds) or _HIT
     if kind == "field":
-        roots, tried = few([*map(field_name, names)]), cause.equal_programs() or tried
+        roots, tried = listed_names([*map(field_name, names)]), cause.equal_programs() or tried
         if cause.is_new_object:
-            roots = few([*recreated_objects(cause.last.changes).values()])
+            roots = listed_names([*recreated_objects(cause.last.changes).values()])
             text = "make {names} once, and use the same object each time"
     elif kind in ("new", "gone") and not set(names) <= set(map(root, names)):
         text = "give {names} the same arrays at every call, from the first on" + _GROWS
@@ -362,21 +380,21 @@ def _same(cause: RecompileCause) -> Cure:
     return Cure(text.format(names=roots), tried)
 
 
-def _kept_caches(cause: RecompileCause) -> Cure:
-    """Cure for a key that JAX had before: if no trace failed, its entry was cleared or evicted."""
+def _cure_lost_key(cause: RecompileCause) -> Cure | None:
+    """Cure for a key that JAX had before, whose entry was cleared; None if a trace failed."""
     own = [call for call in cause.log.calls if call.function == cause.last.function]
     if any(step.failed for call in own for step in call.steps):
-        return Cure("")
+        return None
     return Cure(
         "leave out jax.clear_caches() or clear_cache() between the calls, where it is called",
         "the key equals an earlier one, which would have been a hit",
     )
 
 
-_PROPOSALS: Mapping[str, Callable[[RecompileCause], Cure]] = {
-    **dict.fromkeys(_SAME, _same),
-    "function": _function_once,
-    "static": _static_as_data,
-    "type": _one_type,
-    "lost": _kept_caches,
+_CURES: Mapping[str, Callable[[RecompileCause], Cure | None]] = {
+    **dict.fromkeys(_SAME, _cure_varying_part),
+    "function": _cure_new_function,
+    "static": _cure_static_value,
+    "type": _cure_type,
+    "lost": _cure_lost_key,
 }

@@ -1,4 +1,4 @@
-"""Each proposed fix is applied as written and checked against JAX's count of compiles."""
+"""Each cure is applied as written and checked against JAX's count of compiles."""
 
 import dataclasses
 import functools
@@ -267,6 +267,20 @@ def test_what_a_function_closes_over_may_have_to_stay():
     assert "with n as data tracing fails (TypeError)" in the_cure(log).tried
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "bool"])
+def test_functions_that_close_over_other_large_arrays_are_other_programs(dtype):
+    def watched(last):
+        with jaxlens.recompiles() as log:
+            for n in (1, last):
+                w = np.arange(200).astype(jnp.dtype(dtype))
+                w[-1] = n
+                jax.jit(lambda x, w=w: x + w)(X[0, 0])
+        return the_cure(log).tried
+
+    assert watched(0).startswith("of 2 programs 2 differ")
+    assert watched(1) == "their programs were compared: both are equal"
+
+
 def test_the_body_of_a_loop_outside_of_jit():
     def looped(body):
         jax.lax.scan(body, 0.0, np.ones(13, np.float32))
@@ -276,7 +290,7 @@ def test_the_body_of_a_loop_outside_of_jit():
             looped(lambda c, x: (c + x, None))
     assert truth.names.count("jit(scan)") == 3
     cure = next(f.text for f in log.findings if f.text.startswith("Cure: "))
-    assert cure.startswith("Cure: give lax.scan at test_fixes.py")
+    assert cure.startswith("Cure: give lax.scan at test_cures.py")
     assert cure.endswith("(their programs were compared: all 3 are equal).")
 
     def body(c, x):
@@ -565,3 +579,108 @@ def test_an_optimiser_within_an_object_made_anew():
     assert again.reason == "optimizer.tx: kept in the pytree another object"
     assert "because optimizer.tx is kept in the pytree and was made anew." in log.findings[0].text
     assert the_cure(log).text == "make optimizer.tx once, and use the same object each time"
+
+
+def optimised(rate, n=1.0):
+    def update(x):
+        return x * rate
+
+    optimizer = (update, {"name": "sgd"})
+    return jax.jit(lambda x: optimizer[0](x) * n)
+
+
+def test_a_value_within_a_closure_is_not_said_to_hit_in_a_log_that_begins_later():
+    first, again = optimised(0.1), optimised(0.2)
+    with jaxlens.recompiles():
+        first(X)
+        with jaxlens.recompiles() as log:
+            again(X)
+    assert "with another optimizer[0].rate (0.1, 0.2)" in log.findings[0].text
+    assert the_cure(log).text.startswith("keep one jitted function for each optimizer")
+    assert the_cure(log).tried == ""
+    with Compiles() as truth:
+        optimised(0.1)(X)
+        first(X)  # the object of the other value
+    assert len(truth.names) == 1
+
+
+def test_one_argument_is_no_cure_where_another_value_differs_too():
+    with jaxlens.recompiles() as log:
+        for rate, n in ((0.1, 1.0), (0.2, 2.0)):
+            optimised(rate, n)(X)
+    assert the_cure(log).text.startswith("keep one jitted function for each n and optimizer")
+
+
+ONE_TYPE = "traced so: it works, and one program serves all values of one type and structure"
+VALUES = {
+    "two types": ((2, 2.5), ONE_TYPE),
+    "two lengths": (((1, 2), (1, 2, 3)), ONE_TYPE),
+    "no data": ((None, 2.0), ONE_TYPE),
+    "long": ((tuple(range(9)), tuple(range(10))), ONE_TYPE),
+    "one type": ((-1e-9, 2.5), "traced so: it works, and one program serves both values"),
+}
+
+
+@pytest.mark.parametrize(("values", "tried"), VALUES.values(), ids=VALUES)
+def test_a_trace_is_for_values_of_one_type(values, tried):
+    def scaled(x, n):
+        return x if n is None else x * sum(jax.tree.leaves(n))
+
+    jax.clear_caches()  # of the other cases, whose functions are of the same line
+    f = jax.jit(scaled, static_argnums=1)
+    with jaxlens.recompiles() as log:
+        for n in values:
+            f(X, n)
+    assert the_cure(log).tried == tried
+    g = jax.jit(scaled)
+    with Compiles() as truth:
+        for n in values:
+            g(X, n)
+    assert truth.names.count("jit(scaled)") == (2 if tried == ONE_TYPE else 1)
+
+
+def test_a_value_that_comes_back_is_counted_once():
+    with jaxlens.recompiles() as log:
+        for n in (1.0, 2.0, 1.0):
+            jax.jit(lambda x, n=n: x * n)(X)
+    assert the_cure(log).tried == "traced so: it works, and one program serves both values"
+
+
+@jax.tree_util.register_pytree_node_class
+class Cyclic:
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        return isinstance(other, Cyclic)
+
+    def tree_flatten(self):
+        return (self,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls()
+
+
+def test_a_call_that_cannot_be_traced_again_was_not():
+    f = jax.jit(lambda x, cyclic, n: x * n, static_argnums=(1, 2))
+    with jaxlens.recompiles() as log:
+        for n in (1, 2):
+            f(X, Cyclic(), n)
+    assert (the_cure(log).tried, the_cure(log).traced) == ("", False)
+
+
+def test_a_pmap_is_padded_and_compared_with_earlier_watches():
+    f = jax.pmap(lambda x: x * 2)
+    with jaxlens.recompiles() as log:
+        for n in (2, 3):
+            f(np.ones((1, n), np.float32))
+    assert the_cure(log).text.startswith("pad input 0 along axis 1 to 3")
+    with jaxlens.recompiles() as log:
+        f(np.ones((1, 4), np.float32))
+    assert log.log.compiles[0].main.kind == "type"
+    with jaxlens.recompiles() as log:
+        f(np.ones((1, 5), np.float32))
+        with jax.enable_x64(True):
+            f(np.ones((1, 5), np.float32))
+    assert "backward" not in log.findings[0].text
