@@ -15,6 +15,7 @@ from math import inf
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo.instructions import users_of
+from jaxlens.ir.jaxpr.bodies import loop_parts
 from jaxlens.ir.trips import counted_trips
 
 _VIEWS = frozenset(
@@ -146,13 +147,12 @@ class _Uses:
         These are () for an operand that is no carry, and None for any.
         """
         attrs = node.attrs
+        tests, consts, carried = loop_parts(node)
         if node.opcode == "scan":
-            consts, carried = int(attrs["num_consts"]), int(attrs["num_carry"])
             carry = (index - consts,) if 0 <= index - consts < carried else ()
             is_row = index >= consts + carried  # of which each trip has a part
             yield node.regions[0], index, 1 if is_row else int(attrs["length"]), carry
         elif node.opcode == "while":
-            tests, consts = int(attrs["cond_nconsts"]), int(attrs["body_nconsts"])
             count = self._trips.get(node.id, counted_trips(node, self._module))
             times, after = inf if count is None else count, index - tests - consts
             if index < tests or after >= 0:
