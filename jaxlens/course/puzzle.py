@@ -218,7 +218,7 @@ def close(
     except (TypeError, ValueError):
         array = np.asarray(None)
     if array.dtype.kind not in "biufcV":
-        found = "..." if value is ... else type(value).__name__
+        found = "nothing yet" if value is ... else type(value).__name__
         return Fact(name, words(right), found, False, hint, evidence)
     if array.shape != right.shape:
         return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint, evidence)
