@@ -238,7 +238,7 @@ def notebook(lesson: Lesson, *, solved: bool) -> Any:
     """
     from nbformat.v4 import new_code_cell, new_markdown_cell
 
-    setup = SETUP + (_DEVICES if lesson.number == 26 else "")
+    setup = SETUP + (_DEVICES if lesson.number == 28 else "")
     if lesson.number > 1:
         setup += f"\n\n%predict {lesson.number}  # do you still know?"
     cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]

@@ -15,7 +15,7 @@ from jaxlens.course import progress_file
 
 LESSONS = Path(__file__).parents[2] / "notebooks" / "course"
 # A tape, graphs, passes, charts, a map: each kind of output once.
-CHOSEN = ["02_*", "05_*", "19_*", "26_*", "index"]
+CHOSEN = ["03_*", "04_*", "21_*", "28_*", "index"]
 
 # axe's rules for whole pages (landmarks, a heading, a language) are the notebook's business.
 AXE = "axe.run('.jaxlens').then((result) => result.violations)"
@@ -106,7 +106,7 @@ def show(saved):
 
 
 def test_the_evidence_of_a_puzzle_is_open_beside_the_code(show):
-    (puzzle, *_) = [output for output in outputs("04_*") if "data-verb=puzzle role" in output]
+    (puzzle, *_) = [output for output in outputs("06_*") if "data-verb=puzzle role" in output]
     page = show(puzzle)
     shown = page.locator(".bar [aria-pressed=true]")
     assert shown.all_inner_texts() == ["Your code", "jaxpr"]
@@ -114,7 +114,7 @@ def test_the_evidence_of_a_puzzle_is_open_beside_the_code(show):
 
 
 def test_a_prediction_says_nothing_before_it_is_answered(show):
-    (prediction, *_) = [output for output in outputs("05_*") if ">Answer<" in output]
+    (prediction, *_) = [output for output in outputs("04_*") if ">Answer<" in output]
     page = show(prediction)
     assert page.locator("[data-verb=predict] .title-line").inner_text().startswith("Predict: ")
     answer = page.get_by_text("The answer is")
