@@ -31,7 +31,10 @@ def _findings(facts: Values) -> Iterator[Finding]:
     bad = facts.nonfinite
     equations = len({value.path for value in facts.values})
     if not facts.values:
-        yield Finding("The program was run, and computes no floats to measure.", "measured")
+        others = count(len({value.path for value in facts.integers}), "equation")
+        measured = f": {others} with integers or booleans measured"
+        rest = measured if facts.integers else " to measure"
+        yield Finding(f"The program was run, and computes no floats{rest}.", "measured")
         return
     ran = f"The program was run once, and {count(equations, 'equation')} measured"
     if bad:

@@ -303,7 +303,11 @@ def test_integers_and_booleans_are_those_of_numpy():
 
 def test_a_program_of_integers_alone_says_what_they_hold():
     answer = jaxlens.values(lambda n: n * 2 > 4, jnp.arange(5))
-    assert answer.findings[0].text == "The program was run, and computes no floats to measure."
+    says = "The program was run, and computes no floats"
+    measured = "2 equations with integers or booleans measured"
+    assert answer.findings[0].text == f"{says}: {measured}."
+    moved = jaxlens.values(lambda n: n.reshape(5, 1), jnp.arange(5))
+    assert moved.findings[0].text == f"{says} to measure."
     assert [(v.statistics.least, v.statistics.most) for v in answer.integers] == [(0, 8), (0, 1)]
     assert "60%" not in answer.text()
     assert "40%" in answer.text()
