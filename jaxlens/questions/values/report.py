@@ -12,6 +12,8 @@ from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, ta
 from jaxlens.views.listings.panes import jaxpr_tab
 
 _ROWS = 40
+# These put elements of one operand beside those of another.
+_PUT = ("select_n", "scatter", "dynamic_update_slice", "concatenate", "pad")
 _CLOSE = 3  # doublings from overflow that are worth a sentence
 _FEW = 0.5  # share of an operand's zeros that does not explain a result's
 
@@ -96,10 +98,11 @@ def _limit(value: MeasuredValue) -> str:
 def _begins_zero(value: MeasuredValue) -> bool:
     """Whether a value is nearly all zero although no operand explains it.
 
-    A `select_n` is left out: its predicate chooses zeros, as in the derivative of `abs`.
+    What puts elements into a result is left out: a predicate, indices or a padding choose zeros
+    that are written in the program, as in the derivative of `abs` or of an indexed array.
     """
     before = value.operand_zeros
-    if value.opcode == "select_n" or value.statistics.elements == 1:
+    if value.opcode.startswith(_PUT) or value.statistics.elements == 1:
         return False
     return value.zeros >= MOSTLY and before is not None and before < _FEW
 

@@ -321,6 +321,14 @@ BEGIN_ZERO = {
     "constants": (lambda x, w: x + jnp.zeros((3, 4)) * 2.0, ""),
     "of zeros": (lambda x, w: (jax.nn.relu(x @ w - 100.0) @ w).sum(0) * x, "`max`"),
     "one-hot": (lambda x, w: jax.nn.one_hot(jnp.arange(3), 40), ""),
+    "written at indices": (
+        lambda x, w: jnp.zeros((3, 40)).at[jnp.arange(3), 1].set(x[:, 0] * 2),
+        "",
+    ),
+    "added at indices": (lambda x, w: jnp.zeros((3, 40)).at[jnp.arange(3), 1].add(x[:, 0] * 2), ""),
+    "updated": (lambda x, w: lax.dynamic_update_slice(jnp.zeros((3, 99)), x * 2, (0, 1)), ""),
+    "joined": (lambda x, w: jnp.concatenate([x * 2, jnp.zeros((99, 4))]), ""),
+    "padded": (lambda x, w: lax.pad(x * 2, 0.0, [(0, 99, 0), (0, 0, 0)]), ""),
     "sign": (lambda x, w: jax.grad(lambda x: jnp.sum(jnp.abs(x @ w + 100)))(x), ""),
 }
 
