@@ -409,6 +409,7 @@ class Limits:
         measured: Whether they were measured on this machine.
         memory: Bytes of its main memory; None where no figure is published.
         memory_source: Where that figure comes from; "" if from `source`, up to its semicolon.
+        links: Bytes per second that it can send to other devices; None where none is published.
     """
 
     name: str
@@ -419,6 +420,7 @@ class Limits:
     measured: bool = False
     memory: float | None = None
     memory_source: str = ""
+    links: float | None = None
 
     def flops(self, dtype: str, product: bool) -> float:
         """The peak rate of a kernel in flops per second.

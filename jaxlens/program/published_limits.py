@@ -4,7 +4,8 @@ THE TABLE is `published_limits.tsv`, a device a line. The figures are for one de
 products (no 2:4 sparsity): a document that lists rates with sparsity alone has twice the rate, as
 each source says. Documents of different years differ; these are the newest known. f32 of a GPU has
 the rate of TF32, in which XLA multiplies f32 by default; a TPU multiplies it in bf16, and the rate
-of its vector unit is not published. Limits measured on this machine come from
+of its vector unit is not published. The rate of links is of one direction,
+half of what is published for both. Limits measured on this machine come from
 `stages/measure/measured_limits.py`.
 """
 
@@ -19,9 +20,9 @@ from jaxlens.report import amount, read_amount
 
 
 def _limits(row: list[str]) -> tuple[str, Limits]:
-    """Returns key and limits of a row: Tflop/s by type and of the vector unit, GB/s, GB."""
+    """Returns key and limits of a row: Tflop/s by type and of the vector unit, GB/s twice, GB."""
     key, name, *figures, source, memory_source = row
-    *rates, vector, bandwidth, memory = (float(text) if text else None for text in figures)
+    *rates, vector, bandwidth, links, memory = (float(text) if text else None for text in figures)
     products = {d: rate * 1e12 for d, rate in zip(_DTYPES, rates, strict=True) if rate}
     limits = Limits(
         name,
@@ -31,12 +32,13 @@ def _limits(row: list[str]) -> tuple[str, Limits]:
         source,
         memory=memory and memory * 1e9,
         memory_source=memory_source,
+        links=links and links * 1e9,
     )
     return key, limits
 
 
 _COLUMNS, *_ROWS = table_rows("jaxlens.program", "published_limits.tsv")
-_DTYPES = _COLUMNS[2:-5]
+_DTYPES = _COLUMNS[2:-6]
 PUBLISHED: Mapping[str, Limits] = dict(map(_limits, _ROWS))
 
 # Keys of `PUBLISHED` by JAX's `device_kind` of TPUs; that of a GPU contains the key.

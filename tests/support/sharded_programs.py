@@ -14,6 +14,8 @@ from jax.sharding import PartitionSpec as P
 import jaxlens
 from jaxlens import core
 from jaxlens.core import numpy as cnp
+from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
+from jaxlens.questions.sharding.propagation import propagation
 from tests.support import programs
 
 jax.config.update("jax_num_cpu_devices", 8)
@@ -98,6 +100,19 @@ def resharded():
     return f, (put((64, 64), "data", "model"),)
 
 
+def constrained():
+    """A carry cut by "model" after a constraint; the result is asked for cut the other way."""
+    across = NamedSharding(MESH, P(None, "model"))
+
+    def f(w, x):
+        h = jax.lax.with_sharding_constraint(jnp.tanh(x @ w), across)
+        c, _ = jax.lax.scan(lambda c, _: (jnp.sin(c) @ w.T @ w + h, None), h, None, 4)
+        return c * 2
+
+    args = put((64, 128), "data"), put((32, 64), "data")
+    return jax.jit(f, out_shardings=NamedSharding(MESH, P("model"))), args
+
+
 def alone():
     return layers, (jnp.ones((4, 4)), jnp.ones((4, 4)), jnp.ones((4, 4)))
 
@@ -138,6 +153,45 @@ def seen(name, kept):
     }
 
 
+def asked(name):
+    """Why the collectives of a program are there, and what it does with other shardings."""
+    f, args = globals()[name]()
+    cap = jaxlens.capture(f, *args)
+    sharding = jaxlens.sharding(cap, reshard=True)
+    steps = propagation(cap.stablehlo.raw)
+    return {
+        "text": str(sharding),
+        "reasons": {
+            reason.collective: [
+                reason.opcode,
+                reason.line,
+                [[cut.value, cut.axis, cut.dimension, cut.asks] for cut in reason.cuts],
+            ]
+            for reason in sharding.reasons
+        },
+        "collectives": [[c.id, c.opcode, c.over, c.lines] for c in sharding.collectives],
+        "others": {other.change: other.sent for other in sharding.others},
+        "specs": [[steps.spec(op), spec] for op, spec in _partitioner(cap, sharding.axes)],
+    }
+
+
+def _partitioner(cap, axes):
+    """The specs that XLA's partitioner was given, by op."""
+    (given,) = (s for s in cap.passes if s.name.endswith("shardy-xla") and s.changed)
+    for node in given.stage.module.nodes():
+        tiles = tiling(node.attrs.get("sharding", ""), len(node.type.shape), jax.device_count())
+        spec = spec_text(partitioned(tiles, axes))
+        yield from ((path[-1], spec) for path in node.stamps if spec)
+
+
+def unsharded(name, number):
+    """What travels where an argument lies whole on each device: as JAX itself lowers that."""
+    f, args = globals()[name]()
+    here = list(args)
+    here[number] = put(args[number].shape)
+    return jaxlens.sharding(f, *here).sent
+
+
 def _truth(f, args):
     """How JAX itself says that the results lie."""
     try:
@@ -149,4 +203,8 @@ def _truth(f, args):
 
 if __name__ == "__main__":
     folder, *names = sys.argv[1:]
-    print(json.dumps({name: seen(name, f"{folder}/{name}.jaxlens") for name in names}))
+    found = {name: seen(name, f"{folder}/{name}.jaxlens") for name in names if name[0] != "?"}
+    found |= {name: asked(name[1:]) for name in names if name[0] == "?"}
+    if "?left_to_xla" in names:
+        found["left_to_xla, x whole"] = unsharded("left_to_xla", 1)
+    print(json.dumps(found))

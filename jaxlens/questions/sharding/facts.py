@@ -1,10 +1,7 @@
 """The shardings of arrays over devices, and the collectives between devices.
 
 Shardings are read from the input of XLA's SPMD partitioner, in which values have sharding
-attributes; collectives from the optimised program, which each device executes. The bytes of a
-collective are an estimate: what each device sends if the group is a ring (an all-reduce of n
-devices sends each byte 2 (n - 1) / n times, the others (n - 1) / n times). Source: Patarasuk and
-Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+attributes; collectives from the optimised program (`collectives.py`).
 """
 
 from collections import Counter
@@ -12,14 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
-from jaxlens.ir.facts import Input, PassStage
+from jaxlens.ir.facts import Input, Limits, PassStage
 from jaxlens.ir.graph import Module, Node, Type
-from jaxlens.ir.hlo.instructions import inputs_of, parameters, written
+from jaxlens.ir.hlo.instructions import inputs_of, parameters
 from jaxlens.ir.hlo.shardings import (
     Device,
     Tiling,
     axes,
-    groups,
     partitioned,
     parts,
     spec_text,
@@ -27,24 +23,14 @@ from jaxlens.ir.hlo.shardings import (
     tiling,
     whole,
 )
-from jaxlens.ir.trips import runs
+from jaxlens.program.kernel_cost import kernel_costs
 from jaxlens.program.subject import Given, ProgramFacts, devices, head
-from jaxlens.report import total
+from jaxlens.questions.sharding.collectives import Collective, collectives_of
+from jaxlens.questions.sharding.overlap import Overlap, overlaps, rates
+from jaxlens.questions.sharding.propagation import propagation
+from jaxlens.questions.sharding.reasons import TrafficReason, reasons
 
-# A device in a group of n sends each byte this many times (n - 1) / n; 0: once, whatever n.
-# None: how much is sent is an operand, whose value is known in a run only.
-_SENT: Mapping[str, int | None] = {
-    "all-reduce": 2,
-    "reduce-scatter": 1,
-    "all-gather": 1,
-    "all-to-all": 1,
-    "ragged-all-to-all": None,
-    "collective-permute": 0,
-    "collective-broadcast": 1,
-}
 _NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
-# Collectives whose replica_groups can be groups of replicas, not of devices.
-_NUMBERED = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,90 +62,20 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
-    """A collective instruction.
+class OtherSharding:
+    """What a program with one other sharding does; it was compiled, and not run.
 
     Attributes:
-        id: Its id in the optimised program.
-        opcode: "all-reduce", "all-gather", ..., without "-start".
-        bytes: Bytes of one device's operands, or of an all-gather's result, for one execution.
-        groups: Groups of devices; of a permute, pairs of source and target. None if the
-            program's text does not determine them.
-        over: Mesh axes along which the devices of a group differ.
-        runs: Number of executions in a run, with one pass of each loop in `open`.
-        lines: Source lines that it came from.
-        open: The loops around it whose trips are unknown, by line.
+        change: What is other, in words; "" for the program as it is.
+        sent: Bytes that a device sends in a run, at most; None where a loop's trips are unknown.
+        held: Bytes of arguments, results and temporaries of a device; None if not known.
+        flops: Flops of a device in a run.
     """
 
-    id: str
-    opcode: str
-    bytes: int | None
-    groups: tuple[Device, ...] | None
-    over: tuple[str, ...]
-    runs: int
-    lines: tuple[str, ...]
-    open: tuple[str, ...] = ()
-
-    @property
-    def trips(self) -> int | None:
-        """Number of executions in a run; None in a loop of unknown trip count."""
-        return None if self.open else self.runs
-
-    @property
-    def by_device(self) -> Mapping[int, float] | None:
-        """Bytes that each device that sends does in its runs: an estimate for a ring.
-
-        None if its bytes or its groups are not known, and for a ragged all-to-all.
-        """
-        if not self._is_known:
-            return None
-        sums = Counter[int]()
-        for source, _, sent in self._messages():
-            sums[source] += sent  # type: ignore[assignment]
-        return {device: sent for device, sent in sums.items() if sent}
-
-    @property
-    def sent(self) -> float | None:
-        """Bytes that a device sends in a run, at most; None likewise, and where `trips` is."""
-        sums = self.by_device
-        return None if sums is None or self.open else max(sums.values(), default=0.0)
-
-    @property
-    def _is_known(self) -> bool:
-        return None not in (self.bytes, self.groups, _SENT[self.opcode])
-
-    def _messages(self, processes: Sequence[int] = ()) -> Iterator[tuple[int, int, float]]:
-        """Yields who sends to whom how many bytes in all executions.
-
-        In an all-to-all each device sends the others equal parts. In a ring it sends to the next,
-        which lies in the same process where one does: a ring enters and leaves each once.
-        """
-        often, size = _SENT[self.opcode] or 0, (self.bytes or 0) * self.runs
-        for group in self.groups or ():
-            n = len(group)
-            if self.opcode == "collective-permute":  # of a pair the source sends to the target
-                yield from ((group[0], other, size) for other in group[1:] if other != group[0])
-            elif self.opcode == "all-to-all":
-                yield from ((a, b, size / n) for a in group for b in group if a != b)
-            else:
-                ring = sorted(group, key=lambda device: processes[device]) if processes else group
-                for a, b in zip(ring, (*ring[1:], *ring[:1]), strict=True):
-                    yield a, b, often * (n - 1) / n * size
-
-    def between(self, processes: Sequence[int]) -> tuple[float, float] | None:
-        """Returns the bytes that all devices send in a run: inside a process, and between two.
-
-        Args:
-            processes: The process of each device.
-
-        Returns:
-            The two sums, an estimate; None if the bytes or the groups are not known.
-        """
-        if not self._is_known:
-            return None
-        messages = [(processes[a] != processes[b], n) for a, b, n in self._messages(processes)]
-        crossing = sum(sent for crosses, sent in messages if crosses)
-        return sum(sent for _, sent in messages) - crossing, crossing
+    change: str
+    sent: float | None
+    held: int | None
+    flops: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +90,11 @@ class Sharding(ProgramFacts):
         values: Intermediate values, largest first.
         collectives: Collectives in program order.
         processes: The process of each device; () if all are of one, or it is not known.
+        overlaps: What a device computes while each collective travels; () on a CPU, where it waits.
+        reasons: Why the collectives are there, of those where it is known.
+        rates: The published rates of the device; None for none.
+        others: The program, and with other shardings for its largest collective; () if none was
+            tried.
     """
 
     devices: int
@@ -183,6 +104,10 @@ class Sharding(ProgramFacts):
     values: tuple[Spread, ...]
     collectives: tuple[Collective, ...]
     processes: tuple[int, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
+    reasons: tuple[TrafficReason, ...] = ()
+    rates: Limits | None = None
+    others: tuple[OtherSharding, ...] = ()
 
     @property
     def by_device(self) -> Mapping[int, float]:
@@ -209,6 +134,14 @@ class Sharding(ProgramFacts):
         return None if self.open else max(self.by_device.values(), default=0.0)
 
     @property
+    def explained(self) -> tuple[Collective, TrafficReason] | None:
+        """The collective that sends most of those whose reason is known, and why it is there."""
+        known = {reason.collective: reason for reason in self.reasons}
+        sent = {c: max((c.by_device or {}).values(), default=0.0) for c in self.collectives}
+        most = max((c for c in sent if c.id in known), key=lambda c: sent[c], default=None)
+        return None if most is None else (most, known[most.id])
+
+    @property
     def between(self) -> tuple[float, float]:
         """Bytes that all devices send in a run, inside a process and between two: an estimate.
 
@@ -225,8 +158,13 @@ class Sharding(ProgramFacts):
         return tuple(c for c in self.collectives if c.by_device is None)
 
 
-def facts(capture: Capture) -> Sharding:
-    """Returns the shardings of a capture; those of values need the dumps of all passes."""
+def facts(capture: Capture, reshard: bool = False) -> Sharding:
+    """Returns the shardings of a capture; those of values need the dumps of all passes.
+
+    Args:
+        capture: Any capture with an optimised program.
+        reshard: Whether to compile it with other shardings for its largest collective.
+    """
     count = devices(capture)
     inputs, outputs = capture.program.inputs, capture.outputs
     if count == 1:
@@ -240,21 +178,62 @@ def facts(capture: Capture) -> Sharding:
     travels = exchanges(capture)
     mesh = _Mesh(count, travels.axes)
     unpartitioned = _unpartitioned(dumps, hlo)
-    return replace(
+    waits = capture.program.target.platform == "cpu"
+    known = replace(
         travels,
+        overlaps=() if waits else overlaps(capture, {c.id: c.done for c in travels.collectives}),
+        rates=rates(capture),
+        reasons=Given(lambda: _reasons(capture, travels, mesh, unpartitioned)).or_else(()),
         inputs=_inputs(inputs, unpartitioned or hlo, optimized, mesh),
         outputs=_outputs(outputs, unpartitioned, optimized, mesh),
         values=_values(unpartitioned, mesh) if unpartitioned else (),
     )
+    return replace(known, others=tuple(_others(capture, known))) if reshard else known
+
+
+def _others(capture: Capture, sharding: Sharding) -> Iterator[OtherSharding]:
+    """Yields the program as it is, and without each cut that its largest collective is for."""
+    if sharding.explained is None:
+        return
+    from jaxlens.questions.sharding.measure import variations
+
+    _, reason = sharding.explained
+    yield _other("", capture)
+    size = dict(sharding.axes).get(reason.cuts[0].axis)
+    for change, made in variations(capture, reason, size):
+        yield _other(change, made)
+
+
+def _other(change: str, capture: Capture) -> OtherSharding:
+    memory = Given(lambda: capture.memory).or_else(None)
+    flops = sum(cost.flops for cost in kernel_costs(capture))
+    return OtherSharding(change, exchanges(capture).sent, memory.needed if memory else None, flops)
 
 
 def exchanges(capture: Capture) -> Sharding:
     """Returns the collectives alone, for which no dump of a pass is needed."""
     count, processes = devices(capture), capture.program.target.processes
     mesh = _Mesh(count, axes(head(capture)))
-    collectives = tuple(_collectives(capture, capture.optimized.module, mesh))
+    collectives = tuple(collectives_of(capture, count, mesh.over))
     known = processes if len(processes) == count else ()
     return Sharding(count, mesh.axes, (), (), (), collectives, known, _subject=capture)
+
+
+def _reasons(
+    capture: Capture, travels: Sharding, mesh: "_Mesh", unpartitioned: Module | None
+) -> tuple[TrafficReason, ...]:
+    """Returns why the collectives are there, where Shardy's propagation can be followed."""
+    over = {c.id: c.over for c in travels.collectives if c.over}
+    if not over or unpartitioned is None:
+        return ()
+    chosen = {
+        path[-1]: mesh.spread(node.id, "value", node.type, node.attrs["sharding"]).spec
+        for node in unpartitioned.nodes()
+        if "sharding" in node.attrs
+        for path in node.stamps
+    }
+    names = frozenset(name for name, _ in mesh.axes)
+    return reasons(capture, propagation(capture.stablehlo.raw), over, chosen, names)
 
 
 def _unpartitioned(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
@@ -364,68 +343,3 @@ def _values(module: Module, mesh: _Mesh) -> tuple[Spread, ...]:
             distinct[key] = mesh.spread(node.id, "value", node.type, text, line=line)
     tiled = (spread for spread in distinct.values() if spread.tiling)  # manual ones have no tiling
     return tuple(sorted(tiled, key=lambda spread: -(spread.type.bytes or 0)))
-
-
-def _collectives(capture: Capture, module: Module, mesh: _Mesh) -> Iterator[Collective]:
-    for region_name, often in runs(module).items():
-        region = module.regions[region_name]
-        nodes = {node.id: node for node in region.nodes}
-        for node in region.nodes:
-            opcode = node.opcode.removesuffix("-start")
-            if opcode not in _SENT:
-                continue
-            # A ragged one also takes the buffer of its result, offsets and sizes.
-            names = node.operands[: 1 if opcode.startswith("ragged") else None]
-            operands = total(nodes[name].type.bytes for name in names if name in nodes)
-            joined = _groups(node, opcode, operands, mesh.devices)
-            yield Collective(
-                node.id,
-                opcode,
-                written(node).bytes if opcode == "all-gather" else operands,
-                joined,
-                mesh.over(joined),
-                often.times,
-                _lines(capture, node, nodes),
-                often.open,
-            )
-
-
-def _groups(
-    node: Node, opcode: str, operands: int | None, devices: int
-) -> tuple[Device, ...] | None:
-    """Returns the groups of devices; None if they are not known or contradict the types.
-
-    With a `channel_id` and without `use_global_device_ids` the groups are of replicas, each with
-    all of its partitions.
-
-    Args:
-        node: A collective.
-        opcode: Its opcode, without "-start".
-        operands: Bytes of its operands; None if they are not known.
-        devices: Number of devices.
-    """
-    text = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
-    joined = groups(text, devices)
-    of_replicas = "channel_id" in node.attrs and "use_global_device_ids" not in node.attrs
-    if joined is not None and opcode in _NUMBERED and of_replicas:
-        joined = (tuple(range(devices)),) if joined in (((0,),), (tuple(range(devices)),)) else None
-    if opcode in ("all-gather", "reduce-scatter") and joined and operands is not None:
-        small, large = sorted((operands, written(node).bytes or 0))
-        if any(small * len(group) != large for group in joined):
-            return None
-    return joined
-
-
-def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str, ...]:
-    """Returns the source lines of all collectives that were combined in one instruction.
-
-    Links have more lines than the instruction's own frames. If they have one line for several
-    operands, the operands' lines are added.
-    """
-    own = (str(node.owner),) if node.owner else ()
-    linked = Given(lambda: capture.links.back(node.id, "source", at="optimized"))
-    lines = linked.or_else(()) or own
-    if len(lines) == 1 and len(node.operands) > 1:
-        owners = [nodes[name].owner for name in node.operands if name in nodes]
-        lines = tuple(dict.fromkeys([*lines, *(str(owner) for owner in owners if owner)]))
-    return lines

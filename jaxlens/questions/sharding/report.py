@@ -1,10 +1,13 @@
 """Reports shardings and collectives in sentences and tables, from `sharding/facts.py`."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from jaxlens.program.sentences import listed, passes
-from jaxlens.questions.sharding.facts import Collective, Sharding
+from jaxlens.questions.sharding.collectives import Collective
+from jaxlens.questions.sharding.facts import Sharding
+from jaxlens.questions.sharding.reasons import Cut
 from jaxlens.report import (
     Cell,
     Finding,
@@ -14,6 +17,7 @@ from jaxlens.report import (
     Table,
     amount,
     count,
+    duration,
     is_cause,
     share,
     table,
@@ -26,13 +30,17 @@ def report(sharding: Sharding) -> Report:
     """Reports the sharding of each array, and the bytes that collectives send."""
     findings = [*_answer(sharding)]
     if sharding.devices > 1:
-        findings += _pieces(sharding)
+        findings += [*_why(sharding), *_tried(sharding), *_beside(sharding), *_pieces(sharding)]
     tables = [_arrays(sharding)]
+    if sharding.reasons:
+        tables.insert(0, _reasons(sharding))
+    if sharding.others:
+        tables.insert(0, _others(sharding))
     if sharding.collectives:
         tables.insert(0, _travels(sharding))
     moved = {c.id: sent for c in sharding.collectives if (sent := _most(c))}
     overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
-    return Report("Sharding", tuple(findings), tuple(tables), (overlay,) if moved else ())
+    return Report("Sharding", tuple(findings[:6]), tuple(tables), (overlay,) if moved else ())
 
 
 def _answer(sharding: Sharding) -> Iterator[Finding]:
@@ -105,6 +113,92 @@ def between(sharding: Sharding) -> Iterator[Finding]:
     yield Finding(text, "estimate", tuple(c.id for c in across))
 
 
+def _why(sharding: Sharding) -> Iterator[Finding]:
+    """Yields why the collective that sends most is there, of those where it is known."""
+    if sharding.explained is None:
+        return
+    most, reason = sharding.explained
+    axis = reason.cuts[0].axis
+    cuts = [cut for cut in reason.cuts if cut.axis == axis]
+    reads = _asked(cut for cut in cuts if cut.value.startswith("operand"))
+    makes = _asked(cut for cut in cuts if cut.value.startswith("result"))
+    where = f" at {reason.line}" if reason.line else ""
+    text = f"{_name(most)} is of the {reason.opcode}{where}: "
+    if reads:
+        text += f"it reads {listed([f'what {words}' for words in reads])}"
+    if makes != reads:
+        result = f"what {listed(makes)}" if makes else f"not cut by {axis}"
+        text += f"{'; ' if reads else ''}its result is {result}"
+    yield Finding(f"{text}.", "counted", (most.id,))
+
+
+def _tried(sharding: Sharding) -> Iterator[Finding]:
+    """Yields the other sharding that sends least, with what it costs instead."""
+    if not sharding.others:
+        return
+    here, *others = sharding.others
+    known = [other for other in others if other.sent is not None]
+    best = min(known, key=lambda other: other.sent or 0.0, default=here)
+    if here.sent is None or best.sent is None or best.sent >= here.sent:
+        tried = count(len(others), "other sharding")
+        yield Finding(f"Of {tried} that could be compiled, none sends less.", "compared")
+        return
+    text = f"With {best.change}, a device sends {amount(best.sent)} in place of {amount(here.sent)}"
+    if here.held is not None and best.held is not None:
+        text += f", holds {amount(best.held)} for {amount(here.held)}"
+    flops = f"{amount(best.flops, 'flop')} for {amount(here.flops, 'flop')}"
+    yield Finding(f"{text} and computes {flops}.", "compared")
+
+
+def _others(sharding: Sharding) -> Table:
+    """Returns a table of the shardings that were tried."""
+    rows = (
+        (other.change or "as it is", other.sent, other.held, other.flops)
+        for other in sharding.others
+    )
+    sent, held = (NumberColumn(n, amount) for n in ("sent a device", "a device holds"))
+    flops = NumberColumn("flops a device", partial(amount, unit="flop"))
+    note = "Compiled, not run. Holds: arguments, results and temporaries."
+    return table("Other shardings", ("change", sent, held, flops), rows, note)
+
+
+def _asked(cuts: Iterable[Cut]) -> list[str]:
+    """Returns `input w cuts in dimension 0` of each that asked, once."""
+    texts = (f"{cut.asks or 'XLA'} cuts in dimension {cut.dimension}" for cut in cuts)
+    return list(dict.fromkeys(texts))
+
+
+def _beside(sharding: Sharding) -> Iterator[Finding]:
+    """Yields how many collectives are waited for at once, and what runs beside the others."""
+    if not sharding.overlaps:
+        return
+    hidden = [o for o in sharding.overlaps if o.kernels]
+    exposed, all_ = len(sharding.overlaps) - len(hidden), len(sharding.overlaps)
+    text = f"{exposed} of {count(all_, 'collective')} {'is' if exposed == 1 else 'are'} waited for"
+    text += " at once"
+    if not exposed:
+        text = f"Kernels run beside {'the' if all_ == 1 else 'each of'} {count(all_, 'collective')}"
+    elif hidden:
+        text += f", kernels run beside the other{f' {len(hidden)}' if len(hidden) > 1 else ''}"
+    travel = [
+        seconds for c in sharding.collectives if (seconds := _travel(sharding, c)) is not None
+    ]
+    if sharding.open or len(travel) < len(sharding.collectives):
+        yield Finding(f"{text}.", "counted")
+        return
+    text += f"; by published rates the traffic takes at least {duration(sum(travel))}"
+    if hidden:
+        beside = duration(sum(o.seconds or 0.0 for o in hidden))
+        text += f", those kernels {beside}"
+    yield Finding(f"{text}.", "estimate", tuple(o.collective for o in sharding.overlaps))
+
+
+def _travel(sharding: Sharding, collective: Collective) -> float | None:
+    """Returns the least seconds of a collective in a run, as if all links carried it."""
+    sent, rates = _most(collective), sharding.rates
+    return sent / rates.links if sent is not None and rates and rates.links else None
+
+
 def _name(collective: Collective) -> str:
     """Returns its id, followed by the opcode if the id does not begin with it."""
     id, opcode = collective.id, collective.opcode
@@ -138,6 +232,7 @@ def _travels(sharding: Sharding) -> Table:
             c.bytes,
             c.trips,
             Cell(f"{amount(_most(c))}{_of(c, sharding.devices)}", _most(c)),
+            *_times(c, sharding),
             *_across(c, sharding),
             listed(sorted(c.lines)),
         )
@@ -153,9 +248,50 @@ def _travels(sharding: Sharding) -> Table:
     inside, between = (
         NumberColumn(n, amount, rare=True) for n in ("inside processes", "between them")
     )
-    sizes = (each, NumberColumn("runs"), sent, inside, between)
+    least, beside = (
+        NumberColumn(n, duration, "s", rare=True) for n in ("takes at least", "kernels beside it")
+    )
+    sizes = (each, NumberColumn("runs"), sent, least, beside, inside, between)
     columns = ("collective", "over", "groups", *sizes, "from lines")
     return table("What travels", columns, rows, note, stage="optimized")
+
+
+def _times(collective: Collective, sharding: Sharding) -> tuple[object, object]:
+    """Returns its least seconds, and those of the kernels beside it; None on a CPU."""
+    beside = {o.collective: o for o in sharding.overlaps}
+    if (overlap := beside.get(collective.id)) is None:
+        return None, None
+    return _travel(sharding, collective), overlap.seconds if overlap.kernels else Cell("-")
+
+
+def _reasons(sharding: Sharding) -> Table:
+    """Returns a table with one row per cut value of each collective's op."""
+    rows = (
+        (
+            Cell(reason.collective, ids=(reason.collective,)),
+            f"{reason.opcode} {reason.line}".strip(),
+            cut.value,
+            cut.axis,
+            cut.dimension,
+            cut.asks or "unknown",
+            listed(cut.lines) or "-",
+        )
+        for reason in sharding.reasons
+        for cut in reason.cuts
+    )
+    columns = ("collective", "of", "value", "cut by", NumberColumn("in dimension"))
+    note = (
+        "By Shardy's own steps, run here once more: an op that XLA's partitioner had otherwise is "
+        "left out."
+    )
+    return table(
+        "Why it travels",
+        (*columns, "asked for by", "passed on at"),
+        rows,
+        note,
+        most=_MOST,
+        stage="optimized",
+    )
 
 
 def _of(collective: Collective, devices: int) -> str:

@@ -1,0 +1,141 @@
+"""Compiles a program with other shardings, to see what would travel then."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.stablehlo.reader import parse
+from jaxlens.ir.stablehlo.stamps import restamp
+from jaxlens.ir.stamps import stamps
+from jaxlens.questions.sharding.reasons import Cut, TrafficReason
+from jaxlens.stages.compile.program_text import of_module
+from jaxlens.stages.driver import LiveDriver
+from jaxlens.stages.existing.module_text import of_text, stablehlo_capture
+
+_AXIS = r'"{}"(?::\(\d+\)\d+)?'
+Change = Callable[[Any], None]
+
+
+def variations(
+    capture: Capture, reason: TrafficReason, size: int | None
+) -> Iterator[tuple[str, Capture]]:
+    """Yields the program without each cut that a collective is for, and what is other, in words.
+
+    It is compiled, and not run.
+
+    Args:
+        capture: A program that was lowered in this process.
+        reason: Why the collective is there.
+        size: The number of devices along the axis of its first cut; None if that is not known.
+    """
+    live: LiveDriver = capture.driver.live()
+    axis = reason.cuts[0].axis
+    cuts = {(c.kind, c.asker): c for c in reason.cuts if c.axis == axis and c.kind}
+    changes = [(_words(cut), _without(cut)) for cut in cuts.values()]
+    for words, change in [*changes, *_cut_result(capture, reason, axis, size)]:
+        try:
+            module = parse(capture.stablehlo.raw)
+            restamp(module, {})
+            with module.context:
+                change(module)
+            made = _compiled(capture, live, str(module))
+            _ = made.optimized
+        except (UnavailableError, RuntimeError, ValueError):  # MLIR's and XLA's: no such program
+            continue
+        yield words, made
+
+
+def _compiled(capture: Capture, live: LiveDriver, text: str) -> Capture:
+    """Returns the program of a text, for the devices of the original."""
+    target, name = live.staging.place.target, capture.program.name
+    if not target.absent:
+        return stablehlo_capture(parse(text), target.platform, name, "StableHLO text")
+    lowered = of_module(text, live.staging.place).lowered
+    return of_text(lowered.compile().as_text(), name=name)
+
+
+def _words(cut: Cut) -> str:
+    return f"{cut.asks} " + ("left out" if cut.kind == "constraint" else f"not cut by {cut.axis}")
+
+
+def _without(cut: Cut) -> Change:
+    """Takes the axis out of what asks for a cut; a constraint then asks for nothing."""
+    pattern = re.compile(rf"(?:, )?{_AXIS.format(re.escape(cut.axis))}")
+
+    def smaller(attribute: Any) -> Any:
+        text = pattern.sub("", str(attribute)).replace("{, ", "{")
+        return type(attribute).parse(text, attribute.context)
+
+    def change(module: Any) -> None:
+        if cut.kind == "constraint":
+            op = _op(module, cut.asker)
+            sharding = op.attributes["sharding"]
+            text = re.sub(r"{[^{}]*}", "{?}", str(sharding))
+            op.attributes["sharding"] = type(sharding).parse(text, sharding.context)
+            return
+        main = next(view.operation for view in module.body.operations if _is_main(view.operation))
+        name = "arg_attrs" if cut.kind == "input" else "res_attrs"
+        marks = list(main.attributes[name])
+        number = int(cut.asker)
+        entries = {named.name: named.attr for named in marks[number]}
+        entries["sdy.sharding"] = smaller(entries["sdy.sharding"])
+        marks[number] = type(marks[number]).get(entries)
+        main.attributes[name] = type(main.attributes[name]).get(marks)
+
+    return change
+
+
+def _is_main(op: Any) -> bool:
+    return bool(op.name == "func.func" and op.attributes["sym_name"].value == "main")
+
+
+def _op(module: Any, id: str) -> Any:
+    """Returns the op of an id, which its location has."""
+    pending = [module.operation]
+    while pending:
+        for region in pending.pop().regions:
+            for block in region.blocks:
+                for view in block.operations:
+                    op = view.operation
+                    if any(path[-1] == id for path in stamps(getattr(op.location, "name_str", ""))):
+                        return op
+                    pending.append(op)
+    raise UnavailableError(f"the program has no op {id}")
+
+
+def _cut_result(
+    capture: Capture, reason: TrafficReason, axis: str, size: int | None
+) -> Iterator[tuple[str, Change]]:
+    """Yields a constraint that leaves each device a piece of a sum, if the axis cuts none."""
+    nodes = {node.id: node for node in capture.stablehlo.module.nodes()}
+    results = nodes[reason.op].results
+    if (
+        size is None
+        or len(results) != 1
+        or any(c.axis == axis and c.value == "result" for c in reason.cuts)
+    ):
+        return
+    shape = results[0].type.shape
+    whole = (d for d, n in enumerate(shape) if isinstance(n, int) and n and n % size == 0)
+    dimension = next(whole, None)
+    if dimension is None:
+        return
+
+    def change(module: Any) -> None:
+        from jaxlib.mlir import ir
+        from jaxlib.mlir.dialects import sdy
+
+        op = _op(module, reason.op)
+        mesh = next(v.operation for v in module.body.operations if v.operation.name == "sdy.mesh")
+        dims = ", ".join(f'{{"{axis}"}}' if d == dimension else "{?}" for d in range(len(shape)))
+        text = f"#sdy.sharding<@{mesh.attributes['sym_name'].value}, [{dims}]>"
+        value = op.results[0]
+        with ir.InsertionPoint.after(op), op.location:
+            made = sdy.ShardingConstraintOp(value, ir.Attribute.parse(text))
+        value.replace_all_uses_except(made.result, made.operation)
+
+    line = f" at {reason.line}" if reason.line else ""
+    words = f"a constraint of {axis} in dimension {dimension} on the {reason.opcode}{line}"
+    yield words, change
