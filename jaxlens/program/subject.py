@@ -119,10 +119,13 @@ def instructions(capture: Capture) -> int | None:
 
 def devices(capture: Capture) -> int:
     """Returns the number of devices; a `shard_map` can have more than the inputs are on."""
-    return max(capture.program.target.devices, partitions(head(capture)))
+    if text := head(capture):
+        return max(capture.program.target.devices, partitions(text))
+    # Opened from a later stage, of which HLO text says it itself.
+    attrs = Given(lambda: capture.optimized.module.attrs).or_else({})
+    return max(capture.program.target.devices, int(attrs.get("num_partitions", 1)))
 
 
 def head(capture: Capture) -> str:
     """Returns the beginning of the program's text, which declares its devices and mesh."""
-    # "": opened from a later stage, and its target has the number of devices.
     return Given(lambda: capture.stablehlo.raw[:_HEAD]).or_else("")

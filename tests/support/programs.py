@@ -292,6 +292,26 @@ def sharded_step(devices: Any) -> Program:
     return step, (params, cut((64, 256), "data", None), cut((64, 128), "data", None))
 
 
+def fsdp_step(devices: Any) -> Program:
+    """A train step of four layers on four devices, weights and batch cut over all of them."""
+    mesh = jax.sharding.Mesh(
+        np.array(devices[:4]), ("data",), axis_types=(jax.sharding.AxisType.Auto,)
+    )
+    cut = jax.sharding.NamedSharding(mesh, jax.P("data", None))
+
+    def loss(weights, x):
+        for w in weights:
+            x = jnp.tanh(x @ w)
+        return jnp.mean(x**2)
+
+    def step(weights, x):
+        return [w - 0.1 * g for w, g in zip(weights, jax.grad(loss)(weights, x), strict=True)]
+
+    weights = [jax.ShapeDtypeStruct((2048, 2048), jnp.bfloat16, sharding=cut) for _ in range(4)]
+    x = jax.ShapeDtypeStruct((1024, 2048), jnp.bfloat16, sharding=cut)
+    return jax.jit(step, out_shardings=cut), (weights, x)
+
+
 def exchanges(devices: Any) -> Program:
     """One of each collective on four devices, and one in a loop of ten."""
     mesh, cut = _four(devices)

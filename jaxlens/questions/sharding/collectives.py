@@ -133,7 +133,12 @@ def collectives_of(
         over: Returns the mesh axes along which the devices of a group differ.
     """
     module = capture.optimized.module
+    started = {
+        name for node in module.nodes() if node.opcode == "async-start" for name in node.regions
+    }
     for region_name, often in runs(module).items():
+        if region_name in started:  # the instruction that starts it is the collective
+            continue
         for sending in _sending(module, module.regions[region_name]):
             node, inner, nodes = sending.first, sending.inner, sending.beside
             opcode = inner.opcode.removesuffix("-start")

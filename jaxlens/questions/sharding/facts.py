@@ -174,7 +174,8 @@ def facts(capture: Capture, reshard: bool = False) -> Sharding:
         ]
         return Sharding(1, (), one_device[0], one_device[1], (), (), _subject=capture)
     dumps = Given(lambda: capture.passes).or_else(())
-    optimized, hlo = capture.optimized.module, capture.hlo.module
+    optimized = capture.optimized.module
+    hlo = Given(lambda: capture.hlo.module).or_else(optimized)
     travels = exchanges(capture)
     mesh = _Mesh(count, travels.axes)
     unpartitioned = _unpartitioned(dumps, hlo)

@@ -2,8 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import jax
+
+from jaxlens.call.target import ResolvedTarget
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.stablehlo.reader import parse
@@ -41,19 +45,36 @@ def variations(
             with module.context:
                 change(module)
             made = _compiled(capture, live, str(module))
-            _ = made.optimized
         except (UnavailableError, RuntimeError, ValueError):  # MLIR's and XLA's: no such program
             continue
         yield words, made
 
 
 def _compiled(capture: Capture, live: LiveDriver, text: str) -> Capture:
-    """Returns the program of a text, for the devices of the original."""
+    """Returns the program of a text, compiled for the devices of the original.
+
+    Raises:
+        UnavailableError: It is compiled for another number of devices.
+    """
     target, name = live.staging.place.target, capture.program.name
     if not target.absent:
-        return stablehlo_capture(parse(text), target.platform, name, "StableHLO text")
-    lowered = of_module(text, live.staging.place).lowered
-    return of_text(lowered.compile().as_text(), name=name)
+        made = stablehlo_capture(parse(text), target.platform, name, "StableHLO text")
+    else:
+        lowered = of_module(text, _described(live)).lowered
+        made = of_text(lowered.compile().as_text(), name=name)
+    here, there = (one.optimized.module.attrs.get("num_partitions") for one in (capture, made))
+    if here != there:
+        raise UnavailableError("it is compiled for another number of devices")
+    return made
+
+
+def _described(live: LiveDriver) -> ResolvedTarget:
+    """Returns the place of a call, whose arguments may be all that names its absent devices."""
+    place, call = live.staging.place, live.staging.call
+    leaves = jax.tree.leaves((call.args, call.kwargs))
+    meshes = [getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves]
+    grids = [tuple(mesh.devices.flat) for mesh in meshes if mesh is not None]
+    return place if place.devices or not grids else replace(place, devices=max(grids, key=len))
 
 
 def _words(cut: Cut) -> str:

@@ -61,8 +61,8 @@ REASONS = [
     ),
     (
         "resharded",
-        ("all-gather", "v", "sharding_constraint", "(y, NamedSharding(MESH, P(None, None)))"),
-        [("operand 0", 0, f"the constraint at {line(TURNED)}")],
+        ("collective-permute", "v", "multiply", TURNED),
+        [("result", 0, f"the constraint at {line(TURNED)}")],
     ),
 ]
 
