@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jaxlens.interrupts import uninterrupted
@@ -20,26 +19,25 @@ SILENT = 1.0  # seconds before anything shows
 _EVERY = 0.5  # seconds between two updates
 
 
-@dataclass(frozen=True, eq=False)
 class Task:
     """A step that has started.
 
-    Attributes:
+    Args:
         name: A sentence without its period, such as "XLA compiles step".
         detail: Returns the current part of the step, such as a pass; "" if it is unknown.
         last: Seconds that the last step of this name took in this process; None if there was none.
-        begun: Start time, by `time.perf_counter`.
     """
 
-    name: str
-    detail: Callable[[], str] = lambda: ""
-    last: float | None = None
-    begun: float = field(default_factory=time.perf_counter)
+    def __init__(
+        self, name: str, detail: Callable[[], str] = lambda: "", last: float | None = None
+    ) -> None:
+        self.name, self.detail, self.last = name, detail, last
+        self._begun = time.perf_counter()
 
     @property
     def seconds(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self.begun
+        return time.perf_counter() - self._begun
 
     @property
     def sentence(self) -> str:

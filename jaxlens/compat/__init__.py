@@ -33,11 +33,11 @@ from jaxlens.compat.lowering import hlo as hlo_computation
 from jaxlens.compat.lowering import hlo_text, lower_for
 from jaxlens.compat.plugins import (
     cuda_plugin_version,
-    forget_session,
     has_cuda_plugin,
     has_idle_tpu_plugin,
     load_pallas_runtime,
     register_cuda,
+    take_session,
 )
 from jaxlens.compat.program_text import (
     compiled,

@@ -1,8 +1,6 @@
 """JAX's accelerator plugins, and its profiler, which starts the tracers of all of them.
 
-The CUDA plugin is registered in a process without a GPU. Tested with jax 0.10.2 and 0.12.0.1:
-`jax.profiler.stop_trace` resets the state of a session only after it has written the session. If
-writing fails, JAX regards the session as running, and none can start.
+The CUDA plugin is registered in a process without a GPU. Tested with jax 0.10.2 and 0.12.0.1.
 """
 
 import ctypes
@@ -12,6 +10,7 @@ import importlib.util
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from jaxlens.compat.extend import extend
 from jaxlens.compat.import_private import private, when_gone
@@ -74,19 +73,24 @@ def load_pallas_runtime() -> None:
 
 
 @when_gone(None)
-def forget_session(path: str) -> None:
-    """Resets a session of jaxlens that could not be written, so that the next one can start.
+def take_session(path: str) -> Any:
+    """Returns the session of jaxlib that JAX has started, which JAX then regards as ended.
+
+    Its `stop` returns the profile; `jax.profiler.stop_trace` writes it to files, as JSON too.
 
     Args:
-        path: Log directory of the session; a session with another directory is not reset.
+        path: Log directory of the session; a session with another directory is not taken.
 
-    Gone: the next session of the process fails, as it does in JAX alone.
+    Gone: None, and the session is ended by JAX. If that fails, the next session does too.
     """
     state = private("profiler")._profile_state
     with state.lock:
         session = getattr(state, "session", state)  # 0.12: which knows its directory itself
-        if str(getattr(session, "log_dir", None)) == path:
-            state.reset()
+        if str(getattr(session, "log_dir", None)) != path:
+            return None
+        taken = state.profile_session if session is state else session._raw_session
+        state.reset()
+    return taken
 
 
 def has_idle_tpu_plugin() -> bool:

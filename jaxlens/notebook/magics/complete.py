@@ -26,8 +26,7 @@ _PLAIN = {
     "jaxlens": ("on", "off", "-h", "--help"),
     "edit": ("--stage", "--run", "-o", "-h", "--help"),
 }
-_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_VERBS, *_PLAIN))})\s(.*)$", re.DOTALL)
-_LAST = re.compile(r"[^\s=]*$")
+_LINE = rf"(?s)\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_VERBS, *_PLAIN))})\s(.*)$"
 
 # Names of captured programs, by kind of value; the programs themselves are not kept.
 _seen: dict[str, tuple[str, ...]] = {}
@@ -63,13 +62,13 @@ def matcher() -> Callable[[Any], Any]:
 
 def complete(line: str) -> list[str]:
     """Returns the completions at the end of a magic's line; none within its expression."""
-    match = _LINE.match(line)
+    match = re.match(_LINE, line)
     if not match:
         return []
     magic = match.group(1)
     values_by_flag = _flags(magic) if magic in _VERBS else dict.fromkeys(_PLAIN[magic], "")
     typed = match.group(2)
-    word = _LAST.search(typed)
+    word = re.search(r"[^\s=]*$", typed)
     begun = word.group() if word else ""
     before = typed[: len(typed) - len(begun)].replace("=", " ").split()
     if begun.startswith("-") or magic == "jaxlens":  # it takes words

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxlens.course.check import Judgement
     from jaxlens.views.view import View  # not imported by %load_ext
 
-_HOLE = re.compile(r"^ *+\.\.\.(?:  #.*+)?$", re.MULTILINE)
+_HOLE = r"(?m)^ *+\.\.\.(?:  #.*+)?$"
 
 
 @magics_class
@@ -66,7 +66,7 @@ class CourseMagics(Magics):
             names = shell.user_ns
             verdict = judge_cell(id, cell, above, names, number)
             print(verdict.printed, end="")
-            if not verdict.solved and _HOLE.search(cell):
+            if not verdict.solved and re.search(_HOLE, cell):
                 print("A line of the cell is still `...`: write yours in its place.")
             if verdict.ends:
                 names.update(before)

@@ -11,18 +11,16 @@ from IPython.core.magic_arguments import argument
 from IPython.display import display
 from traitlets import Bool, observe
 
-from jaxlens.after_import import when_imported
 from jaxlens.errors import CellError, OptionError, nearest
 from jaxlens.interrupts import deferred, undoing
-from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.magics import lazy_magic
 from jaxlens.notebook.magics.tracebacks import explain_all
 from jaxlens.notebook.magics.whole_cell import HELP, STORE, WholeCellMagics
-from jaxlens.report import Finding, count
 
-if TYPE_CHECKING:
-    from jaxlens.questions.session.verbs import SessionWatch  # not imported by %load_ext
-    from jaxlens.views.view import View  # not imported by %load_ext
+if TYPE_CHECKING:  # not imported by %load_ext
+    from jaxlens.notebook.cell.kernel_stderr import KernelStderr
+    from jaxlens.questions.session.verbs import SessionWatch
+    from jaxlens.views.view import View
 
 
 @magics_class
@@ -34,7 +32,7 @@ class JaxLens(WholeCellMagics):
     ).tag(config=True)
 
     _session: "SessionWatch | None" = None
-    _stderr: KernelStderr | None = None
+    _stderr: "KernelStderr | None" = None
     _cancel_wait: Callable[[], None] | None = None
     _unexplain: Callable[[], None] | None = None
     _has_failed = False
@@ -132,6 +130,7 @@ class JaxLens(WholeCellMagics):
     def _of_earlier(self, view: "View[Any]", since: int) -> "View[Any]":
         """Returns an answer, with the note that cells ran since the one that it is about."""
         from jaxlens.render.document import Document, Findings
+        from jaxlens.report import Finding
 
         def document() -> Document:
             last = "the last cell" if since == 1 else f"the last {since:,} cells"
@@ -146,6 +145,8 @@ class JaxLens(WholeCellMagics):
             return "jaxlens is off: %jaxlens on watches every cell"
         if self._session is None:
             return "jaxlens is on; it watches from the moment that a cell imports jax"
+        from jaxlens.report import count
+
         programs = count(self._session.programs, "program")
         return f"jaxlens is on: {programs} compiled in {count(self._session.cells, 'cell')}"
 
@@ -172,9 +173,12 @@ class JaxLens(WholeCellMagics):
         if not self.watch or self._session is not None:
             return
         if "jax" not in sys.modules:
+            from jaxlens.after_import import when_imported
+
             self._cancel_wait = self._cancel_wait or when_imported("jax", self.begin)
             return
         try:
+            from jaxlens.notebook.cell.kernel_stderr import KernelStderr
             from jaxlens.questions.session.verbs import SessionWatch
 
             with deferred(self.stop):

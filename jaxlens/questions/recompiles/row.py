@@ -20,7 +20,7 @@ def _why() -> Lens[Verdict]:
 WHY = Question(
     "why",
     About(
-        "Would this very call hit JAX's caches, and if not, what is new in it?",
+        "Would this call recompile, and why?",
         counted="the keys that JAX holds, compared part by part; nothing is traced",
     ),
     _why,

@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
 import jax
 
@@ -18,7 +19,7 @@ from jaxlens import compat
 from jaxlens.errors import first_line
 from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.facts import CONVERSION, Part, Profile
-from jaxlens.stages.compile.dump_files import full, no_room, remove
+from jaxlens.stages.compile.dump_files import remove
 
 BUSY = "a profiler session of yours is running, and a process can have one: end it, and look again"
 IDLE = (
@@ -51,7 +52,7 @@ class Session:
     def __init__(self, host_level: int = 3) -> None:
         self.note = ""
         self._host_level = host_level
-        self._path: Path | None = None
+        self._path = ""
         self._over = False
         self._lock = threading.Lock()
 
@@ -73,45 +74,39 @@ class Session:
         with deferred(self.stop), self._lock:
             if self._over:  # interrupted before it began
                 return
+            path = str(Path(tempfile.gettempdir(), f"jaxlens-profile-{uuid4().hex}"))
             try:
-                path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
-            except OSError as error:
-                self.note = no_room(Path(tempfile.gettempdir()), error)
-                return
-            try:
-                profiler.start_trace(str(path), profiler_options=options)
+                profiler.start_trace(path, profiler_options=options)
                 self._path = path
             except Exception as error:
                 line = first_line(error)
                 self.note = BUSY if "already" in line or "one profile" in line else line
             finally:
-                if self._path is None:
-                    compat.forget_session(str(path))
-                    remove(path)
+                if not self._path:
+                    compat.take_session(path)
 
     @undoing
     def stop(self) -> bytes:
-        """Ends the session if it runs, and removes its files; sets `note` if they are not written.
+        """Ends the session if it runs; sets `note` if it has no profile.
 
         Returns:
             The serialized XSpace, b"" if there is none.
         """
         with self._lock:
-            path, self._path, self._over = self._path, None, True
-        if path is None:
+            path, self._path, self._over = self._path, "", True
+        if not path:
             return b""
-        profiler: Any = jax.profiler
+        session, profiler = compat.take_session(path), cast("Any", jax.profiler)
         try:
-            profiler.stop_trace()
-            return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
-        except BaseException as error:
-            compat.forget_session(str(path))
-            if not isinstance(error, Exception):
-                raise
-            self.note = full(path) or first_line(error)
+            if session is not None:
+                return cast("bytes", session.stop())
+            profiler.stop_trace()  # writes the profile
+            return b"".join(file.read_bytes() for file in Path(path).rglob("*.xplane.pb"))
+        except Exception as error:
+            self.note = first_line(error)
             return b""
         finally:
-            remove(path)
+            remove(Path(path))
 
 
 def read(data: bytes, module: str, seconds: float, note: str = "") -> Profile:
