@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.arrays.verbs import arrays
     from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
+    from jaxlens.questions.copies.facts import Copies
     from jaxlens.questions.cost.roofline import CostFacts
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
 
     bytecode: Callable[..., View[Bytecode]]
     captured: Callable[..., View[Captured]]
+    copies: Callable[..., View[Copies]]
     cost: Callable[..., View[CostFacts]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
@@ -123,6 +125,7 @@ __all__ = [
     "check",
     "compare",
     "compile",
+    "copies",
     "cost",
     "course",
     "edit",

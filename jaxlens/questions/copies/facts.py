@@ -1,0 +1,220 @@
+"""The copies, transposes and layout changes of the optimised program, their causes, and mends.
+
+A copy counts where it is an instruction of its own, or a fusion that does nothing else. One inside
+of a fusion that computes is no traffic of its own: the fusion reads its operand in another order.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import root_name
+from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo.instructions import numbers, written
+from jaxlens.ir.trips import runs
+from jaxlens.program.donated import option
+from jaxlens.program.kernels import inside
+from jaxlens.program.sentences import listed
+from jaxlens.program.subject import ProgramFacts, devices
+from jaxlens.questions.copies.causes import MOVES, Cause, Causes
+
+if TYPE_CHECKING:
+    from jaxlens.questions.copies.measure import Change
+
+_MOST = 20_000  # instructions of a program that is compiled again for trials
+REWRITTEN = "Python function that could be traced and compiled with a change"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One instruction that only moves a value.
+
+    Attributes:
+        id: The instruction.
+        type: Its type as text.
+        bytes: The size of the value; a copy reads and writes as much.
+        times: How often it runs, with one pass of each loop in `open`.
+        open: Loops around it whose trips are unknown, by line.
+        cause: Why it is there.
+    """
+
+    id: str
+    type: str
+    bytes: int
+    times: int
+    open: tuple[str, ...]
+    cause: Cause
+
+    @property
+    def total(self) -> int:
+        """Bytes copied in a run of the program."""
+        return self.bytes * self.times
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """A change of the program that was tried.
+
+    Attributes:
+        name: What is changed, in words.
+        code: How to write it.
+        copies: Copies of the program compiled with it; None where it could not be compiled.
+        bytes: Bytes that they copy in a run.
+        why: Why it could not be tried; "" where it was.
+    """
+
+    name: str
+    code: str
+    copies: int | None = None
+    bytes: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies(ProgramFacts):
+    """The copies of a program.
+
+    Attributes:
+        copies: Those of arrays, most bytes a run first; scalars are left out.
+        fused: Copies and transposes inside fusions that compute.
+        mends: What was tried.
+        untried: Why nothing was tried; "" where it was, or where nothing was known to try.
+    """
+
+    copies: tuple[Copy, ...]
+    fused: int = 0
+    mends: tuple[Mend, ...] = ()
+    untried: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes copied in a run; with one pass of a loop whose trips are unknown."""
+        return sum(copy.total for copy in self.copies)
+
+    @property
+    def causes(self) -> dict[Cause, tuple[Copy, ...]]:
+        """The copies by cause, that of most bytes first; values of which it is one are joined."""
+        groups: defaultdict[Cause, list[Copy]] = defaultdict(list)
+        for copy in self.copies:
+            one = replace(copy.cause, value="", order=(), argument=None, result=None)
+            groups[one].append(copy)
+        ranked = sorted(groups.values(), key=lambda group: -sum(copy.total for copy in group))
+        return {_joined([copy.cause for copy in group]): tuple(group) for group in ranked}
+
+
+def _joined(causes: Sequence[Cause]) -> Cause:
+    values = [*dict.fromkeys(cause.value for cause in causes)]
+    return replace(causes[0], value=listed(values)) if len(values) > 1 else causes[0]
+
+
+def facts(capture: Capture) -> Copies:
+    """Finds the copies of a program, why each is there, and tries what would remove them.
+
+    Raises:
+        UnavailableError: The backend provides no optimised HLO.
+    """
+    copies, fused = copies_of(capture)
+    mends: tuple[Mend, ...] = ()
+    untried = ""
+    if copies:
+        try:
+            mends = _tried(capture, copies)
+        except UnavailableError as why:
+            untried = str(why)
+    return Copies(copies, fused, mends, untried, _subject=capture)
+
+
+def copies_of(capture: Capture) -> tuple[tuple[Copy, ...], int]:
+    """Returns the copies of a program, and how many more are inside fusions that compute."""
+    module, causes, fused = capture.optimized.module, Causes(capture), 0
+    copies = []
+    for name, often in runs(module).items():
+        for node in module.regions[name].nodes:
+            parts = causes.moves(node)
+            if not parts:
+                fused += _fused(node.id, causes, module)
+            elif written(node).shape:
+                size, times = written(node).bytes or 0, often.times
+                cause = causes.cause(node)
+                copies.append(Copy(node.id, str(written(node)), size, times, often.open, cause))
+    return tuple(sorted(copies, key=lambda copy: -copy.total)), fused
+
+
+def _fused(id: str, causes: Causes, module: Module) -> int:
+    node = causes.nodes[id]
+    parts = inside(node, module) if node.opcode == "fusion" else ()
+    return sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
+
+
+def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
+    """Compiles the program with each change that could remove copies, and with all that help.
+
+    Raises:
+        UnavailableError: The program is not live, or cannot be compiled again.
+    """
+    live = capture.driver.live(REWRITTEN, traces=True)  # raises before JAX is imported
+    from jaxlens.questions.copies.measure import compiled
+
+    size, now = capture.optimized.module.size, sum(copy.total for copy in copies)
+    if devices(capture) > 1:
+        raise UnavailableError("changes are tried of programs for one device alone")
+    if size > _MOST:
+        raise UnavailableError(f"it has {size:,} instructions, more than are compiled for a trial")
+    changes = list(_changes(capture, list(dict.fromkeys(copy.cause for copy in copies))))
+    mends = [_trial(name, code, partial(compiled, live, c)) for name, code, c in changes]
+    helped = [n for n, mend in enumerate(mends) if not mend.why and mend.bytes < now]
+    if len(helped) > 1:
+        all_of = reduce(or_, (changes[n][2] for n in helped))
+        code = "; ".join(mends[n].code for n in helped)
+        mends.append(_trial("all that helps", code, partial(compiled, live, all_of)))
+    return tuple(mends)
+
+
+def _changes(capture: Capture, causes: Sequence[Cause]) -> Iterator[tuple[str, str, "Change"]]:
+    """Yields changes that could remove copies of these causes: in words, in code, as data."""
+    from jaxlens.questions.copies.measure import Change
+
+    inputs, jit = capture.program.inputs, capture.program.jit
+    parameters = numbers(capture.optimized.module, inputs)
+    leaves = {parameters[i.name]: n for n, i in enumerate(inputs) if i.name in parameters}
+    known = [c for c in causes if c.argument in leaves or c.result is not None]
+
+    def of(*kinds: str) -> list[int]:
+        return sorted(
+            {leaves[c.argument] for c in known if c.kind in kinds and c.argument in leaves}
+        )
+
+    if (freed := of("kept", "returned")) and jit:
+        roots = list(dict.fromkeys(root_name(inputs[n].name) for n in freed))
+        donated = [n for n, leaf in enumerate(inputs) if root_name(leaf.name) in roots]
+        yield f"donating {listed(roots)}", option(roots, jit), Change(donated=frozenset(donated))
+    if taken := of("read", "itself", "exchanged"):
+        names = listed([inputs[n].name for n in taken])
+        yield f"not donating {names}", f"no donation of {names}", Change(kept=frozenset(taken))
+    if moved := [c for c in known if c.kind == "layout"]:
+        orders = {c.value.strip("`"): c.order for c in moved}
+        code = listed([f"{name}.transpose{order}" for name, order in orders.items()])
+        arguments = {leaves[c.argument]: c.order for c in moved if c.argument in leaves}
+        results = {c.result: c.order for c in moved if c.result is not None}
+        name = f"other dimension orders of {listed([*orders])}"
+        yield name, code, Change(arguments=arguments, results=results)
+    if loops := [c.loop for c in causes if c.loop and c.kind in ("shifted", "read", "itself")]:
+        found = (capture.links.back(loop, "jaxpr", "optimized") for loop in dict.fromkeys(loops))
+        scans = frozenset(id for ids in found for id in ids)
+        yield "two steps a trip", "unroll=2 in the loop", Change(unrolled=scans)
+    if any(c.kind == "read" for c in causes):
+        code = "old, total = jax.lax.optimization_barrier((old, total))"
+        yield "reading before writing", code, Change(reordered=True)
+
+
+def _trial(name: str, code: str, make: Callable[[], Capture]) -> Mend:
+    try:
+        left, _ = copies_of(make())
+    except UnavailableError as why:
+        return Mend(name, code, why=str(why))
+    return Mend(name, code, len(left), sum(copy.total for copy in left))
