@@ -199,7 +199,7 @@ class Causes:
                 over = [name for name in self._over(user) if self.source(name) is source]
                 if not over:
                     continue
-                readers = self._late(source.id, {user.id, writer.id}, user)
+                readers = self._late(source.id, {user.id, writer.id}, writer)
                 if source.opcode == "constant":
                     return _because("constant", str(source.type), writer=user)
                 number = self._number(source)
@@ -219,8 +219,10 @@ class Causes:
             yield node
             return
         for user in self._users(self.home[node.id].name).get(node.id, ()):
-            if user.opcode == "while":
-                yield user
+            region = self.module.regions.get(user.regions[0]) if user.opcode == "call" else None
+            called = self.nodes[region.results[0]] if region is not None else user
+            if called.opcode == "while":  # XLA:CPU calls a small loop
+                yield called
 
     def _over(self, node: Node) -> tuple[str, ...]:
         """Returns the operands that an instruction writes its result over."""
@@ -230,8 +232,7 @@ class Causes:
             case "scatter":
                 return node.operands[: len(node.operands) // 2]
             case "while":
-                state = self.nodes[node.operands[0]]
-                return state.operands if state.opcode == "tuple" else ()
+                return self._first(node)
             case "fusion" if node.regions[0] in self.module.regions:
                 region = self.module.regions[node.regions[0]]
                 root = self.nodes[region.results[0]]
@@ -306,13 +307,20 @@ class Causes:
             "shifted", self._carry(loop, place), self._carry(loop, to), loop, None, loop
         )
 
+    def _first(self, loop: Node) -> tuple[str, ...]:
+        """Returns the values that a carry begins as; () where these are no tuple."""
+        node = self.nodes[loop.operands[0]]
+        caller = self._caller.get(self.home[node.id].name)
+        if node.opcode == "parameter" and caller is not None and caller.opcode == "call":
+            node = self.nodes[caller.operands[int(node.attrs.get("index", "0"))]]
+        return node.operands if node.opcode == "tuple" else ()
+
     def _carry(self, loop: Node, place: int) -> str:
         """Returns what a place of a carry is called: what it begins as, or its type."""
-        first = self.nodes[loop.operands[0]]
-        if first.opcode == "tuple":
-            source = self.source(first.operands[place])
-            if name := self._names.get(source.id):
-                return f"`{name}`"
+        first = self._first(loop)
+        name = self._names.get(self.source(first[place]).id) if first else None
+        if name:
+            return f"`{name}`"
         return f"the carry {loop.type.parts[place]}"
 
     def _result(self, region: Region, root: Node, source: Node, copy: Node) -> Cause:

@@ -5,9 +5,9 @@ of a fusion that computes is no traffic of its own: the fusion reads its operand
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from jaxlens.questions.copies.causes import MOVES, Cause, Causes
 
 if TYPE_CHECKING:
     from jaxlens.questions.copies.measure import Change
+    from jaxlens.stages.driver import LiveDriver
 
 _MOST = 20_000  # instructions of a program that is compiled again for trials
 REWRITTEN = "Python function that could be traced and compiled with a change"
@@ -152,26 +153,27 @@ def _fused(id: str, causes: Causes, module: Module) -> int:
 
 
 def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
-    """Compiles the program with each change that could remove copies, and with all that help.
+    """Compiles the program with each change that could remove copies, and with those that help.
 
     Raises:
         UnavailableError: The program is not live, or cannot be compiled again.
     """
-    live = capture.driver.live(REWRITTEN, traces=True)  # raises before JAX is imported
-    from jaxlens.questions.copies.measure import compiled
-
+    live = capture.driver.live(REWRITTEN, traces=True)
     size, now = capture.optimized.module.size, sum(copy.total for copy in copies)
     if devices(capture) > 1:
         raise UnavailableError("changes are tried of programs for one device alone")
     if size > _MOST:
         raise UnavailableError(f"it has {size:,} instructions, more than are compiled for a trial")
     changes = list(_changes(capture, list(dict.fromkeys(copy.cause for copy in copies))))
-    mends = [_trial(name, code, partial(compiled, live, c)) for name, code, c in changes]
-    helped = [n for n, mend in enumerate(mends) if not mend.why and mend.bytes < now]
-    if len(helped) > 1:
-        all_of = reduce(or_, (changes[n][2] for n in helped))
-        code = "; ".join(mends[n].code for n in helped)
-        mends.append(_trial("all that helps", code, partial(compiled, live, all_of)))
+    mends = [_trial(live, [change]) for change in changes]
+    ranked = sorted(zip(mends, changes, strict=True), key=lambda pair: pair[0].bytes)
+    helped = [(mend, change) for mend, change in ranked if not mend.why and mend.bytes < now]
+    if helped:
+        least, joined = helped[0][0], [helped[0][1]]
+        for _, change in helped[1:]:  # beside the best, what leaves less with it
+            if least.bytes and (trial := _trial(live, [*joined, change])).bytes < least.bytes:
+                least, joined = trial, [*joined, change]
+        mends += [least] if len(joined) > 1 else []
     return tuple(mends)
 
 
@@ -212,9 +214,14 @@ def _changes(capture: Capture, causes: Sequence[Cause]) -> Iterator[tuple[str, s
         yield "reading before writing", code, Change(reordered=True)
 
 
-def _trial(name: str, code: str, make: Callable[[], Capture]) -> Mend:
+def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Change"]]) -> Mend:
+    """Compiles the program with some changes at once."""
+    from jaxlens.questions.copies.measure import compiled
+
+    name = " and ".join(name for name, _, _ in changes)
+    code = "; ".join(code for _, code, _ in changes)
     try:
-        left, _ = copies_of(make())
+        left, _ = copies_of(compiled(live, reduce(or_, (change for _, _, change in changes))))
     except UnavailableError as why:
         return Mend(name, code, why=str(why))
     return Mend(name, code, len(left), sum(copy.total for copy in left))

@@ -33,7 +33,7 @@ ROWS = (
         "copies",
         About(
             "Why this copy?",
-            measured="the program with up to four changes and with all that help, each compiled "
+            measured="the program with each change that may help, and with those that do, compiled "
             "anew and not run",
             counted="copies, transposes and changes of layout that are instructions of their own, "
             "and their bytes in a run; why each is there, from who reads and writes the value",
@@ -41,7 +41,7 @@ ROWS = (
         _copies,
         Needs(compiled=True),
         "compile",
-        "each copy and transpose, why it is made, and what removes it (compiles up to five more)",
+        "each copy and transpose, why it is made, and, by trying, what removes it",
         panel=11,
         python="jaxlens.copies(f, x)",
         place=45,
