@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 from jaxlens.captures import Capture
-from jaxlens.ir.graph import Node, Region
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo.instructions import EXCHANGES, input_names, inputs_of, users_of, written
 from jaxlens.ir.hlo.memory_spaces import space_name, space_of
 from jaxlens.program.donated import aliases
@@ -74,6 +74,16 @@ class Cause:
     result: int | None = None
 
 
+def moves(node: Node, module: Module) -> tuple[Node, ...]:
+    """Returns the copies and transposes of an instruction that does nothing else; else ()."""
+    if node.opcode in MOVES:
+        return (node,)
+    if node.opcode != "fusion":
+        return ()
+    parts = [part for part in inside(node, module) if part.opcode not in _VIEWS]
+    return tuple(parts) if all(part.opcode in MOVES for part in parts) else ()
+
+
 class Causes:
     """Finds the cause of each copy in a compiled program."""
 
@@ -89,15 +99,6 @@ class Causes:
         self._donated = {id for id, one in inputs_of(module, program.inputs).items() if one.donated}
         self._results = [result.name for result in capture.outputs]
         self._aliases = {result: number for number, result in aliases(module).items()}
-
-    def moves(self, node: Node) -> tuple[Node, ...]:
-        """Returns the copies and transposes of an instruction that does nothing else; else ()."""
-        if node.opcode in MOVES:
-            return (node,)
-        if node.opcode != "fusion":
-            return ()
-        parts = [part for part in inside(node, self.module) if part.opcode not in _VIEWS]
-        return tuple(parts) if all(part.opcode in MOVES for part in parts) else ()
 
     def cause(self, copy: Node) -> Cause:
         """Returns why an instruction that only moves is there."""
@@ -127,7 +128,7 @@ class Causes:
     def source(self, id: str) -> Node:
         """Returns what computes a value, behind copies and bitcasts."""
         node = self.nodes[id]
-        while node.operands and (node.opcode in _SAME or self.moves(node)):
+        while node.operands and (node.opcode in _SAME or moves(node, self.module)):
             node = self.nodes[node.operands[0]]
         return node
 
@@ -137,7 +138,7 @@ class Causes:
         pending = [id]
         for name in pending:
             for user in self._users(self.home[name].name).get(name, ()):
-                if user.opcode in _SAME or self.moves(user):
+                if user.opcode in _SAME or moves(user, self.module):
                     pending.append(user.id)
                 else:
                     found[user.id] = user
@@ -148,7 +149,7 @@ class Causes:
 
         transpose dimensions={1,0}, then copy to {1,0}    of f32[2,3]: (1, 0)
         """
-        steps = self.moves(copy)
+        steps = moves(copy, self.module)
         operand = steps[0].operands[0] if steps else ""
         start, end = (written(self.nodes[name]) for name in (operand, steps[-1].id))
         places = list(range(len(end.shape)))
@@ -173,7 +174,7 @@ class Causes:
             name = self._name(source)
             return _because("layout", name, "", wanting, order=order, argument=number)
         if at:
-            start = written(self.nodes[self.moves(copy)[0].operands[0]])
+            start = written(self.nodes[moves(copy, self.module)[0].operands[0]])
             own = self._result_order(copy, start.layout)
             return _because(
                 "layout", self._result_name(at[0]), "result", reader=source, order=own, result=at[0]
@@ -183,7 +184,7 @@ class Causes:
     def _result_order(self, copy: Node, layout: str) -> tuple[int, ...]:
         """Returns the dimensions of a moved value in the order in which its operand lies."""
         places = list(range(len(written(copy).shape)))
-        for step in self.moves(copy):
+        for step in moves(copy, self.module):
             if step.opcode == "transpose":
                 dimensions = [int(n) for n in step.attrs["dimensions"].strip("{}").split(",") if n]
                 places = [places[n] for n in dimensions]
@@ -326,9 +327,12 @@ class Causes:
     def _result(self, region: Region, root: Node, source: Node, copy: Node) -> Cause:
         """Returns the cause of a copy that is a result."""
         places = self._places(region, copy.id)
-        if not places:
-            return _because("unknown", writer=next(iter(self.readers(copy.id)), None))
         names = root.operands if root.opcode == "tuple" else (root.id,)
+        if not places:
+            reader = next(iter(self.readers(copy.id)), None)
+            place = next((n for n, p in self._aliases.items() if p == self._number(source)), -1)
+            found = self._donated_late(region, place, names[place]) if place >= 0 else None
+            return found or _because("unknown", reader=reader)
         place = next((n for n in places if names[n] == copy.id), places[0])
         name, own = self._result_name(place), self._number(source)
         if own is not None:
@@ -336,16 +340,30 @@ class Causes:
             return _because(kind, self._name(source), name, argument=own)
         if source.opcode == "constant":
             return _because("constant", str(source.type), name)
-        number = self._aliases.get(place)
-        old = next((node for node in region.nodes if self._number(node) == number), None)
-        if number is not None and old is not None:
-            late = self._late(old.id, {source.id}, source)
-            if late or old in map(self.source, source.operands):
-                kind, reader = ("read", late[0]) if late else ("itself", source)
-                return _because(kind, self._name(old), "", source, reader, argument=number)
+        if found := self._donated_late(region, place, source.id):
+            return found
         if len(places) > 1:
             return _because("twice", self._value(source), name, reader=source)
         return _because("unknown")
+
+    def _donated_late(self, region: Region, place: int, made: str) -> Cause | None:
+        """Returns the conflict of a result with the donated argument where it is written, if any.
+
+        Args:
+            region: The entry.
+            place: The result's.
+            made: Its value.
+        """
+        new, number = self.source(made), self._aliases.get(place)
+        old = next((node for node in region.nodes if self._number(node) == number), None)
+        if number is None or old is None:
+            return None
+        late = self._late(old.id, {new.id}, new)
+        if late:
+            return _because("read", self._name(old), "", new, late[0], argument=number)
+        if old in map(self.source, new.operands):
+            return _because("itself", self._name(old), "", new, new, argument=number)
+        return None
 
     def _number(self, node: Node) -> int | None:
         """Returns the number of a parameter of the program; None for another value."""

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
-from jaxlens.ir.graph import Module
+from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import numbers, written
-from jaxlens.ir.trips import runs
+from jaxlens.ir.trips import RunCount, runs
 from jaxlens.program.donated import option
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import ProgramFacts, devices
-from jaxlens.questions.copies.causes import MOVES, Cause, Causes
+from jaxlens.questions.copies.causes import MOVES, Cause, Causes, moves
 
 if TYPE_CHECKING:
     from jaxlens.questions.copies.measure import Change
@@ -109,8 +109,10 @@ class Copies(ProgramFacts):
 
 
 def _joined(causes: Sequence[Cause]) -> Cause:
-    values = [*dict.fromkeys(cause.value for cause in causes)]
-    return replace(causes[0], value=listed(values)) if len(values) > 1 else causes[0]
+    """Returns one cause of several values; their order, where it is one."""
+    values, orders = [*dict.fromkeys(c.value for c in causes)], {c.order for c in causes}
+    order = causes[0].order if len(orders) == 1 else ()
+    return replace(causes[0], value=listed(values), order=order)
 
 
 def facts(capture: Capture) -> Copies:
@@ -119,7 +121,9 @@ def facts(capture: Capture) -> Copies:
     Raises:
         UnavailableError: The backend provides no optimised HLO.
     """
-    copies, fused = copies_of(capture)
+    module, causes = capture.optimized.module, Causes(capture)
+    found = (_copy(node, often, causes.cause(node)) for node, often in moved(module))
+    copies = tuple(sorted(found, key=lambda copy: -copy.total))
     mends: tuple[Mend, ...] = ()
     untried = ""
     if copies:
@@ -127,28 +131,26 @@ def facts(capture: Capture) -> Copies:
             mends = _tried(capture, copies)
         except UnavailableError as why:
             untried = str(why)
-    return Copies(copies, fused, mends, untried, _subject=capture)
+    return Copies(copies, _fused(module), mends, untried, _subject=capture)
 
 
-def copies_of(capture: Capture) -> tuple[tuple[Copy, ...], int]:
-    """Returns the copies of a program, and how many more are inside fusions that compute."""
-    module, causes, fused = capture.optimized.module, Causes(capture), 0
-    copies = []
+def moved(module: Module) -> Iterator[tuple[Node, RunCount]]:
+    """Yields the instructions that only move an array, and how often each runs."""
     for name, often in runs(module).items():
         for node in module.regions[name].nodes:
-            parts = causes.moves(node)
-            if not parts:
-                fused += _fused(node.id, causes, module)
-            elif written(node).shape:
-                size, times = written(node).bytes or 0, often.times
-                cause = causes.cause(node)
-                copies.append(Copy(node.id, str(written(node)), size, times, often.open, cause))
-    return tuple(sorted(copies, key=lambda copy: -copy.total)), fused
+            if moves(node, module) and written(node).shape:
+                yield node, often
 
 
-def _fused(id: str, causes: Causes, module: Module) -> int:
-    node = causes.nodes[id]
-    parts = inside(node, module) if node.opcode == "fusion" else ()
+def _copy(node: Node, often: RunCount, cause: Cause) -> Copy:
+    size = written(node).bytes or 0
+    return Copy(node.id, str(written(node)), size, often.times, often.open, cause)
+
+
+def _fused(module: Module) -> int:
+    """Returns the number of copies and transposes of arrays inside fusions that compute."""
+    fusions = (node for name in runs(module) for node in module.regions[name].nodes)
+    parts = (p for node in fusions if not moves(node, module) for p in inside(node, module))
     return sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
 
 
@@ -221,7 +223,8 @@ def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Change"]]) -> 
     name = " and ".join(name for name, _, _ in changes)
     code = "; ".join(code for _, code, _ in changes)
     try:
-        left, _ = copies_of(compiled(live, reduce(or_, (change for _, _, change in changes))))
+        program = compiled(live, reduce(or_, (change for _, _, change in changes)))
     except UnavailableError as why:
         return Mend(name, code, why=str(why))
-    return Mend(name, code, len(left), sum(copy.total for copy in left))
+    left = [(written(node).bytes or 0) * often.times for node, often in moved(program)]
+    return Mend(name, code, len(left), sum(left))

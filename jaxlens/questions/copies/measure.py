@@ -19,6 +19,7 @@ from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
+from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
@@ -59,20 +60,19 @@ class Change:
         )
 
 
-def compiled(live: LiveDriver, change: Change) -> Capture:
-    """Returns the program of a call with a change; its optimised program is computed.
+def compiled(live: LiveDriver, change: Change) -> Module:
+    """Returns the optimised program of a call with a change.
 
     Raises:
         UnavailableError: It cannot be traced or compiled so; says why.
     """
     try:
         capture = Capture(*live.retraced(partial(_traced, live.traced.jaxpr, change)))
-        _ = capture.optimized.module
+        return capture.optimized.module
     except UnavailableError:
         raise
     except Exception as error:  # JAX or XLA can reject the change for any reason
         raise UnavailableError(f"{type(error).__name__}: {first_line(error)}") from None
-    return capture
 
 
 def _traced(closed: Any, change: Change, call: TraceableCall, place: ResolvedTarget) -> Trace:

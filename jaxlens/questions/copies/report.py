@@ -79,7 +79,7 @@ class _Words:
         """Returns why a value is copied, as a clause; lines are quoted where it is a sentence."""
         value, other = cause.value or "a value", cause.other
         writer, reader = (self._at(id, quoted) for id in (cause.writer, cause.reader))
-        order = f"in the order {cause.order}" if value.count("`") == 2 else "in another order"
+        order = f"in the order {cause.order}" if cause.order else "in another order"
         match cause.kind:
             case "shifted":
                 return f"in the carry of {writer}, {value} takes the place of {other}"
