@@ -14,6 +14,7 @@ Ask about it:
     memory fits                 which line owns the peak; whether it fits a device
     cost fusion sharding        flops and bytes; what was fused; what travels between devices
     captured times              arrays that are compiled in; where compile time goes
+    copies                      why a value is copied, and what removes the copy
     tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold

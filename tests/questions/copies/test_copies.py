@@ -15,7 +15,7 @@ pytestmark = pytest.mark.backend
 
 N = 10_000
 A = jax.ShapeDtypeStruct((N,), jnp.float32)
-I = jax.ShapeDtypeStruct((), jnp.int32)
+INDEX = jax.ShapeDtypeStruct((), jnp.int32)
 X, K = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((2, 8, 16, 16), (16, 8, 3, 3)))
 Q = jax.ShapeDtypeStruct((2, 32, 4, 16), jnp.float32)
 # An instruction that copies an array, or a fusion that XLA names after nothing but copies.
@@ -57,11 +57,15 @@ def loop(x, first=False):
 
 
 def nchw(x, k):
-    return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    return lax.conv_general_dilated(
+        x, k, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
 
 
 def nhwc(x, k):
-    return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return lax.conv_general_dilated(
+        x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
 
 
 def scores(q, k):
@@ -83,7 +87,7 @@ CASES = {
         {"shifted", "kept"},
         (partial(verlet, unroll=2), (A, A), (0, 1)),
     ),
-    "a donated argument": ((reads_late, (A, I), (0,)), {"read"}, (reads_first, (A, I), (0,))),
+    "a donated argument": ((reads_late, (A, INDEX), (0,)), {"read"}, (reads_first, (A, INDEX), (0,))),
     "an update in a loop": (
         (loop, (A,), ()),
         {"read", "kept"},
@@ -122,3 +126,84 @@ def test_the_copies_are_those_of_the_text_and_their_mend_removes_them(name) -> N
         assert best == 0
     assert "traced again" not in str(found)
     assert "traced 2 times" not in str(found)
+
+
+def test_what_is_tried_is_the_program_itself() -> None:
+    capture = jaxlens.capture(verlet, A, A)
+    again = compiled(capture.driver.live(), Change())
+    assert _opcodes(again) == _opcodes(capture.optimized.module)
+
+
+def _opcodes(module):
+    return sorted(str((node.opcode, str(node.type))) for node in module.nodes())
+
+
+@pytest.mark.parametrize(
+    ("f", "first", "tried"),
+    [
+        (
+            lambda x: (x, x * 2),
+            "A run copies 40 kB, 1 copy of 40 kB: `result[0]` is `x` as it is, which the caller "
+            "keeps.",
+            "Tried: with donating x a run copies nothing: donate_argnames=('x',).",
+        ),
+        (lambda x: x * 2, "No array is copied or transposed by an instruction of its own.", ""),
+    ],
+)
+def test_the_sentences(f, first, tried) -> None:
+    lines = [finding.text for finding in jaxlens.copies(jax.jit(f), A).report.findings]
+    assert lines == [first, *filter(None, [tried])]
+
+
+WHILE = """
+body {
+  s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8] get-tuple-element(s), index=1
+  BODY
+  ROOT t = (s32[], f32[8]) tuple(i, new)
+}
+
+test {
+  u = (s32[], f32[8]) parameter(0)
+  ROOT p = pred[] constant(true)
+}
+
+ENTRY main {
+  a = f32[8] parameter(0)
+  zero = s32[] constant(0)
+  ENTRY
+  ROOT w = (s32[], f32[8]) while(first), condition=test, body=body
+}
+"""
+SHARED = "ENTRY main {\n  a = f32[8] parameter(0)\n  "
+REVERSED = "c = f32[8] copy(x)\n  new = f32[8] reverse(c), dimensions={0}"
+STARTS = "d = f32[8] copy(a)\n  first = (s32[], f32[8]) tuple(zero, d)"
+PROGRAMS = {
+    "itself": WHILE.replace("BODY", REVERSED).replace("ENTRY\n", STARTS + "\n"),
+    "twice": SHARED
+    + "b = f32[8] negate(a)\n  c = f32[8] copy(b)\n"
+    + "  ROOT r = (f32[8], f32[8]) tuple(b, c)\n}\n",
+    "constant": SHARED + "k = f32[8] constant({...})\n  ROOT c = f32[8] copy(k)\n}\n",
+    "memory": SHARED + "c = f32[8]{0:S(1)} copy(a)\n  ROOT r = f32[8] negate(c)\n}\n",
+    "resharding": SHARED
+    + "c = f32[8] copy(a)\n  ROOT r = f32[8] all-to-all(c), dimensions={0}\n}\n",
+    "layout": "ENTRY main {\n  a = f32[2,3]{1,0} parameter(0)\n"
+    "  c = f32[2,3]{0,1} copy(a)\n  ROOT r = f32[2,3]{0,1} negate(c)\n}\n",
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_the_cause_in_a_program_written_by_hand(kind) -> None:
+    text = f"HloModule m, is_scheduled=true\n\n{PROGRAMS[kind]}"
+    found = jaxlens.copies(jaxlens.capture(text))
+    assert kind in {copy.cause.kind for copy in found.copies}, found.copies
+    assert "holds no Python function" in found.untried
+
+
+def test_an_exchange_of_donated_arguments() -> None:
+    found = jaxlens.copies(jax.jit(lambda x, y: (y, x), donate_argnums=(0, 1)), A, A)
+    assert {copy.cause.kind for copy in found.copies} == {"exchanged"}
+    (mend,) = found.mends
+    kept = counted(lambda x, y: (y, x), A, A)
+    assert (mend.copies, mend.bytes) == (kept, kept * 4 * N)
