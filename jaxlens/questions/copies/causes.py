@@ -11,7 +11,7 @@ before the last read of the old one, that is where no data dependency puts the r
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node, Region
@@ -20,21 +20,6 @@ from jaxlens.ir.hlo.memory_spaces import space_name, space_of
 from jaxlens.program.donated import aliases
 from jaxlens.program.kernels import inside
 
-Kind = Literal[
-    "shifted",
-    "read",
-    "itself",
-    "kept",
-    "returned",
-    "exchanged",
-    "twice",
-    "constant",
-    "branch",
-    "layout",
-    "resharding",
-    "memory",
-    "unknown",
-]
 MOVES = frozenset({"copy", "copy-start", "transpose"})
 _SAME = frozenset({"copy", "copy-start", "copy-done", "bitcast", "opt-barrier"})
 _VIEWS = frozenset({"parameter", "bitcast", "constant", "tuple", "get-tuple-element"})
@@ -43,7 +28,7 @@ _WANTING = ("convolution", "dot", "custom-call")  # operations that want operand
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CopyCause:
     """Why a value is copied.
 
     Attributes:
@@ -63,7 +48,7 @@ class Cause:
         result: The number of the result that it is; None for none.
     """
 
-    kind: Kind
+    kind: str
     value: str = ""
     other: str = ""
     writer: str = ""
@@ -100,7 +85,7 @@ class Causes:
         self._results = [result.name for result in capture.outputs]
         self._aliases = {result: number for number, result in aliases(module).items()}
 
-    def cause(self, copy: Node) -> Cause:
+    def cause(self, copy: Node) -> CopyCause:
         """Returns why an instruction that only moves is there."""
         region, source, sinks = self.home[copy.id], self.source(copy.id), self.readers(copy.id)
         first = next(iter(sinks), None)
@@ -110,20 +95,14 @@ class Causes:
         if spaces[0] != spaces[1]:
             names = " to ".join(space_name(space, self._platform) for space in spaces)
             return _because("memory", "", names, first)
-        if order := self._order(copy):
-            return self._layout(copy, order)
+        if layout := self._layout(copy):
+            return layout
         caller = self._caller.get(region.name)
         loop = caller if caller is not None and caller.opcode == "while" else None
-        if found := self._overwritten(region, source, sinks):
-            return replace(found, loop=loop.id if loop else "")
-        root = self.nodes[region.results[0]]
-        if loop is not None:
-            return self._carried(region, root, source, loop)
-        if caller is not None:
-            return _because(
-                "branch" if caller.opcode == "conditional" else "unknown", writer=caller
-            )
-        return self._result(region, root, source, copy)
+        found = self._overwritten(source, sinks) or self._written(region, loop, source, copy)
+        if found is None and caller is not None and caller.opcode == "conditional":
+            found = _because("branch", writer=caller)
+        return replace(found or _because("unknown", writer=first), loop=loop.id if loop else "")
 
     def source(self, id: str) -> Node:
         """Returns what computes a value, behind copies and bitcasts."""
@@ -144,75 +123,92 @@ class Causes:
                     found[user.id] = user
         return list(found.values())
 
-    def _order(self, copy: Node) -> tuple[int, ...]:
-        """Returns the dimensions of the operand in the order in which the result lies; () if alike.
+    def _layout(self, copy: Node) -> CopyCause | None:
+        """Returns what wants a value in another order, and the argument or result that has it.
 
-        transpose dimensions={1,0}, then copy to {1,0}    of f32[2,3]: (1, 0)
+        transpose dimensions={1,0}, then copy to {1,0}    of f32[2,3]: the order (1, 0)
         """
-        steps = moves(copy, self.module)
-        operand = steps[0].operands[0] if steps else ""
-        start, end = (written(self.nodes[name]) for name in (operand, steps[-1].id))
-        places = list(range(len(end.shape)))
-        for step in reversed(steps):
+        steps, source, sinks = moves(copy, self.module), self.source(copy.id), self.readers(copy.id)
+        start, end = written(self.nodes[steps[0].operands[0]]), written(steps[-1])
+        places = list(range(len(end.shape)))  # the dimension of the operand that each is
+        for step in steps:
             if step.opcode == "transpose":
-                dimensions = [int(n) for n in step.attrs["dimensions"].strip("{}").split(",") if n]
-                places = [dimensions[n] for n in places]
-        order = tuple(places[n] for n in _major_first(end.layout, len(places)))
-        is_alike = len(start.shape) != len(places) or order == _major_first(
-            start.layout, len(places)
-        )
-        return () if is_alike else order
+                dimensions = step.attrs["dimensions"].strip("{}").split(",")
+                places = [places[int(n)] for n in dimensions if n]
+        has, wants = (_major_first(value.layout, len(places)) for value in (start, end))
+        order = tuple(places[n] for n in wants)
+        if len(start.shape) != len(places) or order == has:
+            return None
+        wanting = (n for n in sinks for part in inside(n, self.module) if part.opcode in _WANTING)
+        wanted, number = next(wanting, next(iter(sinks), None)), self._number(source)
+        if number is not None:
+            return _because("layout", self._value(source), "", wanted, order=order, argument=number)
+        names = self._returned(self.module.body())
+        if copy.id not in names:
+            return _because("layout", "", "", wanted, source, order=order)
+        own, place = tuple(places.index(n) for n in has), names.index(copy.id)
+        name = self._result(place)
+        return _because("layout", name, "result", None, source, order=own, result=place)
 
-    def _layout(self, copy: Node, order: tuple[int, ...]) -> Cause:
-        """Returns what wants a value in another order, and the argument or result that has it."""
-        source, sinks = self.source(copy.id), self.readers(copy.id)
-        region = self.home[copy.id]
-        wanting = next((n for n in sinks if self._wants(n)), next(iter(sinks), None))
-        is_entry = region.name == self.module.entry
-        at = self._places(region, copy.id) if is_entry else []
-        if (number := self._number(source)) is not None:
-            name = self._name(source)
-            return _because("layout", name, "", wanting, order=order, argument=number)
-        if at:
-            start = written(self.nodes[moves(copy, self.module)[0].operands[0]])
-            own = self._result_order(copy, start.layout)
-            return _because(
-                "layout", self._result_name(at[0]), "result", reader=source, order=own, result=at[0]
-            )
-        return _because("layout", "", "", wanting, source, order=order)
-
-    def _result_order(self, copy: Node, layout: str) -> tuple[int, ...]:
-        """Returns the dimensions of a moved value in the order in which its operand lies."""
-        places = list(range(len(written(copy).shape)))
-        for step in moves(copy, self.module):
-            if step.opcode == "transpose":
-                dimensions = [int(n) for n in step.attrs["dimensions"].strip("{}").split(",") if n]
-                places = [places[n] for n in dimensions]
-        return tuple(places.index(n) for n in _major_first(layout, len(places)))
-
-    def _wants(self, node: Node) -> bool:
-        return any(part.opcode in _WANTING for part in inside(node, self.module))
-
-    def _overwritten(self, region: Region, source: Node, sinks: list[Node]) -> Cause | None:
+    def _overwritten(self, source: Node, sinks: list[Node]) -> CopyCause | None:
         """Returns the cause of a copy that is updated in place, or that is a loop's carry."""
-        for writer in sinks:
-            for user in self._loops_of(writer):
-                over = [name for name in self._over(user) if self.source(name) is source]
+        value, number = self._value(source), self._number(source)
+        for sink in sinks:
+            for writer in self._loops_of(sink):
+                over = [name for name in self._over(writer) if self.source(name) is source]
                 if not over:
                     continue
-                readers = self._late(source.id, {user.id, writer.id}, writer)
                 if source.opcode == "constant":
-                    return _because("constant", str(source.type), writer=user)
-                number = self._number(source)
+                    return _because("constant", value, "", writer)
                 if number is not None and source.id not in self._donated:
-                    return _because("kept", self._name(source), writer=user, argument=number)
+                    return _because("kept", value, "", writer, argument=number)
                 if len(over) > 1:
-                    return _because("twice", self._value(source), writer=user, reader=source)
-                if readers:
-                    return _because(
-                        "read", self._value(source), "", user, readers[0], argument=number
-                    )
+                    return _because("twice", value, "", writer, source)
+                if late := self._late(source, sink, writer):
+                    return _because("read", value, "", writer, late[0], argument=number)
         return None
+
+    def _written(
+        self, region: Region, loop: Node | None, source: Node, copy: Node
+    ) -> CopyCause | None:
+        """Returns the cause of a copy that a loop's carry or a result is, or that these replace."""
+        names = self._returned(region)
+        makers = [self.source(name) for name in names]
+        places = [n for n, maker in enumerate(makers) if maker is source]
+        slots = self._slots(region, loop)
+        own = {n: old for n, old in slots.items() if source is old or n in places}
+        for n in own if loop is not None else ():
+            place = self._state(makers[n])
+            if loop is not None and place not in (None, n):
+                return _because("shifted", self._carry(loop, place), self._carry(loop, n), loop)
+        if places and region.name == self.module.entry:
+            place = names.index(copy.id) if copy.id in names else places[0]
+            value, result, number = self._value(source), self._result(place), self._number(source)
+            if number is not None:
+                kind = "exchanged" if source.id in self._donated else "returned"
+                return _because(kind, value, result, argument=number)
+            if source.opcode == "constant":
+                return _because("constant", value, result)
+        for n, old in own.items():
+            new, value, number = makers[n], self._value(old), self._number(old)
+            if late := self._late(old, new):
+                return _because("read", value, "", new, late[0], argument=number)
+            if any(self.source(name) is old for name in new.operands):
+                return _because("itself", value, "", new, new, argument=number)
+        return _because("twice", self._value(source), reader=source) if len(places) > 1 else None
+
+    def _returned(self, region: Region) -> tuple[str, ...]:
+        """Returns the values that a computation returns, those of a tuple one by one."""
+        root = self.nodes[region.results[0]]
+        return root.operands if root.opcode == "tuple" else (root.id,)
+
+    def _slots(self, region: Region, loop: Node | None) -> dict[int, Node]:
+        """Returns the old value in the buffer of each result: a carry, or a donated argument."""
+        if loop is not None:
+            states = ((self._state(node), node) for node in region.nodes)
+            return {place: node for place, node in states if place is not None}
+        numbers = {self._number(node): node for node in region.nodes if node.opcode == "parameter"}
+        return {n: numbers[p] for n, p in self._aliases.items() if p in numbers}
 
     def _loops_of(self, node: Node) -> Iterator[Node]:
         """Yields an instruction; of the tuple of a carry, the loop."""
@@ -244,12 +240,12 @@ class Causes:
                 return tuple(node.operands[n] for n in numbers)
         return ()
 
-    def _late(self, id: str, writers: set[str], writer: Node) -> list[Node]:
+    def _late(self, old: Node, *writers: Node) -> list[Node]:
         """Returns the readers of a value that nothing makes run before a writer, loops last."""
-        before = self._ancestors(writer)
-        late = (n for n in self.readers(id) if n.id not in writers and n.id not in before)
-        readers = sorted(late, key=lambda node: node.opcode in ("while", "tuple"))
-        return [self._inner(node, self.source(id)) for node in readers]
+        first = {writer.id for writer in writers} | self._ancestors(writers[0])
+        late = [node for node in self.readers(old.id) if node.id not in first]
+        late.sort(key=lambda node: node.opcode in ("while", "tuple"))
+        return [self._inner(node, old) for node in late]
 
     def _inner(self, node: Node, source: Node) -> Node:
         """Returns what in a fusion reads a value; of the tuple of a carry the loop; else itself."""
@@ -270,43 +266,12 @@ class Causes:
             pending += names
         return found
 
-    def _places(self, region: Region, id: str) -> list[int]:
-        """Returns the places of a region's result, or its tuple, that hold a value."""
-        root = self.nodes[region.results[0]]
-        names = root.operands if root.opcode == "tuple" else (root.id,)
-        return [n for n, name in enumerate(names) if self.source(name) is self.source(id)]
-
     def _state(self, node: Node) -> int | None:
         """Returns the place of a loop's carry that a value of its body is; None for none."""
         if node.opcode != "get-tuple-element":
             return None
         whole = self.nodes[node.operands[0]]
         return int(node.attrs["index"]) if whole.opcode == "parameter" else None
-
-    def _carried(self, region: Region, root: Node, source: Node, loop: Node) -> Cause:
-        """Returns the cause of a copy of a carry, or of the value that replaces it."""
-        places, place = self._places(region, source.id), self._state(source)
-        if place is None and not places:
-            return _because("unknown", loop=loop)
-        to = places[0] if place is None else place
-        new = self.source(root.operands[to]) if root.opcode == "tuple" else root
-        if place is not None and (moved := [n for n in places if n != place]):
-            return self._shifted(loop, place, moved[0])
-        if (other := self._state(new)) is not None and other != to:
-            return self._shifted(loop, other, to)
-        if len(places) > 1:
-            return _because("twice", self._value(source), "", loop, new, loop)
-        old = next((n for n in region.nodes if self._state(n) == to), None)
-        readers = self._late(old.id, {new.id, root.id}, new) if old is not None else []
-        kind: Kind = "read" if readers else "itself"
-        if old is None or (not readers and old not in map(self.source, new.operands)):
-            return _because("unknown", loop=loop)
-        return _because(kind, self._carry(loop, to), "", new, readers[0] if readers else new, loop)
-
-    def _shifted(self, loop: Node, place: int, to: int) -> Cause:
-        return _because(
-            "shifted", self._carry(loop, place), self._carry(loop, to), loop, None, loop
-        )
 
     def _first(self, loop: Node) -> tuple[str, ...]:
         """Returns the values that a carry begins as; () where these are no tuple."""
@@ -320,86 +285,38 @@ class Causes:
         """Returns what a place of a carry is called: what it begins as, or its type."""
         first = self._first(loop)
         name = self._names.get(self.source(first[place]).id) if first else None
-        if name:
-            return f"`{name}`"
-        return f"the carry {loop.type.parts[place]}"
-
-    def _result(self, region: Region, root: Node, source: Node, copy: Node) -> Cause:
-        """Returns the cause of a copy that is a result."""
-        places = self._places(region, copy.id)
-        names = root.operands if root.opcode == "tuple" else (root.id,)
-        if not places:
-            reader = next(iter(self.readers(copy.id)), None)
-            place = next((n for n, p in self._aliases.items() if p == self._number(source)), -1)
-            found = self._donated_late(region, place, names[place]) if place >= 0 else None
-            return found or _because("unknown", reader=reader)
-        place = next((n for n in places if names[n] == copy.id), places[0])
-        name, own = self._result_name(place), self._number(source)
-        if own is not None:
-            kind: Kind = "exchanged" if source.id in self._donated else "returned"
-            return _because(kind, self._name(source), name, argument=own)
-        if source.opcode == "constant":
-            return _because("constant", str(source.type), name)
-        if found := self._donated_late(region, place, source.id):
-            return found
-        if len(places) > 1:
-            return _because("twice", self._value(source), name, reader=source)
-        return _because("unknown")
-
-    def _donated_late(self, region: Region, place: int, made: str) -> Cause | None:
-        """Returns the conflict of a result with the donated argument where it is written, if any.
-
-        Args:
-            region: The entry.
-            place: The result's.
-            made: Its value.
-        """
-        new, number = self.source(made), self._aliases.get(place)
-        old = next((node for node in region.nodes if self._number(node) == number), None)
-        if number is None or old is None:
-            return None
-        late = self._late(old.id, {new.id}, new)
-        if late:
-            return _because("read", self._name(old), "", new, late[0], argument=number)
-        if old in map(self.source, new.operands):
-            return _because("itself", self._name(old), "", new, new, argument=number)
-        return None
+        return f"`{name}`" if name else f"the carry {loop.type.parts[place]}"
 
     def _number(self, node: Node) -> int | None:
         """Returns the number of a parameter of the program; None for another value."""
         is_entry = self.home[node.id].name == self.module.entry
-        if node.opcode != "parameter" or not is_entry:
-            return None
-        return int(node.attrs.get("index", "0"))
-
-    def _name(self, parameter: Node) -> str:
-        return f"`{self._names.get(parameter.id, parameter.id)}`"
+        return int(node.attrs["index"]) if is_entry and node.opcode == "parameter" else None
 
     def _value(self, node: Node) -> str:
         """Returns what a value is called: an argument, a carry, or its type."""
         if node.id in self._names:
-            return self._name(node)
+            return f"`{self._names[node.id]}`"
         caller = self._caller.get(self.home[node.id].name)
         place = self._state(node)
         if place is not None and caller is not None and caller.opcode == "while":
             return self._carry(caller, place)
         return f"the {node.type}"
 
-    def _result_name(self, place: int) -> str:
+    def _result(self, place: int) -> str:
         return f"`{self._results[place]}`" if place < len(self._results) else f"result {place}"
 
 
 def _because(
-    kind: Kind,
+    kind: str,
     value: str = "",
     other: str = "",
     writer: Node | None = None,
     reader: Node | None = None,
     loop: Node | None = None,
     **more: Any,
-) -> Cause:
+) -> CopyCause:
     writing, reading, around = (node.id if node else "" for node in (writer, reader, loop))
-    return Cause(kind, value, other, writing, reading, around, **more)
+    return CopyCause(kind, value, other, writing, reading, around, **more)
 
 
 def _major_first(layout: str, rank: int) -> tuple[int, ...]:

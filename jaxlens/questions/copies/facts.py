@@ -21,10 +21,10 @@ from jaxlens.program.donated import option
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import ProgramFacts, devices
-from jaxlens.questions.copies.causes import MOVES, Cause, Causes, moves
+from jaxlens.questions.copies.causes import MOVES, Causes, CopyCause, moves
 
 if TYPE_CHECKING:
-    from jaxlens.questions.copies.measure import Change
+    from jaxlens.questions.copies.measure import Alteration
     from jaxlens.stages.driver import LiveDriver
 
 _MOST = 20_000  # instructions of a program that is compiled again for trials
@@ -49,7 +49,7 @@ class Copy:
     bytes: int
     times: int
     open: tuple[str, ...]
-    cause: Cause
+    cause: CopyCause
 
     @property
     def total(self) -> int:
@@ -98,9 +98,9 @@ class Copies(ProgramFacts):
         return sum(copy.total for copy in self.copies)
 
     @property
-    def causes(self) -> dict[Cause, tuple[Copy, ...]]:
+    def causes(self) -> dict[CopyCause, tuple[Copy, ...]]:
         """The copies by cause, that of most bytes first; values of which it is one are joined."""
-        groups: defaultdict[Cause, list[Copy]] = defaultdict(list)
+        groups: defaultdict[CopyCause, list[Copy]] = defaultdict(list)
         for copy in self.copies:
             one = replace(copy.cause, value="", order=(), argument=None, result=None)
             groups[one].append(copy)
@@ -108,7 +108,7 @@ class Copies(ProgramFacts):
         return {_joined([copy.cause for copy in group]): tuple(group) for group in ranked}
 
 
-def _joined(causes: Sequence[Cause]) -> Cause:
+def _joined(causes: Sequence[CopyCause]) -> CopyCause:
     """Returns one cause of several values; their order, where it is one."""
     values, orders = [*dict.fromkeys(c.value for c in causes)], {c.order for c in causes}
     order = causes[0].order if len(orders) == 1 else ()
@@ -142,7 +142,7 @@ def moved(module: Module) -> Iterator[tuple[Node, RunCount]]:
                 yield node, often
 
 
-def _copy(node: Node, often: RunCount, cause: Cause) -> Copy:
+def _copy(node: Node, often: RunCount, cause: CopyCause) -> Copy:
     size = written(node).bytes or 0
     return Copy(node.id, str(written(node)), size, often.times, often.open, cause)
 
@@ -179,9 +179,11 @@ def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
     return tuple(mends)
 
 
-def _changes(capture: Capture, causes: Sequence[Cause]) -> Iterator[tuple[str, str, "Change"]]:
+def _changes(
+    capture: Capture, causes: Sequence[CopyCause]
+) -> Iterator[tuple[str, str, "Alteration"]]:
     """Yields changes that could remove copies of these causes: in words, in code, as data."""
-    from jaxlens.questions.copies.measure import Change
+    from jaxlens.questions.copies.measure import Alteration
 
     inputs, jit = capture.program.inputs, capture.program.jit
     parameters = numbers(capture.optimized.module, inputs)
@@ -196,27 +198,31 @@ def _changes(capture: Capture, causes: Sequence[Cause]) -> Iterator[tuple[str, s
     if (freed := of("kept", "returned")) and jit:
         roots = list(dict.fromkeys(root_name(inputs[n].name) for n in freed))
         donated = [n for n, leaf in enumerate(inputs) if root_name(leaf.name) in roots]
-        yield f"donating {listed(roots)}", option(roots, jit), Change(donated=frozenset(donated))
+        yield (
+            f"donating {listed(roots)}",
+            option(roots, jit),
+            Alteration(donated=frozenset(donated)),
+        )
     if taken := of("read", "itself", "exchanged"):
         names = listed([inputs[n].name for n in taken])
-        yield f"not donating {names}", f"no donation of {names}", Change(kept=frozenset(taken))
+        yield f"not donating {names}", f"no donation of {names}", Alteration(kept=frozenset(taken))
     if moved := [c for c in known if c.kind == "layout"]:
         orders = {c.value.strip("`"): c.order for c in moved}
         code = listed([f"{name}.transpose{order}" for name, order in orders.items()])
         arguments = {leaves[c.argument]: c.order for c in moved if c.argument in leaves}
         results = {c.result: c.order for c in moved if c.result is not None}
         name = f"other dimension orders of {listed([*orders])}"
-        yield name, code, Change(arguments=arguments, results=results)
+        yield name, code, Alteration(arguments=arguments, results=results)
     if loops := [c.loop for c in causes if c.loop and c.kind in ("shifted", "read", "itself")]:
         found = (capture.links.back(loop, "jaxpr", "optimized") for loop in dict.fromkeys(loops))
         scans = frozenset(id for ids in found for id in ids)
-        yield "two steps a trip", "unroll=2 in the loop", Change(unrolled=scans)
+        yield "two steps a trip", "unroll=2 in the loop", Alteration(unrolled=scans)
     if any(c.kind == "read" for c in causes):
         code = "old, total = jax.lax.optimization_barrier((old, total))"
-        yield "reading before writing", code, Change(reordered=True)
+        yield "reading before writing", code, Alteration(reordered=True)
 
 
-def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Change"]]) -> Mend:
+def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Alteration"]]) -> Mend:
     """Compiles the program with some changes at once."""
     from jaxlens.questions.copies.measure import compiled
 

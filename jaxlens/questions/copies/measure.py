@@ -4,8 +4,8 @@ The jaxpr of the call is evaluated again, with the change, while JAX traces a ne
 array leaves. The user's Python does not run again, and nothing is executed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -30,7 +30,7 @@ _CALLS = frozenset({"jit", "pjit", "closed_call", "core_call"})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Alteration:
     """A change of a program.
 
     Attributes:
@@ -44,23 +44,17 @@ class Change:
 
     donated: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
-    arguments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    results: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    arguments: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    results: dict[int, tuple[int, ...]] = field(default_factory=dict)
     unrolled: frozenset[str] = frozenset()
     reordered: bool = False
 
-    def __or__(self, other: "Change") -> "Change":
-        return Change(
-            self.donated | other.donated,
-            self.kept | other.kept,
-            {**self.arguments, **other.arguments},
-            {**self.results, **other.results},
-            self.unrolled | other.unrolled,
-            self.reordered or other.reordered,
-        )
+    def __or__(self, other: "Alteration") -> "Alteration":
+        own = (f.name for f in fields(self))
+        return Alteration(**{name: getattr(self, name) | getattr(other, name) for name in own})
 
 
-def compiled(live: LiveDriver, change: Change) -> Module:
+def compiled(live: LiveDriver, change: Alteration) -> Module:
     """Returns the optimised program of a call with a change.
 
     Raises:
@@ -75,7 +69,7 @@ def compiled(live: LiveDriver, change: Change) -> Module:
         raise UnavailableError(f"{type(error).__name__}: {first_line(error)}") from None
 
 
-def _traced(closed: Any, change: Change, call: TraceableCall, place: ResolvedTarget) -> Trace:
+def _traced(closed: Any, change: Alteration, call: TraceableCall, place: ResolvedTarget) -> Trace:
     """Traces a program with a change."""
     avals, scans = list(closed.in_avals), equations(closed)
     if len(avals) != len(call.inputs):
@@ -175,7 +169,7 @@ def _ordered(jaxpr: Any, reorder: bool) -> Iterator[tuple[Any, list[Any]]]:
         yield from plain
         return
     for n in order:
-        yield jaxpr.eqns[n], [v for v in ties.get(n, []) if type(v).__name__ != "DropVar"]
+        yield jaxpr.eqns[n], ties.get(n, [])
 
 
 def _read(eqn: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from jaxlens.errors import LensError
 from jaxlens.ir.graph import Span
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import bracketed, listed, passes, quoter
-from jaxlens.questions.copies.causes import Cause
+from jaxlens.questions.copies.causes import CopyCause
 from jaxlens.questions.copies.facts import Copies, Copy, Mend
 from jaxlens.report import (
     Cell,
@@ -66,6 +66,24 @@ def _many(copies: Sequence[Copy]) -> str:
     return f"{count(len(copies), 'copy', 'copies')}{size}{each}"
 
 
+_WHY = {
+    "shifted": "in the carry of {writer}, {value} takes the place of {other}",
+    "read": "{writer} writes over {value}, which {reader} may read later",
+    "itself": "{writer} writes over elements of {value} that it has yet to read",
+    "kept": "{writer} would write over {value}, which the caller keeps",
+    "returned": "{other} is {value} as it is, which the caller keeps",
+    "exchanged": "{other} is {value} as it is, and lies where another argument was donated",
+    "twice": "{value}, made by {reader}, is needed in two buffers",
+    "constant": "{value} is a constant, and is written over or returned",
+    "branch": "a branch of {writer} returns what it is given",
+    "layout of a result": "{reader} makes {value} {order}",
+    "layout of an operand": "{writer} reads {value} {order}",
+    "resharding": "the devices exchange parts of it, from {reader} to {writer}",
+    "memory": "{writer} reads it, and it moves from {other}",
+    "unknown": "XLA does not say why",
+}
+
+
 class _Words:
     """The cause of a copy in words, with the lines of the instructions in conflict."""
 
@@ -75,42 +93,17 @@ class _Words:
         self._nodes = {node.id: node for node in self._module.nodes()}
         self._quote = quoter(self._subject)
 
-    def why(self, cause: Cause, quoted: bool = True) -> str:
+    def why(self, cause: CopyCause, quoted: bool = True) -> str:
         """Returns why a value is copied, as a clause; lines are quoted where it is a sentence."""
-        value, other = cause.value or "a value", cause.other
-        writer, reader = (self._at(id, quoted) for id in (cause.writer, cause.reader))
+        kind, value = cause.kind, cause.value or "a value of {reader}"
+        if kind == "layout":
+            kind = "layout of a result" if cause.other else "layout of an operand"
+        places = {name: self._at(getattr(cause, name), quoted) for name in ("writer", "reader")}
+        if cause.reader and places["reader"] == places["writer"]:
+            places["reader"] = "that line"
         order = f"in the order {cause.order}" if cause.order else "in another order"
-        match cause.kind:
-            case "shifted":
-                return f"in the carry of {writer}, {value} takes the place of {other}"
-            case "read":
-                late = "that line" if reader == writer else reader
-                return f"{writer} writes over {value}, which {late} may read later"
-            case "itself":
-                return f"{writer} writes over elements of {value} that it has yet to read"
-            case "kept":
-                return f"{writer} would write over {value}, which the caller keeps"
-            case "returned":
-                return f"{other} is {value} as it is, which the caller keeps"
-            case "exchanged":
-                return f"{other} is {value} as it is, and lies where another argument was donated"
-            case "twice":
-                return f"{value}, made by {reader}, is needed in two buffers"
-            case "constant":
-                return f"{other or writer} needs a buffer that is its own, and is a constant"
-            case "branch":
-                return f"a branch of {writer} returns what it is given"
-            case "layout" if other:
-                return f"{reader} makes {value} {order}"
-            case "layout":
-                of = "" if cause.value else f" of {reader}"
-                return f"{writer} reads {value}{of} {order}"
-            case "resharding":
-                return f"the devices exchange parts of it, from {reader} to {writer}"
-            case "memory":
-                return f"{writer} reads it, and it moves from {other}"
-            case _:
-                return "XLA does not say why"
+        words = {"value": value.format(**places), "other": cause.other, "order": order}
+        return _WHY[kind].format(**places, **words)
 
     def line(self, copy: Copy) -> str:
         """Returns the line of a copy: its own, or that of what it is made for."""

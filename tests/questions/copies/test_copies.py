@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import jaxlens
-from jaxlens.questions.copies.measure import Change, compiled
+from jaxlens.questions.copies.measure import Alteration, compiled
 
 pytestmark = pytest.mark.backend
 
@@ -130,7 +130,7 @@ def test_the_copies_are_those_of_the_text_and_their_mend_removes_them(name) -> N
 
 def test_what_is_tried_is_the_program_itself() -> None:
     capture = jaxlens.capture(verlet, A, A)
-    again = compiled(capture.driver.live(), Change())
+    again = compiled(capture.driver.live(), Alteration())
     assert _opcodes(again) == _opcodes(capture.optimized.module)
 
 
