@@ -17,17 +17,17 @@ from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import numbers, written
 from jaxlens.ir.trips import RunCount, runs
-from jaxlens.program.donated import option
+from jaxlens.program.donated import OF_ALL, option
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
-from jaxlens.program.subject import ProgramFacts, devices
+from jaxlens.program.subject import Given, ProgramFacts, devices
 from jaxlens.questions.copies.causes import MOVES, Causes, CopyCause, moves
 
 if TYPE_CHECKING:
     from jaxlens.questions.copies.measure import Alteration
     from jaxlens.stages.driver import LiveDriver
 
-_MOST = 20_000  # instructions of a program that is compiled again for trials
+_MOST = 5_000  # instructions of a program that is compiled again for trials
 REWRITTEN = "Python function that could be traced and compiled with a change"
 
 
@@ -124,14 +124,9 @@ def facts(capture: Capture) -> Copies:
     module, causes = capture.optimized.module, Causes(capture)
     found = (_copy(node, often, causes.cause(node)) for node, often in moved(module))
     copies = tuple(sorted(found, key=lambda copy: -copy.total))
-    mends: tuple[Mend, ...] = ()
-    untried = ""
-    if copies:
-        try:
-            mends = _tried(capture, copies)
-        except UnavailableError as why:
-            untried = str(why)
-    return Copies(copies, _fused(module), mends, untried, _subject=capture)
+    mends = Given(lambda: _tried(capture, copies) if copies else ())
+    tried, untried = mends.or_else(()), mends.lacking
+    return Copies(copies, _fused(module), tried, untried, _subject=capture)
 
 
 def moved(module: Module) -> Iterator[tuple[Node, RunCount]]:
@@ -173,8 +168,9 @@ def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
     if helped:
         least, joined = helped[0][0], [helped[0][1]]
         for _, change in helped[1:]:  # beside the best, what leaves less with it
-            if least.bytes and (trial := _trial(live, [*joined, change])).bytes < least.bytes:
-                least, joined = trial, [*joined, change]
+            both = _trial(live, [*joined, change]) if least.bytes else least
+            if not both.why and both.bytes < least.bytes:
+                least, joined = both, [*joined, change]
         mends += [least] if len(joined) > 1 else []
     return tuple(mends)
 
@@ -197,12 +193,10 @@ def _changes(
 
     if (freed := of("kept", "returned")) and jit:
         roots = list(dict.fromkeys(root_name(inputs[n].name) for n in freed))
-        donated = [n for n, leaf in enumerate(inputs) if root_name(leaf.name) in roots]
-        yield (
-            f"donating {listed(roots)}",
-            option(roots, jit),
-            Alteration(donated=frozenset(donated)),
-        )
+        every = jit == OF_ALL
+        own = (n for n, leaf in enumerate(inputs) if every or root_name(leaf.name) in roots)
+        name = "donating every array" if every else f"donating {listed(roots)}"
+        yield name, option(roots, jit), Alteration(donated=frozenset(own))
     if taken := of("read", "itself", "exchanged"):
         names = listed([inputs[n].name for n in taken])
         yield f"not donating {names}", f"no donation of {names}", Alteration(kept=frozenset(taken))

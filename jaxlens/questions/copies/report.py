@@ -58,7 +58,7 @@ def _causes(facts: Copies) -> Iterator[Finding]:
 
 
 def _many(copies: Sequence[Copy]) -> str:
-    """Returns "2 copies of 400 kB a trip, 50 trips"."""
+    """Returns "2 copies of 400 kB, each 50 times"."""
     sizes, times = {copy.bytes for copy in copies}, {copy.times for copy in copies}
     size = f" of {amount(sizes.pop())}" if len(sizes) == 1 else ""
     often = times.pop() if len(times) == 1 else 1
