@@ -205,12 +205,12 @@ def _changes(
         code = listed([f"{name}.transpose{order}" for name, order in orders.items()])
         arguments = {leaves[c.argument]: c.order for c in moved if c.argument in leaves}
         results = {c.result: c.order for c in moved if c.result is not None}
-        name = f"other dimension orders of {listed([*orders])}"
+        name = f"giving {listed([*orders])} another order of dimensions"
         yield name, code, Alteration(arguments=arguments, results=results)
     if loops := [c.loop for c in causes if c.loop and c.kind in ("shifted", "read", "itself")]:
         found = (capture.links.back(loop, "jaxpr", "optimized") for loop in dict.fromkeys(loops))
         scans = frozenset(id for ids in found for id in ids)
-        yield "two steps a trip", "unroll=2 in the loop", Alteration(unrolled=scans)
+        yield "taking two steps a trip", "unroll=2 in the loop", Alteration(unrolled=scans)
     if any(c.kind == "read" for c in causes):
         code = "old, total = jax.lax.optimization_barrier((old, total))"
         yield "reading before writing", code, Alteration(reordered=True)

@@ -150,8 +150,7 @@ def _tried(facts: Copies) -> Iterator[Finding]:
         yield Finding(f"{text}.", "unknown")
     else:
         left = f"{amount(best.bytes)} in {count(best.copies or 0, 'copy', 'copies')}"
-        text = f"Tried: with {best.name} a run copies {left if best.copies else 'nothing'}"
-        text += f": {best.code}."
+        text = f"Tried: {best.name} left {left if best.copies else 'no copy'}: {best.code}."
         yield Finding(text, "compared")
 
 
@@ -172,7 +171,7 @@ def _copies(facts: Copies) -> Table:
             copy.times,
             copy.total,
             words.line(copy),
-            words.why(copy.cause, quoted=False),
+            words.why(copy.cause, quoted=False).replace("`", ""),
         )
         for copy in facts.copies
     )
@@ -185,9 +184,8 @@ def _copies(facts: Copies) -> Table:
 def _mends(facts: Copies) -> Table:
     now = [Mend("nothing (as it is)", "", len(facts.copies), facts.bytes)] if facts.mends else []
     rows = (
-        (mend.name, mend.copies, None if mend.why else mend.bytes, mend.code, mend.why)
+        (mend.name, mend.copies, None if mend.why else mend.bytes, mend.why or mend.code)
         for mend in (*now, *facts.mends)
     )
-    columns = ("change", NumberColumn("copies"), _BYTES, "how", "why not")
-    note = "Each compiled anew and not run."
-    return table("Tried", columns, rows, note)
+    columns = ("change", NumberColumn("copies"), _BYTES, "how, or why not")
+    return table("Tried", columns, rows, "Each compiled anew and not run.")
