@@ -86,7 +86,11 @@ class Causes:
         self._aliases = {result: number for number, result in aliases(module).items()}
 
     def cause(self, copy: Node) -> CopyCause:
-        """Returns why an instruction that only moves is there."""
+        """Returns why an instruction that only moves is there; of several in a row, the last."""
+        while len(users := self._users(self.home[copy.id].name).get(copy.id, [])) == 1:
+            if not moves(users[0], self.module):
+                break
+            copy = users[0]
         region, source, sinks = self.home[copy.id], self.source(copy.id), self.readers(copy.id)
         first = next(iter(sinks), None)
         if any(node.opcode.removesuffix("-start") in EXCHANGES for node in (source, *sinks)):
@@ -128,27 +132,34 @@ class Causes:
 
         transpose dimensions={1,0}, then copy to {1,0}    of f32[2,3]: the order (1, 0)
         """
-        steps, source, sinks = moves(copy, self.module), self.source(copy.id), self.readers(copy.id)
-        start, end = written(self.nodes[steps[0].operands[0]]), written(steps[-1])
-        places = list(range(len(end.shape)))  # the dimension of the operand that each is
+        node, sinks = copy, self.readers(copy.id)
+        steps: list[Node] = []
+        while step := moves(node, self.module):
+            steps, node = [*step, *steps], self.nodes[node.operands[0]]
+        start, end, number = written(node), written(copy), self._number(node)
+        places = list(range(len(end.shape)))  # the dimension of the first operand that each is
         for step in steps:
             if step.opcode == "transpose":
                 dimensions = step.attrs["dimensions"].strip("{}").split(",")
                 places = [places[int(n)] for n in dimensions if n]
         has, wants = (_major_first(value.layout, len(places)) for value in (start, end))
-        order = tuple(places[n] for n in wants)
-        if len(start.shape) != len(places) or order == has:
+        order, own = tuple(places[n] for n in wants), tuple(places.index(n) for n in has)
+        is_known = len(start.shape) == len(places)
+        if is_known and order == has:
             return None
         wanting = (n for n in sinks for part in inside(n, self.module) if part.opcode in _WANTING)
-        wanted, number = next(wanting, next(iter(sinks), None)), self._number(source)
+        wanted = next(wanting, next((n for n in sinks if n.opcode != "tuple"), None))
+        is_known = is_known and end.shape == tuple(start.shape[n] for n in places)
+        if not is_known:  # reshaped on the way
+            return _because("layout", "", "", wanted, node)
         if number is not None:
-            return _because("layout", self._value(source), "", wanted, order=order, argument=number)
+            return _because("layout", self._value(node), "", wanted, order=order, argument=number)
         names = self._returned(self.module.body())
         if copy.id not in names:
-            return _because("layout", "", "", wanted, source, order=order)
-        own, place = tuple(places.index(n) for n in has), names.index(copy.id)
+            return _because("layout", "", "", wanted, node, order=order)
+        place = names.index(copy.id)
         name = self._result(place)
-        return _because("layout", name, "result", None, source, order=own, result=place)
+        return _because("layout", name, "result", None, node, order=own, result=place)
 
     def _overwritten(self, source: Node, sinks: list[Node]) -> CopyCause | None:
         """Returns the cause of a copy that is updated in place, or that is a loop's carry."""
