@@ -134,8 +134,8 @@ class Causes:
         """
         node, sinks = copy, self.readers(copy.id)
         steps: list[Node] = []
-        while step := moves(node, self.module):
-            steps, node = [*step, *steps], self.nodes[node.operands[0]]
+        while parts := moves(node, self.module):
+            steps, node = [*parts, *steps], self.nodes[node.operands[0]]
         start, end, number = written(node), written(copy), self._number(node)
         places = list(range(len(end.shape)))  # the dimension of the first operand that each is
         for step in steps:
