@@ -14,6 +14,7 @@ Ask about it:
     memory fits                 which line owns the peak; whether it fits a device
     cost fusion sharding        flops and bytes; what was fused; what travels between devices
     captured times              arrays that are compiled in; where compile time goes
+    copies                      why a value is copied, and what removes the copy
     tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.arrays.verbs import arrays
     from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
+    from jaxlens.questions.copies.facts import Copies
     from jaxlens.questions.cost.roofline import CostFacts
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
 
     bytecode: Callable[..., View[Bytecode]]
     captured: Callable[..., View[Captured]]
+    copies: Callable[..., View[Copies]]
     cost: Callable[..., View[CostFacts]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
@@ -123,6 +126,7 @@ __all__ = [
     "check",
     "compare",
     "compile",
+    "copies",
     "cost",
     "course",
     "edit",

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.hlo.instructions import inputs_of, numbers, parameters
+from jaxlens.program.donated import OF_ALL, aliases, option
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import devices
 from jaxlens.report import Finding, NumberColumn, Table, amount, count, explains, saves, table
 
-_ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
 _ROWS = 12
-_OF_ALL = "eqx.filter_jit"  # whose option donates all arguments
 _MUCH = 1_000_000  # bytes from which a device is likely to miss them
 
 
@@ -54,8 +53,7 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
     module = capture.optimized.module
     number = numbers(module, program.inputs)
     # The index of the result that reuses the buffer of each input, by parameter number.
-    aliases = _ALIAS.findall(module.attrs.get("input_output_alias", ""))
-    reused = {int(p): int(n or 0) for n, p in aliases if int(n or 0) < len(outputs)}
+    reused = {p: n for p, n in aliases(module).items() if n < len(outputs)}
     shared = {name: reused[n] for name, n in number.items() if n in reused}
     found = []
     for leaf in program.inputs:
@@ -132,21 +130,6 @@ def roots_of(donations: Sequence[Donation]) -> list[str]:
     return list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in donations))
 
 
-def option(roots: Sequence[str], jit: str) -> str:
-    """Returns the option of a jit that donates arguments: `donate_argnames=('x',)`.
-
-    Args:
-        roots: Names of the arguments.
-        jit: The jit, as `Program.jit` names it.
-    """
-    if jit == _OF_ALL:
-        return 'donate="all"'
-    if "args" in roots:
-        return "donate_argnums=..."  # of `*args`, which JAX refuses by name
-    names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
-    return f"donate_argnames=({names})"
-
-
 def sentences(
     donations: Sequence[Donation], whole: int | None = None, jit: str = "jax.jit"
 ) -> Iterator[Finding]:
@@ -173,7 +156,7 @@ def sentences(
     possible = [donation for donation in donations if not donation.donated]
     if possible:
         roots = roots_of(possible)
-        how = f"{option(roots, jit)} in {jit}{' (of every array)' * (jit == _OF_ALL)}"
+        how = f"{option(roots, jit)} in {jit}{' (of every array)' * (jit == OF_ALL)}"
         results = count(len(possible), "result")
         like = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
         yield Finding(

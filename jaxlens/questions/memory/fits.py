@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
+from jaxlens.program.donated import option
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.checkpoint import loosened, trials
-from jaxlens.questions.memory.donation import donatable, option, roots_of
+from jaxlens.questions.memory.donation import donatable, roots_of
 from jaxlens.questions.memory.facts import MemoryFacts, Tried
 from jaxlens.questions.memory.facts import facts as memory_facts
 from jaxlens.report import Cell, Finding, NumberColumn, Report, amount, share, table

@@ -10,10 +10,11 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.program.donated import option
 from jaxlens.questions.memory import view as memory_view
 from jaxlens.questions.memory.buffer_origins import Origins
 from jaxlens.questions.memory.checkpoint import trials
-from jaxlens.questions.memory.donation import donations, option
+from jaxlens.questions.memory.donation import donations
 from jaxlens.questions.memory.facts import Tried, facts
 from jaxlens.questions.memory.report import report as report_of
 from jaxlens.questions.memory.report import types
