@@ -23,7 +23,9 @@ FLOOR = (
     "render captures compat lines call keys stages listen taps program views capturing question "
     "answers"
 ).split()
-DOORS = ("viewer jobs children api ask pytest_plugin course notebook commands cli __main__").split()
+DOORS = (
+    "viewer jobs children api ask pytest_plugin course notebook shell commands cli __main__"
+).split()
 ORDER = [*FLOOR, "questions", *DOORS]
 # What the packages of each folder may import from outside the standard library.
 OUTSIDE = {
