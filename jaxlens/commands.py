@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, OptionError, TargetError
-from jaxlens.shell import ask, functions
+from jaxlens.shell import ask, functions, mcp
 from jaxlens.shell.output import given, raised, written
 from jaxlens.tracebacks import below
 
@@ -66,6 +66,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     for command in (show, diff, explore):
         command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
     ask.add(commands)
+    mcp.add(commands)
 
 
 def _record(options: argparse.Namespace) -> int:

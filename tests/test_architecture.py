@@ -48,6 +48,7 @@ OUTSIDE = {
     "progress": {"tqdm"},
     "pytest_plugin": {"pytest"},
     "cli": {"jax"},
+    "shell": {"mcp"},
 }
 # Rooms that drive JAX, or whose subject it is: the others are there without it. So is `measure`.
 OF_JAX = set("core compat lines call keys stages listen taps jobs course cli".split())
