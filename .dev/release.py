@@ -16,7 +16,8 @@ import links
 # describes the package.
 NEEDED = (
     r"jaxlens/.*\.(py|js|css|tsv)|jaxlens/py\.typed|jaxlens/lessons/source/\w+\.md"
-    r"|jaxlens/course/puzzles/references\.json|jaxlens-[\w.]+\.dist-info/.*"
+    r"|jaxlens/course/puzzles/references\.json|jaxlens/shell/answer\.schema\.json"
+    r"|jaxlens-[\w.]+\.dist-info/.*"
 )
 MOST = 1_920_000  # bytes of the wheel, whose many small files take 0.2 kB each for their names
 TRIAL = """

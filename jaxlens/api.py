@@ -183,6 +183,7 @@ def take(
     name: str = "",
     target: str = "",
     shapes: str = "",
+    variables: Mapping[str, Any] | None = None,
     transforms: Sequence[tuple[str, str]] = (),
     core: bool = False,
 ) -> Capture:
@@ -195,6 +196,7 @@ def take(
         name: Its name in the user's text; "" for its own name.
         target: "" for where JAX would run it.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
+        variables: What may stand among the shapes by its name.
         transforms: Transforms of `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
         core: Whether `jaxlens.core` transforms, lowers and runs what JAX traces.
     """
@@ -210,7 +212,7 @@ def take(
         _check_program(shapes, transforms, core)
         return opened(f, args, kwargs, target=target or None)
     if shapes:
-        args, kwargs = arguments(shapes)
+        args, kwargs = arguments(shapes, variables)
     named = dict(kwargs)
     if shapes or transforms:  # else the call itself says so
         _check_fit(f, args, named, name)

@@ -1,4 +1,4 @@
-"""The `jaxlens` command: records jobs, writes pages, opens the course, says what works here."""
+"""The `jaxlens` command: asks, records jobs, writes pages, opens the course, says what works."""
 
 import argparse
 import importlib.metadata

@@ -5,18 +5,15 @@ jaxlens show runs/a                     # or with -o page.html
 jaxlens diff runs/a runs/b
 jaxlens explore step.jaxlens            # a saved capture, a dump folder or HLO text, as a page
 jaxlens explore train:step --in "f32[8,128]"
+jaxlens ask memory train.py:step --args "f32[8,128]"
 """
 
 import argparse
 import builtins
-import importlib
-import inspect
 import os
 import runpy
-import shutil
 import sys
 import zipfile
-from collections.abc import Callable
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from multiprocessing.util import Finalize
@@ -24,8 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.errors import LensError, OptionError, TargetError, nearest
-from jaxlens.tracebacks import below, user_frames
+from jaxlens.errors import LensError, OptionError, TargetError
+from jaxlens.shell import ask, functions, mcp
+from jaxlens.shell.output import given, raised, written
+from jaxlens.tracebacks import below
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.record import JobRecording
@@ -66,6 +65,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     explore.set_defaults(run=_explore)
     for command in (show, diff, explore):
         command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
+    ask.add(commands)
+    mcp.add(commands)
 
 
 def _record(options: argparse.Namespace) -> int:
@@ -89,8 +90,8 @@ def _record(options: argparse.Namespace) -> int:
         _run(options.script, options.arguments, options.module)
     except SystemExit as end:
         error, status = end, end.code if isinstance(end.code, int | str) else bool(end.code)
-    except BaseException as raised:
-        error, status = raised, _raised(raised)
+    except BaseException as caught:
+        error, status = caught, raised(caught)
     block.settle(error)
     if isinstance(status, str):  # sys.exit("words")
         print(status, file=sys.stderr)
@@ -133,26 +134,19 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
     exec(loader.source_to_code(loader.get_data(path), path), vars(main))
 
 
-def _raised(error: BaseException) -> int:
-    """Shows an error of the user's code as Python would; returns the exit status."""
-    shown = error.with_traceback(user_frames(below(error.__traceback__)))
-    sys.excepthook(type(error), shown, shown.__traceback__)
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
-
-
 def _show(options: argparse.Namespace) -> int:
     from jaxlens.jobs.record.runs import runs
 
     answer = runs(options.record)
     if options.output is None:
-        return _given(answer, None)
-    return _written(partial(answer.save, programs=_PAGES), options.output)
+        return given(answer, None)
+    return written(partial(answer.save, programs=_PAGES), options.output)
 
 
 def _diff(options: argparse.Namespace) -> int:
     from jaxlens.jobs.record.runs import runs
 
-    return _given(runs(options.before).diff(options.after), options.output)
+    return given(runs(options.before).diff(options.after), options.output)
 
 
 def _explore(options: argparse.Namespace) -> int:
@@ -169,7 +163,7 @@ def _explore(options: argparse.Namespace) -> int:
     except LensError:
         raise
     except Exception as error:
-        return _raised(error)
+        return raised(error)
 
 
 def _opened(file: Path, options: argparse.Namespace) -> int:
@@ -178,19 +172,16 @@ def _opened(file: Path, options: argparse.Namespace) -> int:
 
     if options.shapes or options.target:
         raise OptionError(f"--in and --target go with MODULE:FUNCTION; {file} is a program")
-    return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
+    return written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
 
 
 def _explored(name: str, path: str, options: argparse.Namespace) -> int:
     from jaxlens.api import explore, take
     from jaxlens.viewer.side_by_side import on_targets
 
-    function = _function(name, path)
-    if not options.shapes and (needed := _needed(function)):
-        raise OptionError(
-            f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
-            f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
-        )
+    function = functions.function(functions.module(name), name, path)
+    if not options.shapes:
+        functions.check_given(function, path, "--in")
     shapes = ", ".join(options.shapes)
     programs: dict[str, Any] = {}
     for target in options.target or [""]:
@@ -201,55 +192,4 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
     first, *others = programs.values()
     several = others or isinstance(first, LensError)
     view = on_targets(list(programs.items()), "explore") if several else explore(first)
-    return _written(view.save, options.output or Path(f"{path}.html"))
-
-
-def _needed(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of the arguments without a default; none where they are unknown."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
-
-
-def _function(name: str, path: str) -> Callable[..., Any]:
-    """Imports a module, and returns a function of it."""
-    sys.path.insert(0, os.getcwd())
-    sys.argv = [name]  # a script may read its own when it is imported
-    try:
-        value: Any = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name.partition(".")[0] and error.name != name:
-            raise  # of a module that it imports
-        raise OptionError(f"no module {name!r} here; run this where it can be imported") from None
-    for part in path.split("."):
-        if not hasattr(value, part):
-            functions = [n for n in vars(value) if callable(getattr(value, n))]
-            known = [n for n in functions if not n.startswith("_") and not hasattr(builtins, n)]
-            raise OptionError(f"{name} has no {path!r}; {nearest(part, known)}")
-        value = getattr(value, part)
-    if not callable(value):
-        raise OptionError(f"{name}:{path} is no function, but a {type(value).__name__}")
-    return value  # type: ignore[no-any-return]
-
-
-def _given(answer: Any, output: Path | None) -> int:
-    """Prints an answer, or writes it to a page."""
-    if output is None:
-        try:
-            width = max(shutil.get_terminal_size((120, 24)).columns, 60)
-            print(answer.text(times=True, width=width, rest="-o page.html"), flush=True)
-        except BrokenPipeError:  # `| head` has read enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return _written(answer.save, output)
-
-
-def _written(save: Callable[[Path], Path], output: Path) -> int:
-    try:
-        print(save(output))
-    except OSError as error:
-        raise LensError(f"cannot write {output}: {error.strerror}; name another place") from None
-    return 0
+    return written(view.save, options.output or Path(f"{path}.html"))

@@ -23,7 +23,9 @@ FLOOR = (
     "render captures compat lines call keys stages listen taps program views capturing question "
     "answers"
 ).split()
-DOORS = ("viewer jobs children api ask pytest_plugin course notebook commands cli __main__").split()
+DOORS = (
+    "viewer jobs children api ask pytest_plugin course notebook shell commands cli __main__"
+).split()
 ORDER = [*FLOOR, "questions", *DOORS]
 # What the packages of each folder may import from outside the standard library.
 OUTSIDE = {
@@ -46,6 +48,7 @@ OUTSIDE = {
     "progress": {"tqdm"},
     "pytest_plugin": {"pytest"},
     "cli": {"jax"},
+    "shell": {"mcp"},
 }
 # Rooms that drive JAX, or whose subject it is: the others are there without it. So is `measure`.
 OF_JAX = set("core compat lines call keys stages listen taps jobs course cli".split())

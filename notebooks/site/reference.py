@@ -31,7 +31,7 @@ _SECTION = re.compile(r"^(Args|Attributes|Options|Returns|Yields|Raises):$", re.
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")  # of a type
 _LISTED = re.compile(r"^- (\w+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
-COMMANDS = ("lab", "record", "show", "diff", "explore", "course")
+COMMANDS = ("lab", "ask", "mcp", "record", "show", "diff", "explore", "course")
 MAGICS: tuple[type[Magics], ...] = (
     ProgramMagics,
     RunningMagics,

@@ -7,6 +7,7 @@ tuples and Python literals, which are passed as they are.
 
 import ast
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -32,12 +33,15 @@ _LONG = sorted({*DTYPES.values()})
 _SCALAR = re.compile(r"\b([A-Za-z]\w*)\s*\[\s*\]")
 
 
-def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(
+    text: str, names: Mapping[str, Any] | None = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the positional and keyword arguments, in the order written.
 
     Args:
         text: Comma-separated `shape` or `name=shape`. A dtype is short as jaxprs and HLO
             print it (`f32`, `s32`, `pred`) or long as NumPy calls it (`float32`).
+        names: Variables that may stand in the place of a shape.
 
     Raises:
         OptionError: The text is not a list of shapes, or JAX does not have a dtype.
@@ -51,23 +55,32 @@ def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         raise _expected(text, "unbalanced parentheses")
     if any(k.arg is None for k in call.keywords):
         raise _expected(text, "** is not a shape")
-    args = tuple(_value(node) for node in call.args)
-    return args, {k.arg: _value(k.value) for k in call.keywords if k.arg}
+    known = names or {}
+    args = tuple(_value(node, known) for node in call.args)
+    return args, {k.arg: _value(k.value, known) for k in call.keywords if k.arg}
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
     """Returns one argument; the nesting is limited by Python's parser."""
     match node:
         case ast.Subscript(value=ast.Name(id=dtype), slice=dims):
             return abstract(_dims(dims), _dtype(dtype))
         case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {ast.literal_eval(k): _value(v) for k, v in zip(keys, values, strict=True) if k}
+            return {
+                ast.literal_eval(k): _value(v, names)
+                for k, v in zip(keys, values, strict=True)
+                if k
+            }
         case ast.List(elts=parts):
-            return [_value(part) for part in parts]
+            return [_value(part, names) for part in parts]
         case ast.Tuple(elts=parts):
-            return tuple(_value(part) for part in parts)
+            return tuple(_value(part, names) for part in parts)
+        case ast.Name(id=name) if name in names:
+            return names[name]
         case ast.Name(id=dtype) if dtype in DTYPES or dtype in _LONG:
             raise _expected(dtype, f"a scalar is {dtype}[]")
+        case ast.Name(id=name) if names:
+            raise _expected(name, f"no variable of the file; {nearest(name, names)}")
     try:
         return ast.literal_eval(node)
     except ValueError:
