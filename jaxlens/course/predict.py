@@ -14,7 +14,7 @@ from typing import Any
 
 from jaxlens.course.namespace import run_source
 from jaxlens.course.puzzle import evidence_pane
-from jaxlens.errors import OptionError, nearest
+from jaxlens.errors import OptionError, missing_package, nearest
 from jaxlens.ir.lessons import LESSONS
 from jaxlens.render.document import Block, Code, Document, Findings, Fold
 from jaxlens.report import Finding, count
@@ -76,7 +76,15 @@ class Prediction:
     tolerance: float = 0.0
 
     def names(self) -> Names:
-        """Runs the program and returns what it defined."""
+        """Runs the program and returns what it defined.
+
+        Raises:
+            PackageError: JAX, which every prediction asks, cannot be imported.
+        """
+        try:
+            import_module("jax")
+        except ImportError as error:
+            raise missing_package(f"prediction {self.id}", error) from None
         return run_source(self.code, f"<cell {self.id}>")
 
 
@@ -238,19 +246,16 @@ def _document(reply: Reply) -> Document:
     truth = str(reply.truth)
     program = Code("text", prediction.code.strip("\n"))
     evidence = reply.truth.evidence
-    proof: tuple[Block, ...] = ()
-    if evidence is not None:
-        proof = (evidence_pane(evidence),)
-    web = evidence.document.web if evidence is not None else None
+    proof: tuple[Block, ...] = () if evidence is None else (evidence_pane(evidence),)
+    web = None if evidence is None else evidence.document.web
     if not answer:
         how = f"Write your answer in place of the dots, or: %predict {prediction.id} your answer"
         told = f"is {truth}. {prediction.why}"
-        folds = [
-            Fold(
-                choice, (Fold(f"Right: it {told}" if choice == truth else f"No: it {told}", proof),)
-            )
+        answers = [
+            (choice, f"{'Right' if choice == truth else 'No'}: it {told}")
             for choice in prediction.choices
-        ] or [Fold("Answer", (Fold(f"The answer {told}", proof),))]
+        ] or [("Answer", f"The answer {told}")]
+        folds = [Fold(label, (Fold(text, proof),)) for label, text in answers]
         heading = f"Predict: {_asked(prediction)}"
         return Document("predict", heading, (replace(program, note=how), *folds), web)
     near = _right(prediction, reply.truth, answer, within=_NEAR)

@@ -13,7 +13,14 @@ from jaxlens.course.check import judged
 from jaxlens.course.puzzles import references
 from jaxlens.course.trial import run_answer
 
-BLOCKED = "import sys\nfor name in ('jax', 'jaxlib'): sys.modules[name] = None\n"
+BLOCKED = """\
+import subprocess, sys, threading
+for name in ("jax", "jaxlib", "resource"):
+    sys.modules[name] = None
+def refused(*_, **__):
+    raise RuntimeError("a browser has no threads and no processes")
+threading.Thread.start = subprocess.Popen.__init__ = refused
+"""
 OF_XLA = {"26.4", "30.2"}
 
 
@@ -105,3 +112,11 @@ def test_the_cells_of_a_lesson(tmp_path):
     assert (tmp_path / own.FILE).exists()
     assert "needs jax, which is not installed" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_prediction_says_what_it_needs(tmp_path):
+    done = _run("from jaxlens.course import predict; print(predict('3.c', 3))", tmp_path)
+    assert done.stderr.splitlines()[-1] == (
+        "jaxlens.errors.PackageError: prediction 3.c needs jax, which is not installed: "
+        "pip install jax"
+    )

@@ -1,4 +1,4 @@
-"""Puzzle 13.4."""
+"""Puzzle 13.2."""
 
 import jaxlens
 from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least, at_most

@@ -1,4 +1,4 @@
-"""Puzzle 13.2."""
+"""Puzzle 13.3."""
 
 from typing import Any
 

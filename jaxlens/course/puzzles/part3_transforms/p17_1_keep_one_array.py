@@ -1,4 +1,4 @@
-"""Puzzle 17.4."""
+"""Puzzle 17.1."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Puzzle 17.1."""
+"""Puzzle 17.3."""
 
 from typing import Any
 

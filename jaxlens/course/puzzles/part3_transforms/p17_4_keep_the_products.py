@@ -1,4 +1,4 @@
-"""Puzzle 17.3."""
+"""Puzzle 17.4."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Puzzle 22.2."""
+"""Puzzle 22.1."""
 
 import jaxlens
 from jaxlens.course.puzzle import Facts, Function, Proof, Puzzle, WrongAnswer, at_least, equal

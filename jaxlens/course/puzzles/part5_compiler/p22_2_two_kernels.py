@@ -1,4 +1,4 @@
-"""Puzzle 22.4."""
+"""Puzzle 22.2."""
 
 import jaxlens
 from jaxlens.course.puzzle import (

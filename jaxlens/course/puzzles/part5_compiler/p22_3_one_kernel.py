@@ -1,4 +1,4 @@
-"""Puzzle 22.1."""
+"""Puzzle 22.3."""
 
 import jaxlens
 from jaxlens.course.puzzle import (

@@ -1,4 +1,4 @@
-"""Puzzle 22.3."""
+"""Puzzle 22.4."""
 
 from typing import Any
 

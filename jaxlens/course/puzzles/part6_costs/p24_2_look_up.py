@@ -1,4 +1,4 @@
-"""Puzzle 24.4."""
+"""Puzzle 24.2."""
 
 import jaxlens
 from jaxlens.course.puzzle import (

@@ -1,4 +1,4 @@
-"""Puzzle 24.2."""
+"""Puzzle 24.4."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Puzzle 25.3."""
+"""Puzzle 25.2."""
 
 import jaxlens
 from jaxlens.course.puzzle import (

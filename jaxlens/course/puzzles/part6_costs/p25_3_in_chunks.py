@@ -1,4 +1,4 @@
-"""Puzzle 25.2."""
+"""Puzzle 25.3."""
 
 import jaxlens
 from jaxlens.course.puzzle import (
