@@ -8,6 +8,7 @@ that hits JAX's caches has no overhead. Listeners are registered during a watch 
 import contextlib
 import hashlib
 import itertools
+import re
 import sys
 import threading
 from collections import defaultdict, deque
@@ -63,6 +64,7 @@ class PendingCall:
         traced: Whether a Python function was traced (no inner cache hit).
         disk: The last event of the persistent cache; "" where that was not used.
         others: Number of programs of its name in the persistent cache before its compile.
+        text: Its StableHLO with locations, where a watch reads it.
     """
 
     function: str
@@ -87,6 +89,7 @@ class PendingCall:
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
+    text: str = ""
 
     def frozen(self, number: int) -> CallEvent:
         """Returns the call as frozen data."""
@@ -116,7 +119,8 @@ def user_line(stack: Stack) -> Span | None:
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64
 )  # of calls of one origin, that a call is compared with
-_LARGE = 64  # most elements of a constant whose text a fingerprint hashes; of others the bytes
+_LARGE = 64  # most elements of a constant whose text is printed; of others the bytes are hashed
+_LOCATIONS = re.compile(r" loc\((?:#loc\d*|unknown)\)|^#loc\d* = .*\n", re.MULTILINE)
 
 
 class CompileWatch:
@@ -161,6 +165,11 @@ class CompileWatch:
     def add(self, call: PendingCall) -> None:
         """Adds a call to the log."""
         self._calls.append(call)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the watch reads the StableHLO of the next compile."""
+        return False
 
     @property
     def is_empty(self) -> bool:
@@ -298,7 +307,9 @@ class _Recorder:
         if kind == "compile":
             self._explain_compile(call)
             if call.role == "user" or call.function in LOOPS:
-                call.program = _fingerprint(stack.module)
+                located = any(watch.reads_text for watch in self._watches)
+                call.program, text = _fingerprint(stack.module, located)
+                call.text = text if located else ""
                 call.others = compat_events.on_disk(name)
         for watch in list(self._watches):
             watch.began(kind, call, stack)
@@ -518,22 +529,26 @@ def _unkept(seconds: float) -> str:
     return "JAX did not write it, as one that calls back into Python or that another process writes"
 
 
-def _fingerprint(module: Any) -> str:
-    """Returns a hash of a StableHLO program and its constants; "" if unavailable.
+def _fingerprint(module: Any, located: bool) -> tuple[str, str]:
+    """Returns a hash of a StableHLO program and its constants, and its text; "" if unavailable.
 
     Large constants are hashed as the module holds them: their text is twice as long.
+
+    Args:
+        module: The MLIR module.
+        located: Whether the text has locations. The hash has none.
     """
     if module is None:
-        return ""
+        return "", ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):
         text = module.operation.get_asm(
-            large_elements_limit=_LARGE, enable_debug_info=False, assume_verified=True
+            large_elements_limit=_LARGE, enable_debug_info=located, assume_verified=True
         )
-        digest = hashlib.sha256(text.encode())
+        digest = hashlib.sha256((_LOCATIONS.sub("", text) if located else text).encode())
         if "__elided__" in text:
             _add_constants(module, digest)
-        return digest.hexdigest()[:16]
-    return ""
+        return digest.hexdigest()[:16], text
+    return "", ""
 
 
 def _add_constants(module: Any, digest: Any) -> None:
