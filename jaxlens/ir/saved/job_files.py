@@ -47,8 +47,8 @@ class ProcessFolder:
         Raises:
             OSError: It cannot be made.
         """
-        root.mkdir(parents=True, exist_ok=True)
         self._streams: dict[str, BinaryIO] = {}
+        root.mkdir(parents=True, exist_ok=True)
         plain = re.sub(r"[^\w.-]", "_", host)[:60]
         for attempt in count(1):  # process ids come again
             again = f"-{attempt}" if attempt > 1 else ""
@@ -73,7 +73,7 @@ class ProcessFolder:
 
     def write_source(self, text: str) -> str:
         """Writes a text that several programs refer to; returns its place as text."""
-        return json.dumps(self._append(_PROGRAMS, text.encode()) if text else ())
+        return json.dumps(self._append(_PROGRAMS, text.encode())) if text else ""
 
     def _append(self, name: str, data: bytes) -> Place:
         """Appends to a file; what is there is in the operating system's hands when it returns."""
@@ -90,9 +90,17 @@ class ProcessFolder:
         for name in list(self._streams):
             self._streams.pop(name).close()
 
+    def __del__(self) -> None:
+        self.close()
+
 
 def _dumped(value: Any) -> bytes:
     return json.dumps(to_json(value), separators=(",", ":")).encode()
+
+
+def is_record(path: Path) -> bool:
+    """Whether a folder is the record of a job."""
+    return any(_FOLDER.match(folder.name) for folder in path.glob("process-*"))
 
 
 def read_program(job: JobRecord, name: str) -> Archive:
@@ -114,13 +122,14 @@ def read_program(job: JobRecord, name: str) -> Archive:
         if _SOURCES in parts:
             sources = parsed(parts[_SOURCES], _MOST)
             for source in sources.values():
-                at = json.loads(source["text"])
-                source["text"] = read_file(file, LARGEST_FILE, *at).decode() if at else ""
+                if source["text"]:
+                    at = json.loads(source["text"])
+                    source["text"] = read_file(file, LARGEST_FILE, *at).decode()
             parts[_SOURCES] = json.dumps(sources).encode()
     except (OSError, zlib.error, *_BAD) as error:
         raise CaptureFileError(
             f"cannot read the program {name[:40]!r} of the record {job.name}: "
-            f"{type(error).__name__}; record the job again"
+            f"{type(error).__name__}; jaxlens show {job.name} lists those that it has"
         ) from None
     return Archive(packed(parts), f"a program of the record {job.name}")
 

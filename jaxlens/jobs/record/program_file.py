@@ -8,12 +8,14 @@ from jaxlens.errors import CaptureFileError
 from jaxlens.ir.record import JobRecord
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.file import LARGEST_FILE
-from jaxlens.ir.saved.job_files import read_program
+from jaxlens.ir.saved.job_files import is_record, read_job, read_program
 from jaxlens.reading import read_file
 
 
 def opened(path: str | os.PathLike[str]) -> Capture:
-    """Opens a saved capture, a folder of XLA's dumps, or a module.
+    """Opens a saved capture, a folder of XLA's dumps, a module, or a program of a record.
+
+    That is the record's folder and the first letters of the program's name: "runs/a/1f3a9c2e".
 
     Raises:
         CaptureFileError: The file cannot be read, or is a script.
@@ -24,6 +26,10 @@ def opened(path: str | os.PathLike[str]) -> Capture:
         from jaxlens.capturing import capture
 
         return capture(str(file))
+    if not file.exists() and is_record(file.parent):
+        job = read_job(file.parent)
+        names = [name for name in job.programs if name.startswith(file.name)]
+        return recorded(job, names[0] if len(names) == 1 else file.name)
     try:
         data = read_file(file, LARGEST_FILE)
     except OSError as error:
