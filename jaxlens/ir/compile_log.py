@@ -7,7 +7,7 @@ nearest earlier key.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from jaxlens.ir.facts import Constant, Verdict
@@ -252,6 +252,9 @@ class CallEvent:
         replicated: What XLA could not reshard, where the watch reads it.
         transforms: The transforms inside its jit, outermost first: of `jax.jit(jax.vmap(step))`,
             "vmap".
+        disk_key: A hash of each part of its key in the persistent cache: "program", "jaxlib",
+            "backend", "flags", "options", "devices", "compression", "hook". Empty where that was
+            not asked, and where JAX's key is made otherwise.
     """
 
     number: int
@@ -272,6 +275,7 @@ class CallEvent:
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
+    disk_key: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -48,7 +48,7 @@ from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
 # Attributes that a `CallEvent` has too.
 _SAME = tuple(
     "function role line defined layer earlier parts thread under program bytes captured "
-    "replicated transforms".split()
+    "replicated transforms disk_key".split()
 )
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
@@ -90,6 +90,7 @@ class PendingCall:
     replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
     text: str = ""
+    disk_key: Mapping[str, str] = field(default_factory=dict)
 
     def frozen(self, number: int) -> CallEvent:
         """Returns the call as frozen data."""
@@ -345,6 +346,8 @@ class _Recorder:
         for kind, call in reversed(self._local.open):
             if kind == "compile" and call is not None:
                 call.disk = event
+                if event == "asked":
+                    call.disk_key = compat.disk_key(sys._getframe(3))
                 break
 
     def _traced(self) -> None:
