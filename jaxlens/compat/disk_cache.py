@@ -51,7 +51,8 @@ def disk_key(frame: FrameType | None) -> dict[str, str]:
     To be called while JAX does, with a frame of its event. The parts are made by JAX's functions,
     and are dropped if all together do not make the key that JAX asks for.
 
-    Gone: {}, and a miss of the persistent cache is not explained.
+    Gone, or with a hook of the user's, which is not called again: {}, and a miss of the persistent
+    cache is not explained.
     """
     while frame is not None and frame.f_code.co_name != "compile_or_get_cached":
         frame = frame.f_back
@@ -66,6 +67,8 @@ def _hashed(values: Mapping[str, Any]) -> dict[str, str]:
     if (kinds := getattr(keys, "IgnoreCallbacks", None)) is not None:
         ignored = kinds.CUSTOM_PARTITIONING if ignored else kinds.NO
     options = values["compile_options"]
+    if keys.custom_hook.__module__ != keys.__name__:
+        return {}
     parts: dict[str, Callable[[Any], object]] = {
         "program": lambda part: keys._hash_computation(part, values["computation"], ignored),
         "jaxlib": lambda part: part.update(keys.jaxlib_version_str.encode()),

@@ -7,7 +7,6 @@ from typing import Literal
 from jaxlens.ir.compile_log import CallEvent, CompileLog
 from jaxlens.ir.facts import Memory
 
-
 Place = tuple[int, int]
 """Where a program is in its process's file: offset and length in bytes."""
 
@@ -132,7 +131,7 @@ class JobRecord:
     Attributes:
         name: Its folder as the user wrote it.
         processes: By index, then by start.
-        programs: The captures that are there, by name: folder of the process, and place in its file.
+        programs: The captures that are there, by name: the process's folder, the place in a file.
     """
 
     name: str

@@ -227,6 +227,7 @@ class _Recorder:
         self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
         # Functions that were called in earlier watches, to know one that JAX's caches have lost.
         self._earlier: dict[int, Callable[[], Any]] = {}
+        self._disk_keys: dict[str, Mapping[str, str]] = {}  # by the program's name
         self._local = _Local()
         self._stop: Callable[[], None] = lambda: None
         self._hears_traces = True
@@ -330,13 +331,21 @@ class _Recorder:
         missed = kind == "compile" and call.disk in ("asked", "kept")
         unkept = _unkept(seconds) if missed and call.disk == "asked" else ""
         same_name = call.others if missed else None
-        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, unkept))
+        differs = self._differs(call, name) if kind == "compile" and call.disk_key else ()
+        differs = differs if missed else ()
+        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, unkept, differs))
         if kind == "trace" and served and call.layer == "trace":
             call.layer = ""  # the lowering or compile cache may still miss
         is_made = kind == "compile" and not failed
         compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
         for watch in list(self._watches):
             watch.ended(kind, call, compiled)
+
+    def _differs(self, call: PendingCall, name: str) -> tuple[str, ...]:
+        """Returns the parts in which a key differs from the last of its name, and keeps it."""
+        earlier = self._disk_keys.get(name, call.disk_key)
+        self._disk_keys[name] = call.disk_key
+        return tuple(part for part, text in call.disk_key.items() if earlier.get(part) != text)
 
     def _disk(self, event: DiskEvent) -> None:
         """Notes an event of the persistent cache for the call that this thread compiles."""

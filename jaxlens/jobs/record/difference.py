@@ -75,7 +75,7 @@ def difference(before: JobFacts, after: JobFacts, stage_of: StageOf) -> JobDiffe
         )
         found = tuple(_differences(one, two, jobs, stage_of)) if one and two else ()
         rows.append(FunctionChange(name, left.get(name), right.get(name), found))
-    return JobDifference(before, after, tuple(rows), disk_misses(before, after, stage_of))
+    return JobDifference(before, after, tuple(rows), disk_misses(before, after))
 
 
 def _differences(

@@ -2,34 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 
-from jaxlens.ir.record import ProcessRecord, RecordedCompile
+from jaxlens.ir.compile_log import DISK_PARTS
+from jaxlens.ir.record import ProcessRecord
 from jaxlens.jobs.record.facts import CompileRow, JobFacts
-from jaxlens.jobs.record.program_difference import StageOf, differences
 
 # What a part of the key depends on, by the settings of a process.
 _SETTINGS = {"jaxlib": ("jaxlib",), "flags": ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
-_NAMES = {
-    "jaxlib": "jaxlib is another",
-    "backend": "the backend is of another version",
-    "flags": "XLA has other flags on the command line",
-    "options": "the compile options differ",
-    "devices": "the devices differ",
-    "compression": "the cache is compressed otherwise (the package zstandard)",
-    "hook": "jax's custom_hook of the key differs",
-}
 _METADATA = (
     "only names and lines differ, which jax_compilation_cache_include_metadata_in_key or a kernel "
     "puts into the key"
 )
 
 
-def disk_misses(before: JobFacts, after: JobFacts, stage_of: StageOf) -> Mapping[str, list[str]]:
+def disk_misses(before: JobFacts, after: JobFacts) -> Mapping[str, list[str]]:
     """Returns the functions that the cache did not have for the second run, by the cause.
 
     Args:
         before: The run that filled the cache.
         after: The run that asked it.
-        stage_of: Gives a stage of a program of either.
     """
     causes: dict[str, list[str]] = {}
     for row in after.rows:
@@ -39,7 +29,7 @@ def disk_misses(before: JobFacts, after: JobFacts, stage_of: StageOf) -> Mapping
         same = [r for r in before.rows if r.function == row.function and r.compile.call.disk_key]
         if same:
             names = before.job.name, after.job.name
-            cause = _cause(min(same, key=lambda r: _apart(r, row)), row, names, stage_of)
+            cause = _cause(min(same, key=lambda r: _apart(r, row)), row, names)
             causes.setdefault(cause, []).append(row.function)
     return causes
 
@@ -54,21 +44,19 @@ def _other(one: CompileRow, two: CompileRow) -> list[str]:
     return [name for name in right if left.get(name) != right[name]]
 
 
-def _cause(one: CompileRow, two: CompileRow, names: tuple[str, str], stage_of: StageOf) -> str:
+def _cause(one: CompileRow, two: CompileRow, names: tuple[str, str]) -> str:
     parts = _other(one, two)
     if not parts:
         step = one.compile.call.step("compile")
         if step is not None and step.unkept:
-            return f"{names[0]} did not write it: {step.unkept}"
+            return f"in {names[0]} {step.unkept}"
         return "its key is the same: the cache lies in another folder, or was emptied"
     if "flags" in parts and "options" in parts:
         parts.remove("options")  # XLA reads its flags into the options
-    return "; ".join(
-        _of_program(one.compile, two.compile, names, stage_of)
-        if part == "program"
-        else ", ".join(_of_settings(part, one.process, two.process, names)) or _NAMES[part]
-        for part in parts
-    )
+    programs = {row.compile.call.program for row in (one, two)}
+    said = dict(DISK_PARTS) if len(programs) > 1 else {**DISK_PARTS, "program": _METADATA}
+    texts = (", ".join(_of_settings(part, one.process, two.process, names)) for part in parts)
+    return "; ".join(text or said[part] for text, part in zip(texts, parts, strict=True))
 
 
 def _of_settings(
@@ -78,12 +66,3 @@ def _of_settings(
         was, now = (record.process.settings.get(name, "") for record in (one, two))
         if was != now:
             yield f"{name} is {was or 'unset'} in {names[0]}, {now or 'unset'} in {names[1]}"
-
-
-def _of_program(
-    one: RecordedCompile, two: RecordedCompile, names: tuple[str, str], stage_of: StageOf
-) -> str:
-    if one.call.program and one.call.program == two.call.program:
-        return _METADATA
-    found = next(differences(one, two, names, stage_of), "")
-    return f"its program differs ({found})" if found else "its program differs"

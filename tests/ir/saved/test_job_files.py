@@ -1,6 +1,5 @@
 """The files of a record are read up to where they are whole, whatever ended who wrote them."""
 
-import errno
 import json
 import os
 import random
