@@ -340,6 +340,8 @@ class _Recorder:
         compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
         for watch in list(self._watches):
             watch.ended(kind, call, compiled)
+        if kind == "compile":
+            call.text = ""
 
     def _differs(self, call: PendingCall, name: str) -> tuple[str, ...]:
         """Returns the parts in which a key differs from the last of its name, and keeps it."""

@@ -20,6 +20,7 @@ class LoweredProgram:
         key: All parts of the key of the call.
         devices: The devices that it is for.
         text: Its StableHLO with locations, large constants elided; "" where it is not recorded.
+        note: Why it is not.
     """
 
     start: float
@@ -31,3 +32,4 @@ class LoweredProgram:
     key: tuple[KeyPart, ...] = ()
     devices: tuple[Any, ...] = ()
     text: str = ""
+    note: str = ""

@@ -137,6 +137,7 @@ class Recording(CompileWatch):
             mine.jaxpr, mine.donated = stack.program, flags or mine.donated
         if kind == "compile":
             mine.number, mine.devices = next(self._numbers), stack.devices
+            mine.note = self._refused()
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
@@ -150,11 +151,11 @@ class Recording(CompileWatch):
         self._going.pop(call, None)
         if mine is None or not mine.number:
             return
-        mine.key, mine.text, call.text = call.parts, call.text, ""
+        mine.key, mine.text = call.parts, call.text
         failed = bool(call.steps[-1].failed)
         note = "" if failed else "JAX did not show the program"
         if compiled is not None:
-            note = "" if mine.text else self._refused() or "its program could not be read"
+            note = "" if mine.text else mine.note or "its program could not be read"
         if note:
             self.trouble(f"a program is left out: {note}")
         data = RecordedCompile(

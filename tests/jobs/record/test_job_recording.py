@@ -127,6 +127,14 @@ def test_equal_programs_are_one(tmp_path):
     assert diff.functions[0].same_programs
 
 
+def test_a_record_within_a_record_has_the_program_too(tmp_path):
+    with jaxlens.record(tmp_path / "outer"), jaxlens.record(tmp_path / "inner"):
+        new_step()({"w": ones(4, 5)}, ones(8, 4))
+    outer, inner = (jaxlens.runs(tmp_path / name)[0] for name in ("outer", "inner"))
+    assert outer.capture.stablehlo.text == inner.capture.stablehlo.text
+    assert outer.compile.program == inner.compile.program
+
+
 def test_the_limits(tmp_path):
     step = new_step()
     with jaxlens.record(tmp_path / "none", megabytes=0):
