@@ -276,7 +276,14 @@ def load_with(
     make: Callable[[saved_file.Archive, dict[str, Any]], SavedDriver],
 ) -> Capture:
     """Reads a saved capture with a driver that can do more than read; see `load`."""
-    archive = saved_file.read(path)
+    return capture_of(saved_file.read(path), make)
+
+
+def capture_of(
+    archive: saved_file.Archive,
+    make: Callable[[saved_file.Archive, dict[str, Any]], SavedDriver],
+) -> Capture:
+    """Returns the capture of an archive; see `load_with`."""
     with archive.json("manifest.json") as manifest:
         version = manifest.get("version") if isinstance(manifest, dict) else None
         if not isinstance(version, int) or manifest.get("format") != saved_file.FORMAT:

@@ -151,9 +151,11 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _explore(options: argparse.Namespace) -> int:
     """Writes a program's page; an error of a function's own is shown with its own traceback."""
+    from jaxlens.ir.saved.job_files import is_record
+
     file = Path(options.program)
     name, colon, path = options.program.partition(":")
-    if file.exists() or (file.suffix and not colon):
+    if file.exists() or (file.suffix and not colon) or is_record(file.parent):
         return _opened(file, options)
     if not path or name.endswith(".py"):
         meant = f"{Path(name).stem}:{path or 'step'}"

@@ -18,12 +18,16 @@ JSON_MEMORY = 256 << 20
 """Bytes of memory that the JSON of a small file may take: progress, a verdict, receipts."""
 
 
-def read_file(path: str | os.PathLike[str], most: int) -> bytes:
+def read_file(
+    path: str | os.PathLike[str], most: int, start: int = 0, length: int | None = None
+) -> bytes:
     """Returns the bytes that a file has when it is opened.
 
     Args:
         path: Its path.
-        most: The most bytes that it may have.
+        most: The most bytes that are read.
+        start: The first of them.
+        length: How many; None for all.
 
     Raises:
         OSError: It cannot be read, is no regular file, or is larger.
@@ -33,10 +37,12 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is a folder, a pipe or a device", os.fspath(path))
-        if status.st_size > most:
+        size = status.st_size if length is None else length
+        if not 0 <= size <= most:
             raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", os.fspath(path))
         with open(descriptor, "rb", closefd=False) as stream:
-            return stream.read(status.st_size)
+            stream.seek(start)
+            return stream.read(size)
     finally:
         os.close(descriptor)
 

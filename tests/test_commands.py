@@ -104,7 +104,7 @@ def test_a_recorded_script_runs_as_it_would(script, capsys):
     assert f"page-programs/{linked.name}" in page.read_text()
     assert f"page-programs/{other.name}" in page.read_text()
     assert "step" in linked.read_text()
-    program = folder / "runs" / "a" / "programs" / f"{linked.stem}.jaxlens"
+    program = folder / "runs" / "a" / linked.stem[:8]
     assert main(["explore", str(program), "-o", str(folder / "program.html")]) == 0
     assert "step" in (folder / "program.html").read_text()
 

@@ -7,7 +7,7 @@ imported directly where it is used.
 
 from jaxlens.compat.arrays import base_array, content, fresh, is_ref, made_in
 from jaxlens.compat.calls_heard import hear_calls
-from jaxlens.compat.disk_cache import persistent_cache_off
+from jaxlens.compat.disk_cache import disk_key, persistent_cache_off
 from jaxlens.compat.extend import extend, mlir_bindings
 from jaxlens.compat.jit_caches import (
     context_names,

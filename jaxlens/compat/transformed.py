@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from jaxlens.compat.import_private import private
@@ -45,6 +45,8 @@ def attribute(f: Any, name: str) -> Any:
 
     Gone: nothing, as no name of JAX's is read.
     """
+    if type(f) is FunctionType:
+        return getattr(f, name, None)
     holders = (f, f.__func__) if type(f) is MethodType else (f,)
     is_found = any(inspect.getattr_static(holder, name, None) is not None for holder in holders)
     return getattr(f, name, None) if is_found else None

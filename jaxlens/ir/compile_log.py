@@ -7,7 +7,7 @@ nearest earlier key.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from jaxlens.ir.facts import Constant, Verdict
@@ -37,6 +37,18 @@ CacheLayer = Literal["", "trace", "lower", "compile"]
 
 TYPE_TEXT = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
 """The text of a type in a key: weakness, dtype, shape, sharding."""
+
+DISK_PARTS: Mapping[str, str] = {
+    "program": "the program differs",
+    "jaxlib": "jaxlib is another",
+    "backend": "the backend is another",
+    "flags": "XLA's flags differ",
+    "options": "the compile options differ",
+    "devices": "the devices differ",
+    "compression": "the cache is compressed in another way",
+    "hook": "the key's custom hook differs",
+}
+"""The parts of a key of the persistent cache, and what is said where one differs."""
 
 LOOPS = ("scan", "while", "cond")
 """Operations that take functions. Outside of jit, each new function is a new program."""
@@ -171,6 +183,8 @@ class CompileStep:
             missed; None where it hit or was not used.
         unkept: Why a program that the persistent cache did not hold is not in it now either; ""
             for one that is, and where the cache was not used.
+        differs: The parts (of `DISK_PARTS`) in which its key in the persistent cache differs from
+            the last of its name that this process asked for; () where it hit or there was none.
     """
 
     kind: CompileStepKind
@@ -179,6 +193,7 @@ class CompileStep:
     failed: str = ""
     others: int | None = None
     unkept: str = ""
+    differs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +267,8 @@ class CallEvent:
         replicated: What XLA could not reshard, where the watch reads it.
         transforms: The transforms inside its jit, outermost first: of `jax.jit(jax.vmap(step))`,
             "vmap".
+        disk_key: A hash of each part (of `DISK_PARTS`) of its key in the persistent cache. Empty
+            where that was not asked, and where JAX's key is made otherwise.
     """
 
     number: int
@@ -272,6 +289,7 @@ class CallEvent:
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
+    disk_key: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:

@@ -7,6 +7,9 @@ from typing import Literal
 from jaxlens.ir.compile_log import CallEvent, CompileLog
 from jaxlens.ir.facts import Memory
 
+Place = tuple[int, int]
+"""Where a program is in its process's file: offset and length in bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedConstant:
@@ -33,9 +36,10 @@ class RecordedCompile:
         memory: XLA's sizes; None where it gave none.
         processes: The processes whose devices it is for.
         constants: The arrays that are part of the program, in its order.
-        program: Name of the file with its capture, without suffix; "" for none.
+        program: A hash of its StableHLO and optimised text, its name in the record; "" for none.
         note: Why there is no capture.
         devices: Ids of its devices, in the order of the program's partitions.
+        place: Where its capture is; () where an earlier compile has it, and for none.
     """
 
     number: int
@@ -48,6 +52,7 @@ class RecordedCompile:
     program: str = ""
     note: str = ""
     devices: tuple[int, ...] = ()
+    place: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int | None:
@@ -126,12 +131,12 @@ class JobRecord:
     Attributes:
         name: Its folder as the user wrote it.
         processes: By index, then by start.
-        programs: Names of the captures that are there, without suffix.
+        programs: The captures that are there, by name: the process's folder, the place in a file.
     """
 
     name: str
     processes: tuple[ProcessRecord, ...]
-    programs: frozenset[str] = frozenset()
+    programs: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
     @property
     def compiles(self) -> tuple[tuple[ProcessRecord, RecordedCompile], ...]:

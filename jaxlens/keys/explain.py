@@ -281,8 +281,12 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
 
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
     """Returns the differences to the nearest key, and that key, of several the first."""
-    differences = ((tuple(changes(new, key)), key) for key in keys[:_MOST])
-    nearest_changes, old = min(differences, key=lambda pair: apart(pair[0]))
+    pairs: list[tuple[tuple[KeyChange, ...], JaxKey]] = []
+    for key in keys[:_MOST]:
+        pairs.append((tuple(changes(new, key)), key))
+        if not pairs[-1][0]:  # none is nearer
+            break
+    nearest_changes, old = min(pairs, key=lambda pair: apart(pair[0]))
     return tuple(_as_place(new, change) for change in nearest_changes), old
 
 

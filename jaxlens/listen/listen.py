@@ -8,10 +8,11 @@ that hits JAX's caches has no overhead. Listeners are registered during a watch 
 import contextlib
 import hashlib
 import itertools
+import re
 import sys
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -47,7 +48,7 @@ from jaxlens.keys.jax_key import JaxKey, aval_text, key_of
 # Attributes that a `CallEvent` has too.
 _SAME = tuple(
     "function role line defined layer earlier parts thread under program bytes captured "
-    "replicated transforms".split()
+    "replicated transforms disk_key".split()
 )
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
@@ -63,6 +64,7 @@ class PendingCall:
         traced: Whether a Python function was traced (no inner cache hit).
         disk: The last event of the persistent cache; "" where that was not used.
         others: Number of programs of its name in the persistent cache before its compile.
+        text: Its StableHLO with locations, where a watch reads it.
     """
 
     function: str
@@ -87,6 +89,8 @@ class PendingCall:
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()
     transforms: tuple[str, ...] = ()
+    text: str = ""
+    disk_key: Mapping[str, str] = field(default_factory=dict)
 
     def frozen(self, number: int) -> CallEvent:
         """Returns the call as frozen data."""
@@ -116,7 +120,8 @@ def user_line(stack: Stack) -> Span | None:
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64
 )  # of calls of one origin, that a call is compared with
-_LARGE = 64  # most elements of a constant whose text a fingerprint hashes; of others the bytes
+_LARGE = 64  # most elements of a constant whose text is printed; of others the bytes are hashed
+_LOCATIONS = re.compile(r" loc\((?:#loc\d*|unknown)\)|^#loc\d* = .*\n", re.MULTILINE)
 
 
 class CompileWatch:
@@ -161,6 +166,11 @@ class CompileWatch:
     def add(self, call: PendingCall) -> None:
         """Adds a call to the log."""
         self._calls.append(call)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the watch reads the StableHLO of the next compile."""
+        return False
 
     @property
     def is_empty(self) -> bool:
@@ -217,6 +227,7 @@ class _Recorder:
         self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
         # Functions that were called in earlier watches, to know one that JAX's caches have lost.
         self._earlier: dict[int, Callable[[], Any]] = {}
+        self._disk_keys: dict[str, Mapping[str, str]] = {}  # by the program's name
         self._local = _Local()
         self._stop: Callable[[], None] = lambda: None
         self._hears_traces = True
@@ -298,7 +309,9 @@ class _Recorder:
         if kind == "compile":
             self._explain_compile(call)
             if call.role == "user" or call.function in LOOPS:
-                call.program = _fingerprint(stack.module)
+                located = any(watch.reads_text for watch in self._watches)
+                call.program, text = _fingerprint(stack.module, located)
+                call.text = text if located else ""
                 call.others = compat_events.on_disk(name)
         for watch in list(self._watches):
             watch.began(kind, call, stack)
@@ -318,13 +331,23 @@ class _Recorder:
         missed = kind == "compile" and call.disk in ("asked", "kept")
         unkept = _unkept(seconds) if missed and call.disk == "asked" else ""
         same_name = call.others if missed else None
-        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, unkept))
+        differs = self._differs(call, name) if kind == "compile" and call.disk_key else ()
+        differs = differs if missed else ()
+        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, unkept, differs))
         if kind == "trace" and served and call.layer == "trace":
             call.layer = ""  # the lowering or compile cache may still miss
         is_made = kind == "compile" and not failed
         compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
         for watch in list(self._watches):
             watch.ended(kind, call, compiled)
+        if kind == "compile":
+            call.text = ""
+
+    def _differs(self, call: PendingCall, name: str) -> tuple[str, ...]:
+        """Returns the parts in which a key differs from the last of its name, and keeps it."""
+        earlier = self._disk_keys.get(name, call.disk_key)
+        self._disk_keys[name] = call.disk_key
+        return tuple(part for part, text in call.disk_key.items() if earlier.get(part) != text)
 
     def _disk(self, event: DiskEvent) -> None:
         """Notes an event of the persistent cache for the call that this thread compiles."""
@@ -334,6 +357,8 @@ class _Recorder:
         for kind, call in reversed(self._local.open):
             if kind == "compile" and call is not None:
                 call.disk = event
+                if event == "asked":
+                    call.disk_key = compat.disk_key(sys._getframe(3))
                 break
 
     def _traced(self) -> None:
@@ -518,22 +543,26 @@ def _unkept(seconds: float) -> str:
     return "JAX did not write it, as one that calls back into Python or that another process writes"
 
 
-def _fingerprint(module: Any) -> str:
-    """Returns a hash of a StableHLO program and its constants; "" if unavailable.
+def _fingerprint(module: Any, located: bool) -> tuple[str, str]:
+    """Returns a hash of a StableHLO program and its constants, and its text; "" if unavailable.
 
     Large constants are hashed as the module holds them: their text is twice as long.
+
+    Args:
+        module: The MLIR module.
+        located: Whether the text has locations. The hash has none.
     """
     if module is None:
-        return ""
+        return "", ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):
         text = module.operation.get_asm(
-            large_elements_limit=_LARGE, enable_debug_info=False, assume_verified=True
+            large_elements_limit=_LARGE, enable_debug_info=located, assume_verified=True
         )
-        digest = hashlib.sha256(text.encode())
+        digest = hashlib.sha256((_LOCATIONS.sub("", text) if located else text).encode())
         if "__elided__" in text:
             _add_constants(module, digest)
-        return digest.hexdigest()[:16]
-    return ""
+        return digest.hexdigest()[:16], text
+    return "", ""
 
 
 def _add_constants(module: Any, digest: Any) -> None:

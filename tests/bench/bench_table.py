@@ -66,9 +66,9 @@ class Row:
 Rows = Iterator[Row]
 
 
-def against(what, goal, ours, bare, rounds, unit="x", **peers):
+def against(what, goal, ours, bare, rounds, unit="x", collects=False, **peers):
     """A row of two sides that take turns: their ratio, what ours adds in percent, or in ms."""
-    found = turns({"ours": ours, "bare": bare, **peers}, rounds)
+    found = turns({"ours": ours, "bare": bare, **peers}, rounds, collects=collects)
 
     def figure(side):
         taken, least = found[side].wall, found["bare"].wall
@@ -299,7 +299,8 @@ def watched(rounds, layers):
             small(25)
 
     job = partial(small, 25)
-    yield against("what a record adds to 25 small compiles", 3, recorded, job, rounds * 2, "%")
+    what = "what a record adds to 25 small compiles"
+    yield against(what, 3, recorded, job, rounds * 2, "%", collects=True)
     what = "what `%jaxlens on` adds to a cell with a small compile"
     yield against(what, 5, cell, small, rounds * 10, "%")
     watch.stop()

@@ -2,7 +2,7 @@
 
 A shared machine's clock says little, so that figures are CPU seconds of all threads, medians of
 rounds in which each side runs once, in an order that rotates. The garbage collector runs between
-measurements and not in them.
+measurements and not in them, unless what it costs is asked.
 """
 
 import argparse
@@ -32,13 +32,14 @@ def _now():
     return Seconds(time.process_time(), time.thread_time(), time.perf_counter())
 
 
-def seconds(task, calls=1):
-    """Seconds of a call, without garbage collection, of what was not compiled or drawn before."""
+def seconds(task, calls=1, collects=False):
+    """Seconds of a call, of what was not compiled or drawn before; without garbage collection."""
     compiling.forget()
     layout.cache_clear()
     arranged.cache_clear()
     gc.collect()
-    gc.disable()
+    if not collects:
+        gc.disable()
     try:
         begun = _now()
         for _ in range(calls):
@@ -55,12 +56,12 @@ def rotated(names, turn):
     return names[first:] + names[:first]
 
 
-def turns(sides, rounds, calls=1):
+def turns(sides, rounds, calls=1, collects=False):
     """Medians of each side; the first round warms caches that are not the program's."""
     times: dict[str, list[Seconds]] = {side: [] for side in sides}
     for turn in range(rounds + 1):
         for side in rotated(list(sides), turn):
-            taken = seconds(sides[side], calls)
+            taken = seconds(sides[side], calls, collects)
             if turn:
                 times[side].append(taken)
     return medians(times)

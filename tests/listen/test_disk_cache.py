@@ -60,7 +60,7 @@ def test_what_was_loaded_missed_and_not_kept_is_told(tmp_path):
             1,
             0,
             "step is not in the persistent cache, which holds 1 program of that name under another "
-            "key.",
+            "key: the compile options differ.",
         ],
     ]
     assert again[:2] == first[:2]

@@ -1,7 +1,7 @@
 """A program that JAX compiled for the user's call, as a capture: nothing is compiled again."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,6 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.record import RecordedConstant
-from jaxlens.ir.saved.file import packed
 from jaxlens.ir.saved.save import parts
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.jobs.record.lowered_program import LoweredProgram
@@ -34,7 +33,6 @@ from jaxlens.stages.trace import captured_arrays, sources
 from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
-_LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
 _STAGES = ("jaxpr", "stablehlo", "optimized")
 
 
@@ -49,16 +47,23 @@ class CompiledProgram(Driver):
         call: The call that compiles it.
         lowered: What it is compiled from.
         executable: The loaded executable of XLA.
+        source: Gives what is saved as the text of a file or cell.
     """
 
     holder = "the record of a job"
     cure = "look at the call itself: jaxlens.capture(f, x)"
 
-    def __init__(self, call: CallEvent, lowered: LoweredProgram, executable: Any) -> None:
+    def __init__(
+        self,
+        call: CallEvent,
+        lowered: LoweredProgram,
+        executable: Any,
+        source: Callable[[str], str],
+    ) -> None:
         self._target = target_of(lowered.devices or tuple(executable.local_devices()))
         self._executable = LoadedExecutable(executable)
         self._call = replace(call, parts=lowered.key)
-        self._lowered = lowered
+        self._lowered, self._source = lowered, source
         self.text = lowered.text
         self.platform = self._target.platform
 
@@ -72,9 +77,9 @@ class CompiledProgram(Driver):
     def _optimized(self) -> str:
         return self._executable.as_text()
 
-    def file(self) -> bytes:
-        """Returns the bytes of a saved capture."""
-        return packed(parts(self.program, self, _STAGES, ("jaxpr",)), _LEVEL)
+    def parts(self) -> dict[str, bytes]:
+        """Returns the parts of a saved capture."""
+        return parts(self.program, self, _STAGES, ("jaxpr",))
 
     @property
     def program(self) -> Program:
@@ -163,7 +168,8 @@ class CompiledProgram(Driver):
         """Returns the text of the user's files; that of libraries is left out, as it is large."""
         if self._lowered.jaxpr is None:
             raise UnavailableError("the record has no source text of this program")
-        return sources.sources(self._jaxpr.module, self._call.defined, libraries=False)
+        spans = self._jaxpr.module, self._call.defined
+        return sources.sources(*spans, libraries=False, read=self._source)
 
 
 def _digest(value: Any) -> str:

@@ -1,10 +1,11 @@
 """What changed between the records of two runs, function by function."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from jaxlens.ir.record import RecordedCompile
+from jaxlens.jobs.record.disk_miss import disk_misses
 from jaxlens.jobs.record.facts import FunctionRow, JobFacts, identity
 from jaxlens.jobs.record.program_difference import StageOf, differences
 from jaxlens.program.sentences import listed
@@ -48,11 +49,14 @@ class JobDifference:
         before: The figures of the first.
         after: Those of the second.
         functions: In the first's order, then those that only the second has.
+        misses: Functions for which the second did not find a program in the persistent cache that
+            the first asked too, by the cause.
     """
 
     before: JobFacts
     after: JobFacts
     functions: tuple[FunctionChange, ...]
+    misses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def difference(before: JobFacts, after: JobFacts, stage_of: StageOf) -> JobDifference:
@@ -71,7 +75,7 @@ def difference(before: JobFacts, after: JobFacts, stage_of: StageOf) -> JobDiffe
         )
         found = tuple(_differences(one, two, jobs, stage_of)) if one and two else ()
         rows.append(FunctionChange(name, left.get(name), right.get(name), found))
-    return JobDifference(before, after, tuple(rows))
+    return JobDifference(before, after, tuple(rows), disk_misses(before, after))
 
 
 def _differences(
@@ -117,6 +121,9 @@ def report(found: JobDifference) -> Report:
 
 
 def _findings(found: JobDifference) -> Iterator[Finding]:
+    for cause, names in found.misses.items():
+        of = listed(list(dict.fromkeys(names)), _FEW)
+        yield Finding(f"The persistent cache did not have {of} of {found.after.job.name}: {cause}.")
     for job, row in ((found.before, "after"), (found.after, "before")):
         alone = [c.name for c in found.functions if getattr(c, row) is None]
         if alone:

@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
-from jaxlens.ir.saved.job_files import program_path
 from jaxlens.jobs.record.program_difference import StageOf
-from jaxlens.jobs.record.program_file import opened
+from jaxlens.jobs.record.program_file import recorded
 from jaxlens.jobs.record.same_program import (
     Mismatch,
     attempts,
@@ -73,7 +71,7 @@ class CompileRow:
         if not name or name not in self.job.programs:
             note = self.compile.note or "the job ended before it was written"
             raise UnavailableError(f"the record has no program of this compile: {note}")
-        return opened(program_path(Path(self.job.name), name))
+        return recorded(self.job, name)
 
     def __repr__(self) -> str:
         where = f"process {self.process.process.index}"

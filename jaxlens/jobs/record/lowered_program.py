@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxlens.ir.compile_log import KeyPart
-from jaxlens.ir.record import RecordedCompile
 
 
 @dataclass(slots=True)
@@ -17,10 +16,11 @@ class LoweredProgram:
         seconds: How long its steps took, by kind: a call has one of each.
         jaxpr: The closed jaxpr; None while it is unknown.
         donated: Whether each input of the jaxpr is donated.
-        data: What is recorded of it; None until it compiles.
+        number: Order of its compile in the process; 0 until it compiles.
         key: All parts of the key of the call.
         devices: The devices that it is for.
-        text: Its StableHLO with locations, large constants elided.
+        text: Its StableHLO with locations, large constants elided; "" where it is not recorded.
+        note: Why it is not.
     """
 
     start: float
@@ -28,7 +28,8 @@ class LoweredProgram:
     seconds: dict[str, float] = field(default_factory=dict)
     jaxpr: Any = None
     donated: tuple[bool, ...] = ()
-    data: RecordedCompile | None = None
+    number: int = 0
     key: tuple[KeyPart, ...] = ()
     devices: tuple[Any, ...] = ()
     text: str = ""
+    note: str = ""

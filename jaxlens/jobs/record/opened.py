@@ -1,16 +1,14 @@
-"""Opens the program of a record, and completes it with what follows from its stages.
+"""The program of a record, completed with what follows from its stages.
 
 The job that recorded it spent no time on these: the list of kernels is read from the optimised
 program, and HLO before optimisation is converted from StableHLO.
 """
 
-import os
 import re
 from functools import cached_property
 from typing import cast
 
 from jaxlens import compat
-from jaxlens.captures import Capture, load_with
 from jaxlens.compat.lowering import hlo_text
 from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.fact import KERNELS, FactRow, T
@@ -27,15 +25,6 @@ from jaxlens.stages.compile.kernels import kernels, without_code
 
 _ELIDED = re.compile(r"dense_resource<__elided__> : (tensor<[^<>]*(?:<[^<>]*>)?>)")
 _LARGEST = 64 << 20  # bytes of constants that are made up
-
-
-def opened_program(path: str | os.PathLike[str]) -> Capture:
-    """Returns the capture in a file.
-
-    Raises:
-        CaptureFileError: The file is no saved capture.
-    """
-    return load_with(path, ProgramOfRecord)
 
 
 class ProgramOfRecord(SavedDriver):

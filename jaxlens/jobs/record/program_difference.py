@@ -1,5 +1,6 @@
 """What differs between two programs that should be one: their keys, devices, constants, lines."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -16,6 +17,8 @@ StageOf = Callable[[str, str], Stage | None]
 
 _FEW = 3  # differences of one kind that are named
 _LONG = 240  # characters of a line of a program that is shown
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_VALUE = re.compile(r"\bv\d+\b|%[\w#]+")  # the name of a value, in a jaxpr and in StableHLO
 
 
 def differences(
@@ -101,10 +104,20 @@ def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
     number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
     a, b = (shorten(line.strip(), _LONG) for line in (a, b))
     here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right))
-    name = left.info.title
+    name, hint = left.info.title, _hint(left.text, right.text)
+    line, second = f"line {number} of the {name}", f"in {names[1]}{hint}"
     if here == there:
-        return f"line {number} of the {name}{here} is `{a}` in {names[0]}, `{b}` in {names[1]}"
-    return f"line {number} of the {name} is `{a}`{here} in {names[0]}, `{b}`{there} in {names[1]}"
+        return f"{line}{here} is `{a}` in {names[0]}, `{b}` {second}"
+    return f"{line} is `{a}`{here} in {names[0]}, `{b}`{there} {second}"
+
+
+def _hint(left: str, right: str) -> str:
+    """Returns what makes such texts differ from process to process; "" for anything else."""
+    if len({_ADDRESS.sub("", text) for text in (left, right)}) == 1:
+        return ": an address, which is another in each process"
+    lines = [sorted(_VALUE.sub("", text).split("\n")) for text in (left, right)]
+    same = ": the same lines in another order, as a set has, which PYTHONHASHSEED decides"
+    return same if lines[0] == lines[1] else ""
 
 
 def _owners(left: Stage, right: Stage) -> list[Span | None]:

@@ -136,10 +136,10 @@ def record(path: str | os.PathLike[str], *, megabytes: float = 200) -> JobRecord
     For each: why it compiled, how long tracing, lowering and compiling took, XLA's sizes and
     costs, and the program itself. Nothing is compiled a second time, and a call that JAX's caches
     serve takes as long as ever. Each process of a job writes into the same folder; records are
-    added to those that are there. Files are written in a thread, each whole or not at all, so that
-    a killed job leaves what it had recorded. What goes wrong is said at the end, on stderr.
-    A child that is forked in the block records what it compiles as well. Where hosts have no disk
-    in common, copy the folders `process-*` and `programs` of all into one to compare them.
+    added to those that are there. A thread writes each compile when it ends, so that a killed job
+    leaves what it had recorded. What goes wrong is said at the end, on stderr. A child that is
+    forked in the block records what it compiles as well. Where hosts have no disk in common, copy
+    the folders `process-*` of all into one to compare them.
 
     Args:
         path: The folder, which is made.

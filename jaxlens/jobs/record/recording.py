@@ -1,7 +1,7 @@
 """Records what this process compiles into a folder, while it runs.
 
-The thread that compiles keeps references and prints StableHLO, which no other thread may read; a
-thread of the recording does the rest. Nothing that goes wrong here reaches the user's call: it is
+The thread that compiles keeps references, and StableHLO, which no other thread may read; a thread
+of the recording does the rest. Nothing that goes wrong here reaches the user's call: it is
 kept as a sentence, and said at the end.
 """
 
@@ -31,11 +31,10 @@ from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.jobs.record.lowered_program import LoweredProgram
-from jaxlens.keys.jax_key import JaxKey
 from jaxlens.listen.listen import CompileWatch, PendingCall
+from jaxlens.stages.trace.sources import source_text
 
 _DONATED = LOWERING.index("donated_invars")
-_ELIDED = 16  # elements of a constant that are printed
 _PARTS = 500  # parts of a key that are recorded
 _LONGEST = 400  # characters of a static value
 _DEEPEST = 3  # dataclasses in one another of which each field is a part
@@ -73,6 +72,8 @@ class Recording(CompileWatch):
         self._folder: ProcessFolder | None = None
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._bytes = 0  # of the programs that are written
+        self._written: set[str] = set()  # names of them
+        self._sources: dict[str, str] = {}  # texts that are written, by their key
         self._going: WeakKeyDictionary[PendingCall, LoweredProgram] = WeakKeyDictionary()
         self._numbers = count(1)
 
@@ -103,6 +104,8 @@ class Recording(CompileWatch):
             self._end = {"ended": True, **self._end}
             self._queue.put(None)
             self._writer.join(_WAITS)
+            if self._folder is not None and not self._writer.is_alive():
+                self._folder.close()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -113,6 +116,11 @@ class Recording(CompileWatch):
 
     def add(self, call: PendingCall) -> None:
         """Keeps nothing: a job may compile for days."""
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether programs are still written."""
+        return not self._refused()
 
     def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
         now = time.perf_counter()
@@ -128,14 +136,8 @@ class Recording(CompileWatch):
             flags = tuple(bool(flag) for flag in donated[0] or ()) if donated else ()
             mine.jaxpr, mine.donated = stack.program, flags or mine.donated
         if kind == "compile":
-            number = next(self._numbers)
-            mine.data = RecordedCompile(
-                number,
-                _shortened(call.frozen(number), call.key),
-                mine.start - self._zero,
-                processes=tuple(sorted({device.process_index for device in stack.devices})),
-                devices=tuple(device.id for device in stack.devices),
-            )
+            mine.number, mine.devices = next(self._numbers), stack.devices
+            mine.note = self._refused()
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
@@ -147,21 +149,26 @@ class Recording(CompileWatch):
         if kind != "compile":
             return
         self._going.pop(call, None)
-        if mine is None or mine.data is None:
+        if mine is None or not mine.number:
             return
-        data = _finished(call, mine, mine.data)
+        mine.key, mine.text = call.parts, call.text
+        failed = bool(call.steps[-1].failed)
+        note = "" if failed else "JAX did not show the program"
         if compiled is not None:
-            mine.key, mine.devices = call.parts, compiled.devices
-            note = self._refused()
-            try:
-                mine.text = "" if note else _text(compiled.module)
-            except Exception as error:  # of MLIR: the compile is recorded without its program
-                note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
-            data = replace(data, note=note)
-        if data.note and data.state != "failed":
-            self.trouble(f"a program is left out: {data.note}")
-        lowered = mine if compiled is not None and not data.note else None
-        self._queue.put(lambda: self._write(data, lowered, compiled and compiled.executable))
+            note = "" if mine.text else mine.note or "its program could not be read"
+        if note:
+            self.trouble(f"a program is left out: {note}")
+        data = RecordedCompile(
+            mine.number,
+            _event(call, mine),
+            mine.start - self._zero,
+            "failed" if failed else "done",
+            processes=tuple(sorted({device.process_index for device in mine.devices})),
+            note=note,
+            devices=tuple(device.id for device in mine.devices),
+        )
+        executable = None if note or compiled is None else compiled.executable
+        self._queue.put(lambda: self._write(data, mine, executable))
 
     def _refused(self) -> str:
         """Returns why a program is not recorded; "" if it is."""
@@ -184,15 +191,12 @@ class Recording(CompileWatch):
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.trouble(f"{type(error).__name__}: {reason or 'no reason given'}"[:200])
 
-    def _write(
-        self, data: RecordedCompile, lowered: LoweredProgram | None, executable: Any
-    ) -> None:
+    def _write(self, data: RecordedCompile, lowered: LoweredProgram, executable: Any) -> None:
         """Writes a compile, and its program if there is none of that text."""
         folder = self._to_folder()
-        if lowered is not None:
+        if executable is not None:
             data = self._with_program(folder, data, lowered, executable)
         folder.write_compile(data)
-        self._write_process()
 
     def _with_program(
         self, folder: ProcessFolder, data: RecordedCompile, lowered: LoweredProgram, executable: Any
@@ -201,18 +205,27 @@ class Recording(CompileWatch):
         # Imported here, while JAX compiles, and not as a job starts.
         from jaxlens.jobs.record.compiled_program import CompiledProgram
 
-        program = CompiledProgram(data.call, lowered, executable)
+        program = CompiledProgram(data.call, lowered, executable, self._source)
         data = replace(data, memory=program.memory())
         try:
             constants, name = program.hashed_constants(), program.digest
-            content = b"" if folder.has_program(name) else program.file()
+            parts = {} if name in self._written else program.parts()
         except Exception as error:  # of XLA, or of a version of JAX that has other attributes
             note = f"its program could not be read: {type(error).__name__}: {error}"
             return replace(data, note=note[:200])
-        if content:
-            folder.write_program(name, content)
-            self._bytes += len(content)
-        return replace(data, constants=constants, program=name)
+        data = replace(data, constants=constants, program=name)
+        if not parts:
+            return data
+        place = folder.write_program(parts)
+        self._bytes += place[1]
+        self._written.add(name)
+        return replace(data, place=place)
+
+    def _source(self, key: str) -> str:
+        """Returns where the text of a file or cell is, which is written once."""
+        if key not in self._sources:
+            self._sources[key] = self._to_folder().write_source(source_text(key))
+        return self._sources[key]
 
     def _to_folder(self) -> ProcessFolder:
         """Returns the process's folder, made when there is something to write into it."""
@@ -255,37 +268,21 @@ class Recording(CompileWatch):
         self._folder.write_process(self._process)
 
 
-def _finished(call: PendingCall, mine: LoweredProgram, data: RecordedCompile) -> RecordedCompile:
-    """Returns the data of a compile that has ended, with times that no clock's jump changes."""
-    event = call.frozen(data.number)
+def _event(call: PendingCall, mine: LoweredProgram) -> CallEvent:
+    """Returns a call that has ended: with times that no clock's jump changes, static values whole.
+
+    Of its key the first parts are kept.
+    """
+    event = call.frozen(mine.number)
     steps = tuple(
         replace(step, seconds=mine.seconds.get(step.kind, step.seconds)) for step in event.steps
     )
-    shown = replace(data.call, steps=steps, layer=event.layer, program=event.program)
-    if steps[-1].failed:
-        return replace(data, call=shown, state="failed")
-    return replace(data, call=shown, note="JAX did not show the program")
-
-
-def _text(module: Any) -> str:
-    """Returns the StableHLO of a module, in the thread that compiles it; "" for none."""
-    if module is None:
-        return ""
-    return str(
-        module.operation.get_asm(
-            large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
-        )
-    )
-
-
-def _shortened(event: CallEvent, key: JaxKey | None) -> CallEvent:
-    """Returns the call with the first parts of its key, static values in the parts they have."""
-    statics = key.statics if key is not None else {}
+    statics = call.key.statics if call.key is not None else {}
     parts: list[KeyPart] = []
     for part in event.parts[:_PARTS]:
         is_known = part.kind == "static" and part.name in statics
         parts += _whole(part, statics[part.name]) if is_known else [part]
-    return replace(event, parts=tuple(parts[:_PARTS]))
+    return replace(event, steps=steps, parts=tuple(parts[:_PARTS]))
 
 
 def _whole(part: KeyPart, value: Any, depth: int = 0) -> Iterator[KeyPart]:

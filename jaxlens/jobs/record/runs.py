@@ -11,10 +11,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from jaxlens.captures import load
+from jaxlens.captures import capture_of
 from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.facts import Stage
-from jaxlens.ir.saved.job_files import program_path, read_job
+from jaxlens.ir.record import JobRecord
+from jaxlens.ir.saved.driver import SavedDriver
+from jaxlens.ir.saved.job_files import read_job, read_program
 from jaxlens.jobs.record import difference as differences
 from jaxlens.jobs.record.difference import JobDifference, difference
 from jaxlens.jobs.record.facts import CompileRow, JobFacts, facts
@@ -79,7 +81,7 @@ class RecordedRuns(View[JobFacts]):
         """
         second = other if isinstance(other, RecordedRuns) else runs(other)
         # A program's name is a hash of its text: it is the same in both records.
-        stages = _stages(Path(self.facts.job.name), Path(second.facts.job.name))
+        stages = _stages(self.facts.job, second.facts.job)
         known = difference(self.facts, second.facts, stages)
         return View.of(known, differences.document, differences.report)
 
@@ -106,16 +108,17 @@ def runs(path: str | os.PathLike[str]) -> RecordedRuns:
     Raises:
         CaptureFileError: The folder is no record.
     """
-    return RecordedRuns.of(facts(read_job(path), _stages(Path(path))), document, report)
+    job = read_job(path)
+    return RecordedRuns.of(facts(job, _stages(job)), document, report)
 
 
-def _stages(*roots: Path) -> StageOf:
+def _stages(*jobs: JobRecord) -> StageOf:
     """Returns what gives the stage of a program; None for a program that is in no record."""
 
     def stage_of(name: str, stage: str) -> Stage | None:
-        for root in roots:
+        for job in jobs:
             with suppress(CaptureFileError, UnavailableError):
-                return load(program_path(root, name)).stage(stage)
+                return capture_of(read_program(job, name), SavedDriver).stage(stage)
         return None
 
     return stage_of

@@ -8,7 +8,7 @@ counted separately.
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
-from jaxlens.ir.compile_log import LOOPS, CallEvent, CallKey, CompileLog
+from jaxlens.ir.compile_log import DISK_PARTS, LOOPS, CallEvent, CallKey, CompileLog
 from jaxlens.program.call_key import key_report, key_table
 from jaxlens.program.recompile_causes import DONE, answers, at, place, tables
 from jaxlens.program.sentences import every, listed
@@ -111,9 +111,11 @@ def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
         if step is None or is_explained or not step.others:
             continue
         under_keys = "under another key" if step.others == 1 else "under other keys"
+        causes = [DISK_PARTS[part] for part in step.differs if part in DISK_PARTS]
+        why = f": {listed(causes)}" if causes else ""
         yield Finding(
             f"{call.function} is not in the persistent cache, which holds "
-            f"{count(step.others, 'program')} of that name {under_keys}."
+            f"{count(step.others, 'program')} of that name {under_keys}{why}."
         )
 
 

@@ -3,7 +3,7 @@
 import linecache
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import decode_source
 from itertools import chain
 
@@ -18,21 +18,28 @@ _LARGEST = 64 << 20  # bytes of a file
 _SUFFIXES = (".py", ".pyi", ".pyw")
 
 
-def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mapping[str, Source]:
+def sources(
+    module: Module,
+    *more: Span | None,
+    libraries: bool = True,
+    read: Callable[[str], str] | None = None,
+) -> Mapping[str, Source]:
     """Reads the files of a module's spans through `linecache`, where IPython stores its cells.
 
     Args:
         module: Any module with spans.
         more: Further spans, such as the function's definition.
         libraries: Whether the text of installed packages is read too.
+        read: Gives the text of a file or cell; `source_text` where None.
 
     Returns:
         Source by `Span.key`, in the order of first mention.
     """
     by_key: dict[str, Source] = {}
+    read = read or source_text
     for span in chain(filter(None, more), *mentioned(module)):
         if span.key and span.key not in by_key:
-            text = source_text(span.key) if libraries or not span.library else ""
+            text = read(span.key) if libraries or not span.library else ""
             by_key[span.key] = Source(span.file, text, span.library)
     return by_key
 

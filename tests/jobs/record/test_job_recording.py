@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -107,22 +108,31 @@ def test_large_constants_are_left_out_and_the_program_still_opens(tmp_path):
     f = jax.jit(lambda x: (x * table).sum())
     with jaxlens.record(tmp_path):
         f(ones(1000, 30))
-    (file,) = (tmp_path / "programs").iterdir()
-    assert file.stat().st_size < 20_000 < table.nbytes
+    (file,) = tmp_path.glob("process-*/programs.bin")
+    source = Path(__file__).stat().st_size
+    assert file.stat().st_size < source + 20_000 < table.nbytes
     run = jaxlens.runs(tmp_path)[0]
     assert [(c.type, bool(c.digest)) for c in run.compile.constants] == [("f32[1000,30]", True)]
     assert "f32[1000,30]" in run.capture.hlo.text
 
 
-def test_equal_programs_are_one_file(tmp_path):
+def test_equal_programs_are_one(tmp_path):
     for name in ("a", "a", "b"):
         with jaxlens.record(tmp_path / name):
             jax.clear_caches()
             new_step()({"w": ones(4, 5)}, ones(8, 4))
     assert len(list((tmp_path / "a").glob("process-*"))) == 2
-    assert len(list((tmp_path / "a" / "programs").iterdir())) == 1
+    assert len(jaxlens.runs(tmp_path / "a").job.programs) == 1
     diff = jaxlens.runs(tmp_path / "a").diff(tmp_path / "b")
     assert diff.functions[0].same_programs
+
+
+def test_a_record_within_a_record_has_the_program_too(tmp_path):
+    with jaxlens.record(tmp_path / "outer"), jaxlens.record(tmp_path / "inner"):
+        new_step()({"w": ones(4, 5)}, ones(8, 4))
+    outer, inner = (jaxlens.runs(tmp_path / name)[0] for name in ("outer", "inner"))
+    assert outer.capture.stablehlo.text == inner.capture.stablehlo.text
+    assert outer.compile.program == inner.compile.program
 
 
 def test_the_limits(tmp_path):
@@ -232,10 +242,11 @@ def test_functions_and_arguments_are_not_kept_alive(tmp_path):
 
 
 def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys):
-    def full(file):
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("jaxlens.ir.saved.file.os.fsync", full)
+    monkeypatch.setattr("jaxlens.ir.saved.job_files.ProcessFolder._append", full)
     step = new_step()
     with jaxlens.record(tmp_path):
         for n in (8, 3):

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.captures import capture_of
+from jaxlens.ir.saved.driver import SavedDriver
+from jaxlens.ir.saved.job_files import read_program
 from jaxlens.questions.memory.facts import facts
 from jaxlens.report import amount
 
@@ -41,5 +44,6 @@ def test_what_it_reserves_is_that_of_a_live_capture_and_its_peak_is_not_known(tm
     said = " ".join(str(jaxlens.memory(record)).split())
     assert f"It takes {amount(ours.reserved)} from start to end; when it is most" in said
     assert "is not known: the record of a job holds no buffer assignment; look at the call" in said
-    (file,) = (tmp_path / "programs").iterdir()
-    assert facts(jaxlens.load(file)) == ours  # where there is no JAX
+    job = jaxlens.runs(tmp_path).job
+    archive = read_program(job, *job.programs)
+    assert facts(capture_of(archive, SavedDriver)) == ours  # where there is no JAX
