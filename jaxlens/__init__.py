@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.cost.roofline import CostFacts
+    from jaxlens.questions.disagree.facts import Disagreement
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     bytecode: Callable[..., View[Bytecode]]
     captured: Callable[..., View[Captured]]
     cost: Callable[..., View[CostFacts]]
+    disagree: Callable[..., View[Disagreement]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
     ladder: Callable[..., View[Ladder]]
@@ -125,6 +127,7 @@ __all__ = [
     "compile",
     "cost",
     "course",
+    "disagree",
     "edit",
     "explain",
     "explore",
