@@ -1,5 +1,6 @@
 """Whether the compiled program is wrong, in sentences, and the text to report it with."""
 
+import math
 from collections.abc import Iterator
 
 from jaxlens.program.sentences import listed, located, quoter
@@ -8,8 +9,6 @@ from jaxlens.questions.numerics.report import ulps_text
 from jaxlens.render.document import Block, Code, Findings, Fold, TableBlock, Tabs
 from jaxlens.report import Finding, NumberColumn, Report, Table, count, table
 from jaxlens.views.listings.panes import jaxpr_tab
-
-_MOST = 6  # names in a sentence
 
 
 def report(facts: Disagreement) -> Report:
@@ -27,21 +26,24 @@ def _findings(facts: Disagreement) -> Iterator[Finding]:
         yield Finding(f"It is not cut down: {facts.why}.", "unknown")
         return
     ids = tuple(path[-1] for path in part.equations)
+    names = listed([f"`{name}`" for name in part.opcodes])
     where = located(facts.span, quoter(facts.subject()))
-    cures = facts.cures
-    text = f"Jit is wrong at `{part.opcodes[-1]}` in {where}: {_wrong(worst)}"
-    yield Finding(f"{text}{_without(cures)}.", "measured", ids, weight=1.0)
+    together = ", compiled together" if len(ids) > 1 else ", compiled"
+    text = f"Jit is wrong: {names} in {where}{together}: {_wrong(worst)}"
+    yield Finding(f"{text}.", "measured", ids, weight=1.0)
+    if facts.cures:
+        yield Finding(f"It is right {_cured(facts.cures)}.", "measured")
+    elif facts.trials.get("", False):
+        text = "In another process that part is right, so the pass is not found: something of "
+        yield Finding(f"{text}this process makes the difference.", "unknown")
+    else:
+        tried = count(len(facts.trials) - 1, "change")
+        text = f"None of {tried} to the compile makes it right: the fault may be in its lowering, "
+        yield Finding(f"{text}or in what no compile does without.", "measured")
     yield Finding(f"{_part(facts)}.", "measured", ids)
     if facts.fusions:
-        names = listed([f"`{name}`" for name in facts.fusions], _MOST)
-        yield Finding(f"XLA computes them in {names}.", "counted", ids)
-    if not facts.trials.get("", True) and not cures:
-        tried = count(len(facts.trials) - 1, "change")
-        text = f"It stays wrong with each of {tried} to the compile: the fault may be before XLA's "
-        yield Finding(f"{text}passes, in the lowering, or in one that is needed.", "measured")
-    elif facts.trials.get("", False):
-        text = "In another process the part is right, so that no pass could be found: something of "
-        yield Finding(f"{text}this process makes the difference.", "unknown")
+        into = listed([f"`{name}`" for name in facts.fusions])
+        yield Finding(f"In the whole program XLA computes them in {into}.", "counted", ids)
     if facts.written:
         text = f"{facts.written} compiles and runs the part with jax alone; it ends with an error "
         yield Finding(f"{text}while that is wrong.")
@@ -69,33 +71,30 @@ def _worst(results: tuple[CheckedResult, ...]) -> CheckedResult:
 
 
 def _wrong(one: CheckedResult) -> str:
-    size = 1
-    for n in one.shape:
-        size *= n
+    size = math.prod(one.shape)
     elements = f"{one.wrong:,} of {count(size, 'element')}"
     shape = f"{one.dtype}[{','.join(map(str, one.shape))}]"
     if one.nan:
         return f"result {one.index}, {shape}, is NaN in {one.nan:,} of {count(size, 'element')}"
-    beyond = ", more than rounding explains," if one.error is not None else ""
+    beyond = " by more than rounding" if one.error is not None else ""
     return f"result {one.index}, {shape}, differs from op by op{beyond} in {elements}"
 
 
-def _without(cures: tuple[str, ...]) -> str:
-    if not cures:
-        return ""
-    first, more = cures[0], len(cures) - 1
-    text = f"with `{first}`" if "=" in first else f"without the pass `{first}`"
-    return f"; {text} it is right" + (f" ({more:,} more do as well)" if more else "")
+def _cured(cures: tuple[str, ...]) -> str:
+    passes = [f"`{name}`" for name in cures if "=" not in name]
+    flags = [f"`{name}`" for name in cures if "=" in name]
+    noun = "the pass" if len(passes) == 1 else "any one of the passes"
+    texts = [f"without {noun} {listed(passes)}"] if passes else []
+    return "; ".join([*texts, *([f"with {listed(flags)}"] if flags else [])])
 
 
 def _part(facts: Disagreement) -> str:
     part = facts.reduced
     assert part is not None
-    names = listed([f"`{name}`" for name in part.opcodes], _MOST)
     total = sum(1 for _ in facts.subject().jaxpr.module.nodes())
-    text = f"Cut down, {count(len(part.opcodes), 'equation')} of {total:,} are wrong: {names}"
-    text += f" on {listed(part.types, _MOST)}, after {count(part.compiles, 'compile')}"
-    return text if part.complete else f"{text}, which was the limit: there may be a smaller one"
+    text = f"They are {len(part.opcodes):,} of {count(total, 'equation')}, and wrong by themselves "
+    text += f"on {listed(part.types)}: found in {count(part.compiles, 'compile')}"
+    return text if part.complete else f"{text}, the limit, so there may be a smaller part"
 
 
 def _tables(facts: Disagreement) -> Iterator[Table]:
@@ -112,9 +111,9 @@ def _tables(facts: Disagreement) -> Iterator[Table]:
         yield table("Results", columns, rows, note, most=20)
     if facts.trials:
         words = {True: "right", False: "wrong", None: "not compiled"}
-        rows2 = ((name or "as it is", words[right]) for name, right in facts.trials.items())
+        tries = ((name or "as it is", words[right]) for name, right in facts.trials.items())
         note = "The part, compiled in another process without a pass, or with a flag."
-        yield table("Compiled otherwise", ("without, or with", "the part is"), rows2, note)
+        yield table("Compiled otherwise", ("without, or with", "the part is"), tries, note)
 
 
 def issue(facts: Disagreement) -> str:

@@ -248,7 +248,8 @@ def written_for(
         if embedded:
             lists = [[x.tolist() for x in each] for each in (arrays, results)]
             written = {"arguments": _written(lists[0]), "right": _written(lists[1])}
-            values, data = Template(_WRITTEN).substitute(written), ""
+            values = Template(_WRITTEN).substitute(written)
+            data = "Ends with an error while a result is wrong."
         elif with_data:
             values, data = _SAVED, "Its arguments are in the .npz file beside it."
         if right:
