@@ -10,6 +10,8 @@ from jaxlens.render.document import Block, Code, Findings, Fold, TableBlock, Tab
 from jaxlens.report import Finding, NumberColumn, Report, Table, count, table
 from jaxlens.views.listings.panes import jaxpr_tab
 
+_ALONE = "by itself", "by themselves"
+
 
 def report(facts: Disagreement) -> Report:
     """Returns the sentences and the tables."""
@@ -43,7 +45,8 @@ def _findings(facts: Disagreement) -> Iterator[Finding]:
     yield Finding(f"{_part(facts)}.", "measured", ids)
     if facts.fusions:
         into = listed([f"`{name}`" for name in facts.fusions])
-        yield Finding(f"In the whole program XLA computes them in {into}.", "counted", ids)
+        what = "them" if len(ids) > 1 else "it"
+        yield Finding(f"In the whole program XLA computes {what} in {into}.", "counted", ids)
     if facts.written:
         text = f"{facts.written} compiles and runs the part with jax alone; it ends with an error "
         yield Finding(f"{text}while that is wrong.")
@@ -92,14 +95,23 @@ def _part(facts: Disagreement) -> str:
     part = facts.reduced
     assert part is not None
     total = sum(1 for _ in facts.subject().jaxpr.module.nodes())
-    text = f"They are {len(part.opcodes):,} of {count(total, 'equation')}, and wrong by themselves "
-    text += f"on {listed(part.types)}: found in {count(part.compiles, 'compile')}"
+    number = len(part.opcodes)
+    text = "It is 1" if number == 1 else f"They are {number:,}"
+    text += f" of {count(total, 'equation')}, and wrong {_ALONE[number > 1]} on "
+    text += f"{listed(part.types)}: found in {count(part.compiles, 'compile')}"
     return text if part.complete else f"{text}, the limit, so there may be a smaller part"
 
 
 def _tables(facts: Disagreement) -> Iterator[Table]:
-    ulps = [NumberColumn(name, ulps_text) for name in ("compiled", "op by op", "explained")]
-    columns = ("result", "type", NumberColumn("differ"), NumberColumn("wrong"), *ulps)
+    names = ("compiled", "op by op", "explained")
+    ulps = [NumberColumn(name, ulps_text, rare=True) for name in names]
+    columns: list[str | NumberColumn] = [
+        "result",
+        "type",
+        NumberColumn("differ"),
+        NumberColumn("wrong"),
+        *ulps,
+    ]
     shown = [one for one in facts.results if one.unequal]
     rows = (
         (one.index, one.dtype, one.unequal, one.wrong, one.error, one.own, one.allowed)

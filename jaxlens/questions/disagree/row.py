@@ -42,9 +42,7 @@ MISCOMPILE = Question(
     _disagree,
     verb="check",
     help="whether jit is wrong: which pass, which line, and a small program to report",
-    options=(
-        Option("write", "", "write", "with --miscompile: the file for the report", "FILE"),
-    ),
+    options=(Option("write", "", "write", "with --miscompile: the file for the report", "FILE"),),
     kind="miscompile",
     python="jaxlens.disagree(f, x)",
     place=205,

@@ -24,7 +24,7 @@ def faulty_pass(of: str, reads: str, becomes: str) -> Iterator[None]:
         parsed = _hlo.HloModule.from_serialized_hlo_module_proto(module)
         text = parsed.to_string()
         lines = text.split("\n")
-        made = {m[1] for line in lines if (m := re.match(rf"\s*(?:ROOT )?%?(\S+) = \S+ {reads}\(", line))}
+        made = set(re.findall(rf"%?(\S+) = \S+ {reads}\(", text))
         hit = re.compile(rf" {of}\(([^)]*)\)")
         for n, line in enumerate(lines):
             found = hit.search(line)

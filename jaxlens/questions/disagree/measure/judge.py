@@ -65,7 +65,8 @@ class _Moved(ShadowInterpreter):
 
     def moved(self, eqn: Any, values: Sequence[Any], result: Any) -> Any:
         """Returns a result, each element moved at random."""
-        bits = jnp.finfo(result.dtype).nmant + 1
+        precision: Any = jnp.finfo
+        bits = precision(result.dtype).nmant + 1
         exact = wide(result)
         by = np.abs(exact) * 2.0**-bits
         if eqn.primitive.name in _SUMS:
@@ -136,7 +137,13 @@ class Judge:
         return _floats(same, result, value, exact[index], others)
 
 
-def _floats(same: Any, result: Any, value: Any, exact: Any, others: Sequence[Any]) -> CheckedResult:
+def _floats(
+    same: tuple[int, str, tuple[int, ...], int],
+    result: Any,
+    value: Any,
+    exact: Any,
+    others: Sequence[Any],
+) -> CheckedResult:
     dtype = str(value.dtype)
     x, own, *moved = map(wide, (result, value, *others))
     kinds = [_kind(each) for each in (own, exact, *moved)]
@@ -150,9 +157,8 @@ def _floats(same: Any, result: Any, value: Any, exact: Any, others: Sequence[Any
     allowed = max(_FACTOR * max(by_op, 1.0), _FACTOR_MOVED * most)
     other = settled & (_kind(x) != kinds[0])  # such as NaN in the place of a number
     wrong = other | (errors(x).reshape(x.shape) > allowed)
-    return CheckedResult(
-        *same, int(wrong.sum()), int((wrong & np.isnan(x)).sum()), error, by_op, allowed
-    )
+    nan = int((wrong & np.isnan(x)).sum())
+    return CheckedResult(*same, int(wrong.sum()), nan, error, by_op, allowed)
 
 
 def _plain(x: Any) -> Any:

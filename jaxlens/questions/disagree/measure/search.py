@@ -1,4 +1,4 @@
-"""Finds out whether a compiled program is wrong, and without which pass the smallest part is not."""
+"""Finds out whether a compiled program is wrong, where, and without which pass it is right."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.disagree.facts import CheckedResult, ReducedProgram
 from jaxlens.questions.disagree.measure.cut import Cut, recorded, smallest
 from jaxlens.questions.disagree.measure.judge import Judge
+from jaxlens.questions.numerics.rounding import BITS
 from jaxlens.questions.variants.measure.reproducer import written_for
 from jaxlens.questions.variants.reproduced import Reproducer
 from jaxlens.stages.child.recompile import outputs_without
@@ -122,21 +123,16 @@ def _part(
     )
     function = jax.jit(cut.function(), compiler_options=options or None)
     capture = Capture(*prepared(prepare(function, cut.inputs, {}, "reduced"), None, ()))
-    trials = {name: _is_right(capture, judge, name) for name in _names(capture, options)}
+    trials = _trials(capture, judge, options)
     right = [
-        (value, None if one.allowed is None else one.allowed * 2.0**-_bits(value))
+        (value, None if one.allowed is None else one.allowed * 2.0 ** (1 - BITS.get(one.dtype, 53)))
         for value, one in zip(judge.values, checked, strict=True)
     ]
     return FoundPart(results, part, "", trials, capture, right)
 
 
-def _bits(value: Any) -> int:
-    return int(jax.numpy.finfo(value.dtype).nmant)
-
-
 def _names(capture: Capture, options: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what is left out in turn: nothing, fusion, a pass each, and flags at other values."""
-    yield ""
+    """Yields what is changed in turn: flags to other values, and a pass each left out."""
     yield from _FLAGS.get(capture.program.target.platform, ())
     pairs = [flag.partition("=")[::2] for flag in xla_flags()]
     for name, value in (*pairs, *options.items()):
@@ -147,6 +143,14 @@ def _names(capture: Capture, options: Mapping[str, Any]) -> Iterator[str]:
     except UnavailableError:
         return
     yield from changed
+
+
+def _trials(capture: Capture, judge: Judge, options: Mapping[str, Any]) -> dict[str, bool | None]:
+    """Compiles a part in another process: as it is, and if that is wrong, with each change."""
+    trials = {"": _is_right(capture, judge, "")}
+    if trials[""] is False:
+        trials |= {name: _is_right(capture, judge, name) for name in _names(capture, options)}
+    return trials
 
 
 def _is_right(capture: Capture, judge: Judge, name: str) -> bool | None:

@@ -155,9 +155,7 @@ for make in (jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.qr
 """
 
 
-def source(
-    lowered: Any, name: str, target: Target, values: str, data: str, check: str = ""
-) -> str:
+def source(lowered: Any, name: str, target: Target, values: str, data: str, check: str = "") -> str:
     """Returns the file that compiles and runs a lowered program.
 
     Args:
@@ -242,7 +240,8 @@ def written_for(
     with live.taken("a reproducer") as lowered:
         place = live.staging.place.target
         arrays = [np.asarray(value) for value in live.passed(lowered)] if with_data else []
-        values, data, check = _DRAWN, "Its arguments are drawn with a fixed seed; integers are 0.", ""
+        values, check = _DRAWN, ""
+        data = "Its arguments are drawn with a fixed seed; integers are 0."
         results = [np.asarray(plain_array(value)) for value, _ in right]
         embedded = bool(right) and sum(x.size for x in (*arrays, *results)) <= _EMBEDDED
         if embedded:
@@ -258,9 +257,7 @@ def written_for(
                 values += _SAVED_RIGHT
         text = source(lowered, capture.program.name, place, values, data, check)
     # NumPy saves no bfloat16: such arrays are saved as bytes.
-    arrays = [
-        a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays
-    ]
+    arrays = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
     beside = os.path.splitext(path)[0] + ".npz" if with_data and not embedded else ""
     if not path:
         return Reproducer("", text, beside)
@@ -269,7 +266,7 @@ def written_for(
             file.write(text)
         if beside:
             saved = {f"argument{n}": array for n, array in enumerate(arrays)}
-            saved |= {f"right{n}": array.astype(_saved_type(array)) for n, array in enumerate(results)}
+            saved |= {f"right{n}": _savable(array) for n, array in enumerate(results)}
             np.savez_compressed(beside, **saved)  # type: ignore[arg-type]
     except OSError as error:
         raise OptionError(
@@ -279,6 +276,6 @@ def written_for(
     return Reproducer(os.fspath(path), text, beside)
 
 
-def _saved_type(array: Any) -> Any:
-    """Returns the type that holds an array's values in a file of NumPy's."""
-    return array.dtype if array.dtype.kind in "biufc" else np.float64
+def _savable(array: Any) -> Any:
+    """Returns the values of an array in a type of NumPy's own."""
+    return array if array.dtype.kind in "biufc" else array.astype(np.float64)
