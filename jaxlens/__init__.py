@@ -18,6 +18,7 @@ Ask about it:
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
     check                       these four at once, a sentence each
+    disagree                    whether jit is wrong, where, and a small program to report
     explain                     why a function cannot be traced
     Explorer                    the viewer as a widget, which asks and answers in place
 
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.cost.roofline import CostFacts
-    from jaxlens.questions.disagree.facts import Disagreement
+    from jaxlens.questions.disagree.disagreement import Disagreement
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts

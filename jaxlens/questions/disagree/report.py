@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from jaxlens.program.sentences import listed, located, quoter
-from jaxlens.questions.disagree.facts import CheckedResult, Disagreement
+from jaxlens.program.sentences import listed, located, named_line, quoter
+from jaxlens.questions.disagree.disagreement import CheckedResult, Disagreement
 from jaxlens.questions.numerics.report import ulps_text
 from jaxlens.render.document import Block, Code, Findings, Fold, TableBlock, Tabs
 from jaxlens.report import Finding, NumberColumn, Report, Table, count, table
@@ -29,7 +29,8 @@ def _findings(facts: Disagreement) -> Iterator[Finding]:
         return
     ids = tuple(path[-1] for path in part.equations)
     names = listed([f"`{name}`" for name in part.opcodes])
-    where = located(facts.span, quoter(facts.subject()))
+    lines = list(dict.fromkeys(map(named_line, facts.spans.values())))
+    where = located(facts.span, quoter(facts.subject())) if len(lines) == 1 else listed(lines)
     together = ", compiled together" if len(ids) > 1 else ", compiled"
     text = f"Jit is wrong: {names} in {where}{together}: {_wrong(worst)}"
     yield Finding(f"{text}.", "measured", ids, weight=1.0)
@@ -159,5 +160,5 @@ def blocks(facts: Disagreement, full: bool = False) -> list[Block]:
     answer = report(facts)
     shown: list[Block] = [Findings(answer.findings), *map(TableBlock, answer.tables)]
     if facts.reduced is not None:
-        shown.append(Fold("text for an issue", (Code("text", issue(facts)),), open=full))
+        shown.append(Fold("text for an issue", (Code("text", facts.issue),), open=full))
     return [*shown, Tabs((jaxpr_tab(facts.subject(), full, in_text=full),))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxlens.question import About, Lens, Option, Question, jaxpr_web
 
 if TYPE_CHECKING:
-    from jaxlens.questions.disagree.facts import Disagreement
+    from jaxlens.questions.disagree.disagreement import Disagreement
 
 USES = ("numerics", "variants")
 
@@ -31,18 +31,20 @@ def _disagree() -> Lens[Disagreement]:
     return Lens(facts, report, blocks, jaxpr_web)
 
 
+_ABOUT = About(
+    "Jit gives another result than no jit: is it wrong, and where?",
+    measured="every result as compiled, op by op and in float64; where rounding does not explain "
+    "the difference, parts of the program are compiled until a small one is left that is still "
+    "wrong, and that one without each pass; donated arguments stay valid",
+)
+_FILE = "--miscompile, and the file for the report"
 MISCOMPILE = Question(
     "miscompile",
-    About(
-        "Jit gives another result than no jit: is the compiled program wrong?",
-        measured="every result as compiled, op by op and in float64; where rounding does not "
-        "explain the difference, parts of the program are compiled until a small one is left that "
-        "is still wrong, and that one without each pass; donated arguments stay valid",
-    ),
+    _ABOUT,
     _disagree,
     verb="check",
     help="whether jit is wrong: which pass, which line, and a small program to report",
-    options=(Option("write", "", "write", "with --miscompile: the file for the report", "FILE"),),
+    options=(Option("write", "", "write", _FILE, "FILE", about=_ABOUT),),
     kind="miscompile",
     python="jaxlens.disagree(f, x)",
     place=205,

@@ -18,7 +18,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
-from jaxlens.questions.disagree.report import issue, report
+from jaxlens.questions.disagree.report import report
 from tests.questions.disagree.planted import amount, faulty_pass
 
 pytestmark = pytest.mark.reads_jax
@@ -70,8 +70,8 @@ def test_the_known_fault_of_the_cpu_is_found_cut_down_and_written(tmp_path):
     code, said = run_alone(path)
     assert code == 1, said
     assert "WRONG: " in said
-    assert path.read_text() in issue(facts)
-    assert "scatter_expander: right" in issue(facts)
+    assert path.read_text() in facts.issue
+    assert "scatter_expander: right" in facts.issue
 
 
 def long_integers(x):

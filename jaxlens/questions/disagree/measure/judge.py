@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.questions.disagree.facts import CheckedResult
+from jaxlens.questions.disagree.disagreement import CheckedResult
 from jaxlens.questions.numerics.measure.run import compiled, difference
 from jaxlens.questions.numerics.measure.shadow import (
     ShadowedValue,

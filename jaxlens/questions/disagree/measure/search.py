@@ -14,7 +14,7 @@ from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.hlo.passes import START
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.questions.disagree.facts import CheckedResult, ReducedProgram
+from jaxlens.questions.disagree.disagreement import CheckedResult, ReducedProgram
 from jaxlens.questions.disagree.measure.cut import Cut, recorded, smallest
 from jaxlens.questions.disagree.measure.judge import Judge
 from jaxlens.questions.numerics.rounding import BITS
@@ -105,8 +105,10 @@ def _part(
     with progress.step("jaxlens cuts down what is compiled wrongly", lambda: last):
         cut = recorded(closed, args, known)
         if not fails(cut):
-            text = "compiled again from its equations it is right: its arguments' donation or "
-            return FoundPart(results, why=f"{text}placement makes the difference")
+            text = (
+                "compiled again from its equations it is right, so that donated arguments, where "
+            )
+            return FoundPart(results, why=f"{text}they are, or its jit may make the difference")
         wrong = (n for n, one in zip(cut.results, results, strict=True) if one.wrong)
         fewer = cut.only([n for n in wrong if isinstance(n, int)])
         cut = smallest(fewer if fails(fewer) else cut, fails, known)
