@@ -80,7 +80,7 @@ class _Moved(ShadowInterpreter):
             return jax.device_put(made.astype(result.dtype), result.sharding)
 
 
-class Judge:
+class ResultJudge:
     """Runs a program op by op, and judges what it gave when it was compiled.
 
     Args:

@@ -16,7 +16,7 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.disagree.disagreement import CheckedResult, ReducedProgram
 from jaxlens.questions.disagree.measure.cut import Cut, recorded, smallest
-from jaxlens.questions.disagree.measure.judge import Judge
+from jaxlens.questions.disagree.measure.judge import ResultJudge
 from jaxlens.questions.numerics.rounding import BITS
 from jaxlens.questions.variants.measure.reproducer import written_for
 from jaxlens.questions.variants.reproduced import Reproducer
@@ -77,7 +77,7 @@ def disagreement(live: Running) -> FoundPart:
         made = jax.tree.leaves(live.run(1).outputs)
         with isolate.untouched(isolate.context()), compat.persistent_cache_off():
             args = [jax.numpy.asarray(x) for x in leaves]
-            results = Judge(closed, args)(made)
+            results = ResultJudge(closed, args)(made)
             if not any(result.wrong for result in results):
                 return FoundPart(results)
             return _part(closed, args, results, options)
@@ -96,7 +96,9 @@ def _part(
         number += 1
         last = f"{number} of at most {_BUDGET} compiles, {len(trial.steps):,} equations"
         try:
-            return any(one.wrong for one in Judge(trial.closed(), trial.inputs).compiled(options))
+            return any(
+                one.wrong for one in ResultJudge(trial.closed(), trial.inputs).compiled(options)
+            )
         except LensError:
             raise
         except Exception:  # whatever JAX, or a primitive of the user's, says of such a part
@@ -113,7 +115,7 @@ def _part(
         fewer = cut.only([n for n in wrong if isinstance(n, int)])
         cut = smallest(fewer if fails(fewer) else cut, fails, known)
     complete = number < _BUDGET
-    judge = Judge(cut.closed(), cut.inputs)
+    judge = ResultJudge(cut.closed(), cut.inputs)
     checked = judge.compiled(options)
     part = ReducedProgram(
         cut.paths,
@@ -147,7 +149,9 @@ def _names(capture: Capture, options: Mapping[str, Any]) -> Iterator[str]:
     yield from changed
 
 
-def _trials(capture: Capture, judge: Judge, options: Mapping[str, Any]) -> dict[str, bool | None]:
+def _trials(
+    capture: Capture, judge: ResultJudge, options: Mapping[str, Any]
+) -> dict[str, bool | None]:
     """Compiles a part in another process: as it is, and if that is wrong, with each change."""
     trials = {"": _is_right(capture, judge, "")}
     if trials[""] is False:
@@ -155,7 +159,7 @@ def _trials(capture: Capture, judge: Judge, options: Mapping[str, Any]) -> dict[
     return trials
 
 
-def _is_right(capture: Capture, judge: Judge, name: str) -> bool | None:
+def _is_right(capture: Capture, judge: ResultJudge, name: str) -> bool | None:
     try:
         made = outputs_without(capture, name)
     except LensError:  # XLA does not compile it so
