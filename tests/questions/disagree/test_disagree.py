@@ -137,6 +137,28 @@ def test_a_wrong_lowering_is_found_and_no_pass_blamed(tmp_path):
     assert code == 1, said
 
 
+def test_values_that_are_many_are_in_a_file_beside_it(tmp_path):
+    x = np.zeros(300, "float32")
+    x[-1] = 3  # in the half that is cut off
+    facts = jaxlens.disagree(jaxlens.capture(amount, x), write=str(tmp_path / "w.py")).facts
+    assert facts.reduced.types == ("f32[300]",)
+    assert (tmp_path / "w.npz").exists()
+    code, said = run_alone(tmp_path / "w.py")
+    assert (code, "1 of 300 elements are wrong" in said) == (1, True), said
+
+
+def test_a_callback_sees_no_moved_value():
+    seen = []
+
+    def f(x):
+        total = jnp.sum(jnp.sin(x))
+        jax.debug.callback(lambda value: seen.append(float(value)), total)
+        return amount(x) + total
+
+    assert jaxlens.disagree(f, jnp.linspace(1, 4, 8)).found
+    assert len(set(np.float32(seen))) <= 2  # op by op and compiled
+
+
 def loop(x):
     def step(carry, row):
         return amount(carry) / 2 + row, carry.sum()

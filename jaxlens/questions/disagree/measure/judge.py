@@ -47,6 +47,8 @@ class _Moved(ShadowInterpreter):
     def evaluate_primitive(
         self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
+        if not eqn.outvars:  # a callback, which would show the user values that are moved
+            return []
         results = super().evaluate_primitive(eqn, operands, path, iterations)
         values = [operand.value for operand in operands]
         return [
