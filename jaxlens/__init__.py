@@ -19,6 +19,7 @@ Ask about it:
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
     check                       these four at once, a sentence each
+    disagree                    whether jit is wrong, where, and a small program to report
     explain                     why a function cannot be traced
     Explorer                    the viewer as a widget, which asks and answers in place
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.copies.facts import Copies
     from jaxlens.questions.cost.roofline import CostFacts
+    from jaxlens.questions.disagree.disagreement import Disagreement
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
     captured: Callable[..., View[Captured]]
     copies: Callable[..., View[Copies]]
     cost: Callable[..., View[CostFacts]]
+    disagree: Callable[..., View[Disagreement]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
     ladder: Callable[..., View[Ladder]]
@@ -129,6 +132,7 @@ __all__ = [
     "copies",
     "cost",
     "course",
+    "disagree",
     "edit",
     "explain",
     "explore",

@@ -118,7 +118,7 @@ def check(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View[Any]:
         f: A function, or a Capture.
         *args: The function's arguments: arrays or numbers.
         **kwargs: Its keyword arguments; with a Capture, options: `nan`, `numerics`, `silent`,
-            `values`, `at`, `full` (see `%check -hh`).
+            `values`, `at`, `miscompile`, `write`, `full` (see `%check -hh`).
 
     Returns:
         A view, computed when it is displayed or read (`str(view)`, `view.html()`).

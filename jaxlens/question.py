@@ -161,6 +161,7 @@ class Question(Generic[F]):
         python: Its Python call, as that table shows it.
         place: Its position among the questions of its magic, in help and in output.
         runs: Whether it runs the program itself where the magic has `--run`.
+        alone: Whether it is asked by its option alone, and not among all of `%%check`.
         several: Returns the view of a question about two programs, from the verb's name, the
             program and the verb's options; None for a question about one.
         pane: Returns what it adds to a compiled program's document, from the program and its
@@ -181,6 +182,7 @@ class Question(Generic[F]):
     python: str = ""
     place: int = 1000
     runs: bool = False
+    alone: bool = False
     several: Callable[[str, Capture, Any], View[Any]] | None = None
     pane: Callable[[Capture, Given[Counted]], Pane] | None = None
 

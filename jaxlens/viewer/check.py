@@ -34,7 +34,7 @@ def checks(capture: Capture) -> tuple[CheckFacts, ...]:
         LensError: None can be made, as of a program that does not run here.
     """
     made, error = list[CheckFacts](), LensError("there is no check here")
-    for row in of_verb("check"):
+    for row in (row for row in of_verb("check") if not row.alone):
         try:
             made.append(CheckFacts(row, row.lens().facts(capture)))
         except LensError as why:

@@ -137,7 +137,8 @@ def _check() -> Lens[tuple[CheckFacts, ...]]:
 
 
 def _for_checks(capture: Capture) -> Needs:
-    return reduce(or_, (row.needed(capture, {}) for row in of_verb("check")))
+    rows = (row for row in of_verb("check") if not row.alone)
+    return reduce(or_, (row.needed(capture, {}) for row in rows))
 
 
 _HLO_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized")

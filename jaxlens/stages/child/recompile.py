@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
@@ -72,15 +74,39 @@ def without(
     recompile = read(names, capture)
     request = request_of(capture, recompile, run)
     with progress.step(_announcement(capture, recompile, run)):
-        answer = compiled(capture, request, recompile, run)
+        answer = _checked(compiled(capture, request, recompile, run), recompile)
+    program = replace(capture.program, flags=(*capture.program.flags, *recompile.words))
+    measured = answer.get("measured")
+    return Capture(program, _Recompiled(capture, answer)), Measured(*measured) if measured else None
+
+
+def outputs_without(capture: Capture, name: str) -> list[Any]:
+    """Returns the results of a program compiled without a pass or with a flag, as arrays.
+
+    Args:
+        capture: A live capture for one device.
+        name: As `without` takes it; "" for the program as it is.
+
+    Raises:
+        OptionError: There is no such pass or flag.
+        UnavailableError: The program cannot be compiled again, or XLA crashed.
+    """
+    recompile = read(name, capture) if name else RecompileRequest()
+    live = capture.driver.live()
+    arrays = [np.asarray(x) for x in live.passed(live.staging.lowered)]
+    request = {**request_of(capture, recompile, 0), "arrays": arrays}
+    with progress.step(_announcement(capture, recompile, 1)):
+        return list(_checked(compiled(capture, request, recompile, 1), recompile)["outputs"])
+
+
+def _checked(answer: dict[str, Any], recompile: RecompileRequest) -> dict[str, Any]:
+    """Returns an answer that is no error."""
     if "flag" in answer:
         name = str(answer["flag"])
         raise OptionError(f"XLA has no flag {name!r}; {nearest(name, flag_names())}")
     if "error" in answer:
         raise UnavailableError(f"XLA did not compile it {recompile.clause}: {answer['error']}")
-    program = replace(capture.program, flags=(*capture.program.flags, *recompile.words))
-    measured = answer.get("measured")
-    return Capture(program, _Recompiled(capture, answer)), Measured(*measured) if measured else None
+    return answer
 
 
 def _announcement(capture: Capture, recompile: RecompileRequest, run: int) -> str:

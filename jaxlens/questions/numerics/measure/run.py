@@ -44,18 +44,18 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     shadow = ShadowInterpreter(bodies(jaxpr))
     results = shadow.evaluate_body(closed, list(map(ShadowedValue, args)))
     floats = [n for n, x in enumerate(results) if str(x.value.dtype) in BITS]
-    compiled = _compiled(jaxpr, closed.consts, args)
-    differences = _differences(compiled, results)
+    made = compiled(jaxpr, closed.consts, args)
+    differences = _differences(made, results)
     strict: tuple[ResultDifference, ...] = ()
     differs = None
     if any(one.unequal for one in differences):
-        strict = _differences(_compiled(jaxpr, closed.consts, args, _EXCESS), results)
+        strict = _differences(compiled(jaxpr, closed.consts, args, _EXCESS), results)
         differs = _first_difference(closed, args)
     rows = []
     for n in floats:
         result, dtype = results[n], str(results[n].value.dtype)
         exact = result.as_float64()
-        errors = (largest_error(x, exact, dtype)[0] for x in (result.value, compiled[n]))
+        errors = (largest_error(x, exact, dtype)[0] for x in (result.value, made[n]))
         rows.append(ResultRounding(n, result.maker, dtype, *errors))
     every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
     return NumericsRun(*every, differs, differences, strict)
@@ -109,7 +109,7 @@ def _largest(x: Any, subtracted: Any = 0.0) -> float:
     return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
 
 
-def _compiled(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], options: Any = None) -> Any:
+def compiled(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], options: Any = None) -> Any:
     """Compiles and runs a jaxpr."""
     lowered = jax.jit(as_function(jaxpr, consts)).trace(*args).lower()
     return jax.block_until_ready(lowered.compile(options)(*args))  # type: ignore[no-untyped-call]
@@ -133,8 +133,8 @@ def _first_difference(closed: Any, args: Sequence[Any]) -> Path | None:
 
     def same(stop: int) -> bool:
         part = jaxpr.replace(eqns=jaxpr.eqns[:stop], outvars=jaxpr.eqns[stop - 1].outvars)
-        compiled = _compiled(part, closed.consts, args)
-        return not any(one.unequal for one in _differences(compiled, made[stop - 1]))
+        found = compiled(part, closed.consts, args)
+        return not any(one.unequal for one in _differences(found, made[stop - 1]))
 
     # The last equation compiled as the only output may agree: outputs change fusion. Then the first
     # that differs is unknown.

@@ -295,7 +295,16 @@ def _wide_dtype(dtype: Any) -> Any:
 
 
 def largest_error(result: Any, exact: Any, dtype: str) -> tuple[float, int]:
-    """Returns the error of the worst element in ulps, and its flat index.
+    """Returns the error of the worst element in ulps, and its flat index; see `element_errors`."""
+    error = element_errors(result, exact, dtype)
+    if not error.size:
+        return 0.0, 0
+    worst = int(np.argmax(error))
+    return float(error[worst]), worst
+
+
+def element_errors(result: Any, exact: Any, dtype: str) -> Any:
+    """Returns the error of each element in ulps, a flat array.
 
     An exact value that is not finite, or that is 0 but for the rounding of float64, has no relative
     error: its error counts as 0.
@@ -303,30 +312,28 @@ def largest_error(result: Any, exact: Any, dtype: str) -> tuple[float, int]:
     Args:
         result: The values.
         exact: What they should be.
-        dtype: The element type whose ulps are counted.
+        dtype: The element type whose ulps are counted; one that is not in `BITS` as float64.
     """
     value, truth = wide(result).ravel(), np.asarray(exact).ravel()
     if not truth.size:
-        return 0.0, 0
+        return np.zeros(0)
     with np.errstate(all="ignore"):
         size = np.abs(truth)
         finite = np.isfinite(truth)
         most = np.max(size, where=finite, initial=0.0)
         mean = np.mean(np.square(np.where(finite, size, 0) / (most or 1.0)))
         floor = most * np.sqrt(mean) if truth.size > 1 else 0.0
-        least = _LEAST[dtype]
+        least = _LEAST.get(dtype, 2.0**-1022)
         scale = np.maximum(np.maximum(size, floor), least)
         _, exponent = np.frexp(np.where(finite, scale, 1.0))
         difference = np.abs(value - truth)
-        error = np.ldexp(difference, BITS[dtype] - exponent)
+        error = np.ldexp(difference, BITS.get(dtype, 53) - exponent)
         error = np.where(np.isfinite(value), error, np.inf)
         # An exact 0, or what float64 leaves of one: 2**42 times less than the error of float16 and
         # 2**45 times less than that of bfloat16. Of float32 it is 2**29 times: facts.py knows these
         # as residues.
         noise = size <= difference * 2.0**-40
-        error = np.where(finite & ~(noise & np.isfinite(value)), error, 0.0)
-    worst = int(np.argmax(error))
-    return float(error[worst]), worst
+        return np.where(finite & ~(noise & np.isfinite(value)), error, 0.0)
 
 
 def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:

@@ -1,6 +1,7 @@
 """Writes a program as one file of Python that needs jax alone: for the report of a bug."""
 
 import os
+from collections.abc import Sequence
 from pprint import pformat
 from string import Template
 from typing import Any
@@ -13,7 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.questions.variants.reproduced import Reproducer
-from jaxlens.stages.compile.program_text import of_module
+from jaxlens.stages.compile.program_text import of_module, plain_array
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.driver import LiveDriver
 
@@ -35,6 +36,7 @@ Made with jax $jax and jaxlib $jaxlib for $device. $data
 """
 
 import os
+import sys
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = $flags  # XLA reads them once, when jax is imported
@@ -93,7 +95,7 @@ arguments = [jnp.asarray(v, dtype) for v, (_, dtype) in zip(arguments, ARGUMENTS
 outputs = jax.block_until_ready(compiled(*arguments))
 for number, output in enumerate(outputs):
     print(f"ran: output {number} is {output.dtype}{list(output.shape)}")
-''')
+$check''')
 _DRAWN = """\
 random = np.random.default_rng(0)
 arguments = [
@@ -109,20 +111,60 @@ arguments = [
     for number, (shape, dtype) in enumerate(ARGUMENTS)
 ]
 """
+_SAVED_RIGHT = """\
+right = [saved[f"right{number}"] for number in range(len(RESULTS))]
+"""
+_WRITTEN = """\
+inf, nan = np.inf, np.nan
+arguments = $arguments
+right = $right
+"""
+_CHECK = """
+# What each equation gives when it is compiled alone, and the error that rounding explains, relative
+# to an element or to the root mean square of all; None for none.
+LIMITS = $limits
+
+
+def wrong(output, right, limit):
+    if limit is None:
+        return output != right
+    wide = np.complex128 if np.iscomplexobj(right) else np.float64
+    output, right = output.astype(wide), right.astype(wide)
+    size = np.abs(np.where(np.isfinite(right), right, 0))
+    same = (output == right) | (np.isnan(output) & np.isnan(right))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(output - right) <= limit * np.maximum(size, np.sqrt(np.mean(size**2)))
+    return ~same & ~near
+
+
+bad = 0
+for number, (output, values, limit) in enumerate(zip(outputs, right, LIMITS)):
+    output = np.asarray(output)
+    values = np.asarray(values, output.dtype).reshape(output.shape)
+    here = wrong(output, values, limit)
+    bad += here.sum()
+    if here.any():
+        print(f"output {number}: {here.sum()} of {here.size} elements are wrong")
+        print("compiled:", output[here][:4], "alone:", values[here][:4])
+sys.exit(f"WRONG: {bad} elements" if bad else 0)
+"""
+_EMBEDDED = 256  # elements of all arrays of a check, up to which they are written into the file
 _LAPACK = """\
 for make in (jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.qr):
     jax.jit(make).lower(jnp.eye(2))  # registers the LAPACK functions that the program calls
 """
 
 
-def source(lowered: Any, name: str, target: Target, has_data: bool) -> str:
+def source(lowered: Any, name: str, target: Target, values: str, data: str, check: str = "") -> str:
     """Returns the file that compiles and runs a lowered program.
 
     Args:
         lowered: The `jax.stages.Lowered`, for one device.
         name: The program's name.
         target: The target.
-        has_data: Whether it reads its arguments from a file beside it; else it draws them.
+        values: The lines that make its arguments.
+        data: A sentence about them.
+        check: The lines that check its results.
 
     Raises:
         UnsuitedError: An argument or result is no array.
@@ -144,9 +186,7 @@ def source(lowered: Any, name: str, target: Target, has_data: bool) -> str:
         jax_text=repr(target.jax),
         jaxlib_text=repr(target.jaxlib),
         device=target.kind or target.platform,
-        data="Its arguments are in the .npz file beside it."
-        if has_data
-        else "Its arguments are drawn with a fixed seed; integers are 0.",
+        data=data,
         flags=repr(" ".join(f"--{flag}" for flag in xla_flags())),
         platform=repr(target.platform),
         settings=_written(known),
@@ -156,7 +196,8 @@ def source(lowered: Any, name: str, target: Target, has_data: bool) -> str:
         results=_written([_pair(shape) for shape in sent.results]),
         module=_embedded(text),
         libraries=f"{libraries}\n" if libraries else "",
-        values=_SAVED if has_data else _DRAWN,
+        values=values,
+        check=check,
     )
 
 
@@ -174,8 +215,20 @@ def _embedded(text: str) -> str:
     return f'r"""\n{text.strip()}\n"""' if plain else repr(text)
 
 
-def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool) -> Reproducer:
+def written_for(
+    capture: Capture,
+    path: str | os.PathLike[str],
+    with_data: bool,
+    right: Sequence[tuple[Any, float | None]] = (),
+) -> Reproducer:
     """Writes a file that compiles and runs a program by itself; see `verbs.reproducer`.
+
+    Args:
+        capture: The program.
+        path: The file; "" to write none.
+        with_data: Whether it has the arguments' values.
+        right: The results that it is to check, each with the relative error that rounding explains
+            and None for none; () for no check. Few values are written into the file itself.
 
     Raises:
         UnavailableError: The program is not live, for several devices or an absent one, or calls
@@ -186,16 +239,34 @@ def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool)
     live.stage("stablehlo")  # raises if this program has none
     with live.taken("a reproducer") as lowered:
         place = live.staging.place.target
-        text = source(lowered, capture.program.name, place, with_data)
         arrays = [np.asarray(value) for value in live.passed(lowered)] if with_data else []
+        values, check = _DRAWN, ""
+        data = "Its arguments are drawn with a fixed seed; integers are 0."
+        results = [np.asarray(plain_array(value)) for value, _ in right]
+        embedded = bool(right) and sum(x.size for x in (*arrays, *results)) <= _EMBEDDED
+        if embedded:
+            lists = [[x.tolist() for x in each] for each in (arrays, results)]
+            written = {"arguments": _written(lists[0]), "right": _written(lists[1])}
+            values = Template(_WRITTEN).substitute(written)
+            data = "Ends with an error while a result is wrong."
+        elif with_data:
+            values, data = _SAVED, "Its arguments are in the .npz file beside it."
+        if right:
+            check = Template(_CHECK).substitute(limits=_written([limit for _, limit in right]))
+            if not embedded:
+                values += _SAVED_RIGHT
+        text = source(lowered, capture.program.name, place, values, data, check)
     # NumPy saves no bfloat16: such arrays are saved as bytes.
-    plain = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
-    beside = os.path.splitext(path)[0] + ".npz" if with_data else ""
+    arrays = [a if a.dtype.kind in "biufc" else np.frombuffer(a.tobytes(), "u1") for a in arrays]
+    beside = os.path.splitext(path)[0] + ".npz" if with_data and not embedded else ""
+    if not path:
+        return Reproducer("", text, beside)
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        if with_data:
-            saved = {f"argument{n}": array for n, array in enumerate(plain)}
+        if beside:
+            saved = {f"argument{n}": array for n, array in enumerate(arrays)}
+            saved |= {f"right{n}": _savable(array) for n, array in enumerate(results)}
             np.savez_compressed(beside, **saved)  # type: ignore[arg-type]
     except OSError as error:
         raise OptionError(
@@ -203,3 +274,8 @@ def written_for(capture: Capture, path: str | os.PathLike[str], with_data: bool)
             f"({error.strerror}): jaxlens.reproducer(cap, 'repro.py')"
         ) from None
     return Reproducer(os.fspath(path), text, beside)
+
+
+def _savable(array: Any) -> Any:
+    """Returns the values of an array in a type of NumPy's own."""
+    return array if array.dtype.kind in "biufc" else array.astype(np.float64)

@@ -1,0 +1,1 @@
+"""Whether the compiled program is wrong, where, and a small program that still is."""

@@ -1,0 +1,173 @@
+"""Judges whether rounding explains how a compiled program differs from op by op.
+
+The bound is eight times the error of the program op by op against float64, and at least 8 ulps. One
+run may be exact by luck, so the program is run op by op some times more, with each inexact result
+moved by what rounding may have moved it, of a sum by the square root of its length; twice the
+largest error of these is explained too, and so is what a comparison or a branch makes of them.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.questions.disagree.disagreement import CheckedResult
+from jaxlens.questions.numerics.measure.run import compiled, difference
+from jaxlens.questions.numerics.measure.shadow import (
+    ShadowedValue,
+    ShadowInterpreter,
+    element_errors,
+    is_float,
+    wide,
+)
+from jaxlens.questions.numerics.rounding import BITS
+from jaxlens.taps.primitives import MOVES, Path
+from jaxlens.taps.refs import bind
+
+_FACTOR = 8.0  # by which a difference exceeds the errors, as numerics has it
+_RUNS = 4  # with moved results
+_FACTOR_MOVED = 2.0  # likewise, of these
+_MOVED = 4.0  # halves of an ulp by which a result is moved at most
+_SUMS = ("reduce_sum", "cumsum", "dot_general", "conv_general_dilated", "scatter-add")
+
+
+class _Moved(ShadowInterpreter):
+    """Evaluates a jaxpr op by op, and moves the results that are not exact."""
+
+    def __init__(self, known: Any, inexact: set[Path], seed: int) -> None:
+        super().__init__(known, follow=False)
+        self.inexact = inexact
+        self.random = np.random.default_rng(seed)
+
+    def evaluate_primitive(
+        self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
+    ) -> list[ShadowedValue]:
+        if not eqn.outvars:  # a callback, which would show the user values that are moved
+            return []
+        results = super().evaluate_primitive(eqn, operands, path, iterations)
+        values = [operand.value for operand in operands]
+        return [
+            ShadowedValue(self.moved(eqn, values, result.value))
+            if is_float(result.value) and self.is_inexact(eqn, path, values, result.value)
+            else result
+            for result in results
+        ]
+
+    def is_inexact(self, eqn: Any, path: Path, values: Sequence[Any], result: Any) -> bool:
+        name = eqn.primitive.name
+        if name in _SUMS or str(result.dtype) in BITS:
+            return name in _SUMS or path in self.inexact
+        floats = [wide(x).ravel() for x in values if is_float(x)]
+        return name not in MOVES and not all(np.isin(result, np.concatenate([*floats, [0.0]])).flat)
+
+    def moved(self, eqn: Any, values: Sequence[Any], result: Any) -> Any:
+        """Returns a result, each element moved at random."""
+        precision: Any = jnp.finfo
+        bits = precision(result.dtype).nmant + 1
+        exact = wide(result)
+        by = np.abs(exact) * 2.0**-bits
+        if eqn.primitive.name in _SUMS:
+            sizes = [np.size(x) for x in values if is_float(x)]
+            terms = max(1.0, (math.prod(sizes) / max(1, exact.size)) ** (1 / len(sizes)))
+            (total,) = bind(eqn, [jnp.abs(x).astype(x.dtype) if is_float(x) else x for x in values])
+            # Sums of narrow types are accumulated in float32.
+            by = by + np.abs(wide(total)) * 2.0 ** -max(bits, 24) * math.sqrt(terms)
+        with np.errstate(all="ignore"):
+            made = exact + by * _MOVED * self.random.uniform(-1, 1, exact.shape)
+            return jax.device_put(made.astype(result.dtype), result.sharding)
+
+
+class ResultJudge:
+    """Runs a program op by op, and judges what it gave when it was compiled.
+
+    Args:
+        closed: The closed jaxpr.
+        args: Its flat arguments.
+    """
+
+    def __init__(self, closed: Any, args: Sequence[Any]) -> None:
+        self.closed, self.args = closed, [ShadowedValue(x) for x in args]
+        self.known = bodies(opened(closed))
+
+    @cached_property
+    def values(self) -> list[Any]:
+        """The results op by op."""
+        plain = ShadowInterpreter(self.known, follow=False)
+        return [x.value for x in plain.evaluate_body(self.closed, self.args)]
+
+    @cached_property
+    def references(self) -> tuple[list[Any], list[list[Any]]]:
+        """The results in float64, and those of runs with moved results."""
+        shadow = ShadowInterpreter(self.known)
+        exact = [x.as_float64() for x in shadow.evaluate_body(self.closed, self.args)]
+        inexact = {one.path for one in shadow.executions if one.own > 0}
+        moved = [
+            [x.value for x in _Moved(self.known, inexact, n).evaluate_body(self.closed, self.args)]
+            for n in range(_RUNS)
+        ]
+        return exact, moved
+
+    def __call__(self, results: Sequence[Any]) -> tuple[CheckedResult, ...]:
+        """Judges the results of a compiled program."""
+        return tuple(self._result(n, x) for n, x in enumerate(results))
+
+    def compiled(self, options: Any) -> tuple[CheckedResult, ...]:
+        """Compiles the program, runs it, and judges its results."""
+        args = [x.value for x in self.args]
+        return self(compiled(opened(self.closed), self.closed.consts, args, options))
+
+    def _result(self, index: int, result: Any) -> CheckedResult:
+        value = self.values[index]
+        apart = difference(index, result, value)
+        same = index, apart.dtype, tuple(value.shape), apart.unequal
+        if not apart.unequal:
+            return CheckedResult(*same)
+        exact, moved = self.references
+        others = [run[index] for run in moved]
+        if not is_float(value):
+            x, own, *others = map(_plain, (result, value, *others))
+            differs = x != own
+            flips = np.any([other != own for other in others], axis=0)
+            explained = differs.sum() <= flips.sum()
+            wrong = np.zeros_like(differs) if explained else differs & ~flips
+            return CheckedResult(*same, int(wrong.sum()))
+        return _floats(same, result, value, exact[index], others)
+
+
+def _floats(
+    same: tuple[int, str, tuple[int, ...], int],
+    result: Any,
+    value: Any,
+    exact: Any,
+    others: Sequence[Any],
+) -> CheckedResult:
+    dtype = str(value.dtype)
+    x, own, *moved = map(wide, (result, value, *others))
+    kinds = [_kind(each) for each in (own, exact, *moved)]
+    settled = np.all([kind == kinds[0] for kind in kinds], axis=0)
+
+    def errors(each: Any) -> Any:  # of elements that are finite in all runs
+        return element_errors(np.where(settled, each, exact), exact, dtype)
+
+    error, by_op = (float(np.max(errors(each), initial=0.0)) for each in (x, own))
+    most = max(float(np.max(errors(each), initial=0.0)) for each in moved)
+    allowed = max(_FACTOR * max(by_op, 1.0), _FACTOR_MOVED * most)
+    other = settled & (_kind(x) != kinds[0])  # such as NaN in the place of a number
+    wrong = other | (errors(x).reshape(x.shape) > allowed)
+    nan = int((wrong & np.isnan(x)).sum())
+    return CheckedResult(*same, int(wrong.sum()), nan, error, by_op, allowed)
+
+
+def _plain(x: Any) -> Any:
+    return np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+
+
+def _kind(x: Any) -> Any:
+    """Returns 0 where an element is finite, 1 for NaN, and 2 or 3 for an infinity."""
+    infinite = np.where(np.real(x) < 0, 3, 2)
+    return np.where(np.isnan(x), 1, np.where(np.isfinite(x), 0, infinite))
