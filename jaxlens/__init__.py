@@ -14,6 +14,7 @@ Ask about it:
     memory fits                 which line owns the peak; whether it fits a device
     cost fusion sharding        flops and bytes; what was fused; what travels between devices
     captured times              arrays that are compiled in; where compile time goes
+    dispatch                    what a call costs before the device works
     tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.cost.roofline import CostFacts
+    from jaxlens.questions.dispatch.facts import CallCost
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     bytecode: Callable[..., View[Bytecode]]
     captured: Callable[..., View[Captured]]
     cost: Callable[..., View[CostFacts]]
+    dispatch: Callable[..., View[CallCost]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
     ladder: Callable[..., View[Ladder]]
@@ -125,6 +128,7 @@ __all__ = [
     "compile",
     "cost",
     "course",
+    "dispatch",
     "edit",
     "explain",
     "explore",
