@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.compare.verbs import compare, receipt, without
     from jaxlens.questions.constants.facts import Captured
     from jaxlens.questions.cost.roofline import CostFacts
-    from jaxlens.questions.dispatch.facts import CallCost
+    from jaxlens.questions.dispatch.call_cost import CallCost
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts

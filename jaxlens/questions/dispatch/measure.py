@@ -25,7 +25,7 @@ from jaxlens.call.library_jits import InnerCall
 from jaxlens.call.traceable import TraceableCall, prepare
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
-from jaxlens.questions.dispatch.facts import CallArgument, CallCost, CallPart
+from jaxlens.questions.dispatch.call_cost import CallArgument, CallCost, CallPart
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.measure.execute import check, check_local
 

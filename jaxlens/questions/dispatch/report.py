@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jaxlens.questions.dispatch.facts import DEVICE, PYTHON, CallCost, CallPart
+from jaxlens.questions.dispatch.call_cost import DEVICE, PYTHON, CallCost, CallPart
 from jaxlens.report import (
     Finding,
     NumberColumn,

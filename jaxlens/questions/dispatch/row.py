@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxlens.question import About, Lens, Question
 
 if TYPE_CHECKING:
-    from jaxlens.questions.dispatch.facts import CallCost
+    from jaxlens.questions.dispatch.call_cost import CallCost
 
 
 def _dispatch() -> Lens[CallCost]:

@@ -14,14 +14,13 @@ from jaxlens.program.counted import count_module
 from jaxlens.program.equations import written_out
 from jaxlens.program.published_limits import refusal
 from jaxlens.program.sentences import listed
-from jaxlens.questions.memory.facts import MemoryFacts, Tried, facts
+from jaxlens.questions.memory.facts import ABSENT, MemoryFacts, Tried, facts
 from jaxlens.questions.memory.residuals import residuals_of
 from jaxlens.report import Finding, NumberColumn, Table, amount, share, table
 
 CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
 _TAKES_FUNCTIONS = re.compile(r"(?<!scan\()jax\.(grad|checkpoint)\(")
-ABSENT = "no jax.checkpoint"  # of a program that has some
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
 
 

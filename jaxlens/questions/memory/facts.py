@@ -30,6 +30,7 @@ from jaxlens.questions.memory.donation import Donation, donations
 from jaxlens.questions.memory.residuals import Residual, Residuals, residuals_of
 
 _KINDS = {"parameter": "argument", "output": "result"}
+ABSENT = "no jax.checkpoint"  # in Python, of a program that has some
 _DRAWN = 0.002  # share of the reserved memory from which a value is drawn
 _WORTH = 0.02  # share of the peak from which the line of a value is also looked up in the links
 

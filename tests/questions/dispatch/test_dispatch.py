@@ -12,7 +12,14 @@ from flax import nnx
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.questions.dispatch.facts import BOTH, DEVICE, PYTHON, CallArgument, CallCost, CallPart
+from jaxlens.questions.dispatch.call_cost import (
+    BOTH,
+    DEVICE,
+    PYTHON,
+    CallArgument,
+    CallCost,
+    CallPart,
+)
 from jaxlens.questions.dispatch.report import report
 
 pytestmark = pytest.mark.backend

@@ -19,7 +19,7 @@ from jaxlens.compat.extend import extend
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import REMAT
-from jaxlens.questions.memory.checkpoint import ABSENT
+from jaxlens.questions.memory.facts import ABSENT
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 
