@@ -5,7 +5,7 @@ The user's code is not changed. During the trace, `jax.vjp`, which `jax.grad` an
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -44,7 +44,7 @@ def _bound(primitive: Any, bind: Callable[..., Any]) -> Iterator[None]:
         del primitive.bind  # that of its class again
 
 
-def _each_scan(policy: Any) -> Wrap:
+def _each_scan(policy: Any = None) -> Wrap:
     """Checkpoints the body of each scan that is traced.
 
     `fori_loop` and `lax.map` make scans too. A body that has a checkpoint stays as it is: it is the
@@ -80,7 +80,7 @@ def _none_present() -> Wrap:
     return _bound(extend("core.primitives", "remat_p"), bare)
 
 
-def _policies(names: list[str]) -> Iterator[tuple[str, str, Any]]:
+def _policies(names: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
     """Yields JAX's policies: name, Python, and the policy; those by name where values have one."""
     known: Any = jax.checkpoint_policies
     for name in _POLICIES:
@@ -88,7 +88,7 @@ def _policies(names: list[str]) -> Iterator[tuple[str, str, Any]]:
     places = {"offload_src": "device", "offload_dst": "pinned_host"}
     offload: dict[str, Any] = {
         "names_which_can_be_saved": [],
-        "names_which_can_be_offloaded": names,
+        "names_which_can_be_offloaded": [*names],
         **places,
     }
     calls = (
@@ -102,7 +102,7 @@ def _policies(names: list[str]) -> Iterator[tuple[str, str, Any]]:
         yield name, f"jax.checkpoint_policies.{name}({', '.join(written)})", policy
 
 
-def _ways(place: str, names: list[str]) -> Iterator[Way]:
+def _ways(place: str, names: Sequence[str]) -> Iterator[Way]:
     """Yields `jax.checkpoint` round the whole function, and each policy where it may matter."""
     whole = functools.partial(functools.partial, jax.checkpoint)
     applied: dict[str, tuple[str, Callable[..., Wrap]]] = {
@@ -142,7 +142,7 @@ def _traced(wrap: Wrap, call: TraceableCall, place: ResolvedTarget) -> Trace:
 
 
 def attempts(
-    live: LiveDriver, place: str, names: list[str]
+    live: LiveDriver, place: str = WHOLE, names: Sequence[str] = ()
 ) -> list[tuple[str, str, str, Callable[[], Capture]]]:
     """Returns the ways to apply `jax.checkpoint` to what a program differentiates.
 
