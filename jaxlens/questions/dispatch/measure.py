@@ -23,6 +23,7 @@ from jaxlens import compat, progress
 from jaxlens.call.call import Call
 from jaxlens.call.library_jits import InnerCall
 from jaxlens.call.traceable import TraceableCall, prepare
+from jaxlens.compat.calls_heard import unheard
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
 from jaxlens.questions.dispatch.call_cost import CallArgument, CallCost, CallPart
@@ -57,7 +58,8 @@ def measure(live: LiveDriver) -> CallCost:
         raise UnavailableError("the device is not here, so that nothing can be called on it")
     live.check_effects("--dispatch calls it some 30 times")
     live.check_refs()
-    with staging.as_called(), progress.step(f"jaxlens calls {staging.call.name}"):
+    doing = progress.step(f"jaxlens calls {staging.call.name}")
+    with staging.as_called(), doing, unheard():
         return _measured(live, opened)
 
 

@@ -11,6 +11,7 @@ import pytest
 from flax import nnx
 
 import jaxlens
+from jaxlens.compat.calls_heard import hear_calls
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.questions.dispatch.call_cost import (
     BOTH,
@@ -102,7 +103,7 @@ def test_the_functions_of_python_in_a_call_are_counted(name):
     call = CALLS[name]()
     cost = jaxlens.dispatch(*call)
     counted = python_calls(*CALLS[name]())
-    assert cost.python_calls == pytest.approx(counted, abs=3)  # and the collector's, if it runs
+    assert cost.python_calls == pytest.approx(counted, rel=0.02, abs=3)  # and a collector's
     assert cost.is_fast
     path = " ".join(finding.text for finding in cost.findings)
     said = {
@@ -113,6 +114,18 @@ def test_the_functions_of_python_in_a_call_are_counted(name):
     }
     assert said[name] in path
     assert ("the wrapper of" in cost.parts[0].name) == (name in ("nnx", "equinox"))
+
+
+def test_calls_that_are_heard_are_timed_without_what_hears_them():
+    heard = []
+    stop = hear_calls(lambda *call: heard.append(call), lambda _: None)
+    try:
+        assert jaxlens.dispatch(jax.jit(lambda x: x + 1), X).python_calls == 0
+        known, f = len(heard), jax.jit(lambda x: x + 2)
+        f(X), f(X), f(X)
+        assert len(heard) > known
+    finally:
+        stop()
 
 
 def test_other_ways_are_tried():
