@@ -15,6 +15,7 @@ Ask about it:
     cost fusion sharding        flops and bytes; what was fused; what travels between devices
     captured times              arrays that are compiled in; where compile time goes
     copies                      why a value is copied, and what removes the copy
+    dispatch                    what a call costs before the device works
     tape bytecode ladder tree   how it was traced; what each transform made; what waits for what
     first_nan numerics          where a NaN comes from; where digits are lost
     silent values               what JAX does without a word; what the values hold
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from jaxlens.questions.copies.facts import Copies
     from jaxlens.questions.cost.roofline import CostFacts
     from jaxlens.questions.disagree.disagreement import Disagreement
+    from jaxlens.questions.dispatch.call_cost import CallCost
     from jaxlens.questions.failure.verbs import explain
     from jaxlens.questions.fusion.facts import Fusions
     from jaxlens.questions.memory.facts import MemoryFacts
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     copies: Callable[..., View[Copies]]
     cost: Callable[..., View[CostFacts]]
     disagree: Callable[..., View[Disagreement]]
+    dispatch: Callable[..., View[CallCost]]
     first_nan: Callable[..., View[FirstNan]]
     fusion: Callable[..., View[Fusions]]
     ladder: Callable[..., View[Ladder]]
@@ -133,6 +136,7 @@ __all__ = [
     "cost",
     "course",
     "disagree",
+    "dispatch",
     "edit",
     "explain",
     "explore",

@@ -1,9 +1,10 @@
 """Hooks into every call of a jitted function, whether it hits JAX's caches or not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxlens.compat.import_private import private, when_gone
+from jaxlens.interrupts import uninterrupted
 
 Hit = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 
@@ -48,6 +49,25 @@ def _hear_hits(hit: Hit) -> Callable[[], None] | None:
             state.set_local(before)
 
     return stop
+
+
+@uninterrupted
+def unheard() -> Iterator[None]:
+    """Takes the hook after this thread's calls away in the block, where calls are timed.
+
+    Gone: it stays, and a call that is heard takes longer by what the hook does.
+    """
+    try:
+        state: Any = private("api")._post_hook_state
+        before = state.get_local()
+    except (ImportError, AttributeError):
+        yield
+        return
+    state.set_local(None)
+    try:
+        yield
+    finally:
+        state.set_local(before)
 
 
 @when_gone(None)

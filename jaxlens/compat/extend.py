@@ -13,6 +13,7 @@ from jaxlens.compat.import_private import private
 _SOURCES = {
     "backend": ("xla_bridge", "interpreters.pxla", "compiler"),
     "core": ("core",),
+    "core.primitives": ("ad_checkpoint",),
     "source_info_util": ("source_info_util",),
 }
 

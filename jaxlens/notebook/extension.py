@@ -77,7 +77,7 @@ def out_of_memory(result: Any) -> None:
     is_served = kind == "ValueError" and str(error).startswith("RESOURCE_EXHAUSTED")  # C++ raises
     if error is None or not (is_served or kind in ("JaxRuntimeError", "XlaRuntimeError")):
         return
-    from jaxlens.questions.memory.verbs import out_of_memory  # not imported by %load_ext
+    from jaxlens.questions.out_of_memory.verbs import out_of_memory  # not imported by %load_ext
 
     try:
         view = out_of_memory(error)

@@ -8,12 +8,13 @@ from jaxlens.ir.graph import Type
 # XLA writes `S(1)` into the layout of what is outside main memory (HBM on GPU and TPU).
 _SPACE = re.compile(r"S\((\d{1,3})\)")
 # Spaces of other platforms have no name. Source: XLA's layout.h, and Mosaic's memory spaces.
+HOST = "host memory"
 _NAMES = {
     ("tpu", 1): "VMEM",
     ("tpu", 2): "SMEM",
-    ("tpu", 5): "host memory",
-    ("cuda", 5): "host memory",
-    ("gpu", 5): "host memory",
+    ("tpu", 5): HOST,
+    ("cuda", 5): HOST,
+    ("gpu", 5): HOST,
 }
 
 

@@ -107,7 +107,7 @@ class JaxLens(WholeCellMagics):
 
     def _answer(self) -> "View[Any]":
         import jaxlens
-        from jaxlens.questions.memory.verbs import out_of_memory
+        from jaxlens.questions.out_of_memory.verbs import out_of_memory
 
         error = getattr(sys, "last_value", None) if self._has_failed else None
         if error is not None and (failure := jaxlens.explain(error) or out_of_memory(error)):

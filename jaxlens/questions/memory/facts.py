@@ -9,7 +9,7 @@ memory of all temporaries before it starts, and packing leaves gaps.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from jaxlens.captures import Capture
@@ -20,7 +20,7 @@ from jaxlens.ir.hlo.buffers import Buffers
 from jaxlens.ir.hlo.instructions import inputs_of
 from jaxlens.ir.hlo.library_products import is_scratch
 from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live, reserved, spaces
-from jaxlens.ir.hlo.memory_spaces import space_name
+from jaxlens.ir.hlo.memory_spaces import HOST, space_name
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import lines_of
@@ -30,6 +30,7 @@ from jaxlens.questions.memory.donation import Donation, donations
 from jaxlens.questions.memory.residuals import Residual, Residuals, residuals_of
 
 _KINDS = {"parameter": "argument", "output": "result"}
+ABSENT = "no jax.checkpoint"  # in Python, of a program that has some
 _DRAWN = 0.002  # share of the reserved memory from which a value is drawn
 _WORTH = 0.02  # share of the peak from which the line of a value is also looked up in the links
 
@@ -92,6 +93,10 @@ class Tried:
         takes: Bytes that it reserves from start to end.
         why: Why the trial failed; "" where it did not.
         loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
+        policy: JAX's name of the policy; "" for none, and for what is not `jax.checkpoint`.
+        again: The part of `flops` that is computed again.
+        host: Bytes in the host's memory at the peak there.
+        named: Bytes of the residuals that `checkpoint_name` names, by name.
     """
 
     name: str
@@ -102,6 +107,10 @@ class Tried:
     why: str = ""
     loosened: bool = False
     takes: int | None = None
+    policy: str = ""
+    again: int | None = None
+    host: int = 0
+    named: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,11 @@ class MemoryFacts(Forwarding, ProgramFacts):
             if value.kind != "argument":
                 by_line[value.line] += value.bytes
         return dict(by_line.most_common())
+
+    @property
+    def host(self) -> int:
+        """Bytes in the host's memory at the peak there."""
+        return sum(space.peak for space in self.spaces if space.name == HOST)
 
     @property
     def residuals(self) -> tuple[Residual, ...]:

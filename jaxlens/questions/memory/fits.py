@@ -13,7 +13,7 @@ from jaxlens.ir.facts import Target
 from jaxlens.program.donated import option
 from jaxlens.program.published_limits import Capacity, capacity, refusal, target_of
 from jaxlens.program.sentences import listed
-from jaxlens.questions.memory.checkpoint import loosened, trials
+from jaxlens.questions.memory.checkpoint import loosened, phrase, trials
 from jaxlens.questions.memory.donation import donatable, roots_of
 from jaxlens.questions.memory.facts import MemoryFacts, Tried
 from jaxlens.questions.memory.facts import facts as memory_facts
@@ -133,7 +133,7 @@ def _checkpointing(capture: Capture) -> list[Tried]:
         tried = trials(capture)
     except UnavailableError as why:
         return [Tried("jax.checkpoint", "jax.checkpoint(f)", why=str(why))]
-    return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
+    return [replace(one, name=phrase(one)) for one in tried]
 
 
 def report(fit: FitFacts) -> Report:

@@ -19,6 +19,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Span, Type
 
 _BACKWARD = "transpose("
+_KEEPS = ("reduce_precision", "device_put")  # what jax.checkpoint puts after a value that it keeps
 Makers = Callable[[str], Mapping[str, Node]]
 """Returns the equations of a body by the names of the values that they make."""
 
@@ -35,6 +36,7 @@ class Residual:
         maker: The equation that computes it, inside scans and calls; `id` where it is the same.
         opcode: The primitive of `maker`.
         owner: The line that owns `maker`.
+        label: The name that `checkpoint_name` gave the value; "" where it gave none.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Residual:
     maker: str
     opcode: str
     owner: Span | None
+    label: str = ""
 
     @property
     def line(self) -> str:
@@ -100,7 +103,7 @@ def residuals_in(module: Module) -> Residuals:
             elif node.regions:
                 reached.update(node.regions)
     residuals = [
-        _residual(module, makers, maker, value)
+        _residual(module, makers, body, maker, value)
         for body, operands in read.items()
         for value in operands
         if (maker := makers(body).get(value)) and _BACKWARD not in maker.scope
@@ -109,7 +112,7 @@ def residuals_in(module: Module) -> Residuals:
     return Residuals(tuple(residuals), is_differentiated)
 
 
-def _residual(module: Module, makers: Makers, node: Node, name: str) -> Residual:
+def _residual(module: Module, makers: Makers, body: str, node: Node, name: str) -> Residual:
     index = _index(node, name)
     value, maker = node.results[index], node
     while True:  # into the bodies that compute it
@@ -118,10 +121,15 @@ def _residual(module: Module, makers: Makers, node: Node, name: str) -> Residual
         inner = next((r for r in results if r[1] in makers(r[0])), None)
         if inner is None:
             break
-        maker = makers(inner[0])[inner[1]]
+        body = inner[0]
+        maker = makers(body)[inner[1]]
         index = _index(maker, inner[1])
+    named: Node | None = maker
+    while named and named.opcode in _KEEPS:
+        named = makers(body).get(next(iter(named.operands), ""))
+    label = named.attrs.get("name", "") if named and named.opcode == "name" else ""
     own = maker.id, maker.opcode, maker.owner or node.owner
-    return Residual(name, value.type, value.type.bytes, node.id, *own)
+    return Residual(name, value.type, value.type.bytes, node.id, *own, label)
 
 
 def _index(node: Node, name: str) -> int:

@@ -21,7 +21,7 @@ def _memory() -> Lens[MemoryFacts]:
     """What `jaxlens.memory` returns.
 
     Options:
-        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to three ways.
+        checkpoint: Whether to compile the program with JAX's checkpoint policies too.
 
     Returns:
         An answer in bytes of one device's main memory: `.peak` (the most in use at once, in XLA's
@@ -77,14 +77,15 @@ MEMORY = Question(
         Option(
             "checkpoint",
             False,
-            "try jax.checkpoint (compiles up to three programs more)",
-            "the same, and what jax.checkpoint would change, by trying",
+            "try JAX's checkpoint policies (compiles up to nine programs more)",
+            "the same, and what jax.checkpoint would change, by trying each policy",
             about=About(
-                "What would jax.checkpoint change?",
-                measured="the program with what it differentiates under jax.checkpoint, in up to "
-                "three ways, each compiled anew and not run",
-                counted="peak, saved bytes and flops of each, counted like those of the program "
-                "itself",
+                "Which checkpoint policy?",
+                measured="the program under jax.checkpoint with each of JAX's policies, at the "
+                "calls that have it, else round each scan's body or the whole function; and "
+                "without any; each compiled anew and not run",
+                counted="peak, bytes in the host's memory, saved bytes (by checkpoint_name) and "
+                "flops of each, counted like those of the program itself",
             ),
         ),
     ),

@@ -15,6 +15,7 @@ from jaxlens.questions.timeline.events import (
 
 ELSEWHERE = CodeLine("no line of yours", "")
 _MOST = 0.5  # share of the time from which Python, or an idle device, is most of it
+_LONGEST, _ALIKE = 200, 0.75  # dispatches of a pass, and share of all that the passes are
 _LONG = 0.01  # seconds of Python's own from which a single dispatch is such
 
 
@@ -70,6 +71,8 @@ class TimelineFacts:
         python: Seconds of Python's own from one dispatch to the next, or for a single one in the
             run, without waits and compiles, and the share of the time in which a device executed
             nothing; None unless both are most of the time.
+        repeated: The dispatches of loops that come again and again in the same order, by program,
+            and how often they do; None where there are none.
     """
 
     timeline: RunTimeline
@@ -80,6 +83,7 @@ class TimelineFacts:
     behind: int = 0
     idle: float | None = None
     python: tuple[float, float] | None = None
+    repeated: tuple[Mapping[str, int], int] | None = None
 
     @property
     def dispatched(self) -> int:
@@ -120,6 +124,7 @@ def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
         sum((called - done).values()) if timeline.executions else 0,
         _idle(timeline),
         _python(timeline),
+        _repeated(timeline),
     )
 
 
@@ -197,6 +202,18 @@ def _idle_within(timeline: RunTimeline, low: float, high: float) -> float | None
         for device in devices
     )
     return 1 - sum(per_device) / len(devices) / (high - low)
+
+
+def _repeated(timeline: RunTimeline) -> tuple[Mapping[str, int], int] | None:
+    """Returns the shortest row of dispatches that most of those in loops repeat, and how often."""
+    row = [(d.line, d.program) for d in timeline.dispatches if d.line and d.line.in_loop]
+    for length in range(2, min(len(row) // 2, _LONGEST) + 1):
+        last = reversed(range(length, len(row)))
+        first = next((i + 1 for i in last if row[i] != row[i - length]), length)
+        alike = len(row) - first + length
+        if alike >= 2 * length and alike >= _ALIKE * len(row):
+            return Counter(program for _, program in row[-length:]), alike // length
+    return None
 
 
 def _most_queued(timeline: RunTimeline) -> int:

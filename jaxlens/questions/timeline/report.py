@@ -7,7 +7,9 @@ the stable text leaves out.
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.questions.timeline.facts import LineUse, TimelineFacts
+from jaxlens.program.sentences import listed
+from jaxlens.questions.timeline.events import FLATTENS
+from jaxlens.questions.timeline.facts import LineUse, TimelineFacts, busy
 from jaxlens.report import (
     Finding,
     NumberColumn,
@@ -23,6 +25,7 @@ from jaxlens.report import (
 
 _NAMED = 3  # lines that a sentence names
 _ROWS = 30  # lines in the table
+_EAGER = 4  # dispatches of a pass of a loop from which one is advised
 _CODE = 60  # characters of a line's text
 
 
@@ -51,6 +54,7 @@ def _findings(facts: TimelineFacts) -> Iterator[Finding]:
         lead = _python(facts)
         yield Finding(_waits(facts, waiting), "measured", lead=lead, tail=_idle(facts))
     yield from _queue(facts)
+    yield from _eager(facts)
     at_once = [d.program for d in facts.timeline.dispatches if d.at_once]
     if at_once:
         yield Finding(
@@ -142,6 +146,18 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
         yield Finding(text + rest * bool(facts.behind), "measured", lead=_python(facts))
 
 
+def _eager(facts: TimelineFacts) -> Iterator[Finding]:
+    row, often = facts.repeated or ({}, 0)
+    n = sum(row.values())
+    if n >= _EAGER:
+        names = listed(tally(program for program, k in row.items() for _ in range(k)))
+        yield Finding(
+            f"The loop repeats the same {n:,} dispatches {times(often)} ({names}): a pass under "
+            "one jax.jit would be one dispatch.",
+            "measured",
+        )
+
+
 def _lines(facts: TimelineFacts) -> Table:
     def row(use: LineUse) -> tuple[object, ...]:
         names = ", ".join(tally(use.dispatches)) + " at once" * bool(use.at_once)
@@ -156,6 +172,11 @@ def _lines(facts: TimelineFacts) -> Table:
 def _measured(facts: TimelineFacts) -> Table:
     whole = facts.timeline.seconds
     rows = [(f"the {facts.ran}, in Python", whole, whole)]
+    if calling := sum(d.seconds - d.compiling for d in facts.timeline.dispatches if not d.at_once):
+        rows.append(("Python dispatches", calling, whole))
+    flattening = [one for one in facts.timeline.activities if one.lane == FLATTENS]
+    if flattening:
+        rows.append(("  jit flattens arguments", busy(flattening, 0.0, whole), whole))
     waiting = sorted((use for use in facts.lines if use.waits), key=lambda use: -use.waiting)
     if waiting:
         rows.append(("Python waits", facts.waiting, whole))

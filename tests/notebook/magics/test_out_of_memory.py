@@ -9,9 +9,9 @@ from jax._src import compiler
 import jaxlens
 from jaxlens.notebook.magics import look
 from jaxlens.program import published_limits
-from jaxlens.questions.memory.measure.out_of_memory import room, wanted_bytes
-from jaxlens.questions.memory.out_of_memory_view import no_memory
-from jaxlens.questions.memory.verbs import out_of_memory
+from jaxlens.questions.out_of_memory.measure import room, wanted_bytes
+from jaxlens.questions.out_of_memory.verbs import out_of_memory
+from jaxlens.questions.out_of_memory.view import no_memory
 from jaxlens.render.text.document_text import text
 from tests.support.paths import run_python
 

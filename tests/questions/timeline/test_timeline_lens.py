@@ -74,6 +74,35 @@ def test_a_loop_that_does_not_wait() -> None:
     )
 
 
+EAGER = [CodeLine("cell 4:2", "h = sin(x) * 2", True), CodeLine("cell 4:3", "x = h - x * h", True)]
+PASS = [(EAGER[0], "sin"), (EAGER[0], "multiply"), (EAGER[1], "multiply"), (EAGER[1], "subtract")]
+
+
+@pytest.mark.parametrize(
+    ("before", "passes", "expected"),
+    [
+        ([], 5, ({"sin": 1, "multiply": 2, "subtract": 1}, 5)),
+        ([(EAGER[0], "convert"), *PASS[1:]], 4, ({"sin": 1, "multiply": 2, "subtract": 1}, 4)),
+        ([(EAGER[0], name) for name in "abcdefgh"], 2, None),
+        ([], 1, None),
+    ],
+)
+def test_dispatches_that_a_loop_repeats(before, passes, expected) -> None:
+    row = [*before, *PASS * passes]
+    dispatches = (Dispatch(name, float(n), 0.5, line) for n, (line, name) in enumerate(row))
+    run = facts(RunTimeline(100.0, tuple(dispatches)))
+    assert run.repeated == expected
+    said = [finding.text for finding in report(run).findings if "repeats" in finding.text]
+    assert said == (
+        []
+        if expected is None
+        else [
+            f"The loop repeats the same 4 dispatches {passes} times (sin, multiply x 2 and "
+            "subtract): a pass under one jax.jit would be one dispatch."
+        ]
+    )
+
+
 def test_programs_that_overlap_on_a_device_count_once() -> None:
     two = (Execution("CPU 0", "a", 0.0, 6.0), Execution("CPU 0", "b", 2.0, 2.0))
     (device,) = facts(RunTimeline(10.0, executions=two)).devices

@@ -1,1 +1,1 @@
-"""Traces programs again under jax.checkpoint, and finds the one that ran out of memory."""
+"""Traces programs again under jax.checkpoint."""

@@ -5,7 +5,7 @@ The user's code is not changed. During the trace, `jax.vjp`, which `jax.grad` an
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -19,50 +19,106 @@ from jaxlens.compat.extend import extend
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import REMAT
+from jaxlens.questions.memory.facts import ABSENT
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+Way = tuple[str, str, str, Wrap]
+"""A way to apply `jax.checkpoint`: where, the policy's name, both in Python, what wraps it."""
+
+_POLICIES = (
+    "nothing_saveable dots_saveable dots_with_no_batch_dims_saveable everything_saveable".split()
+)
+WHOLE, SCANS, PRESENT = "the whole function", "each scan's body", "each call that has it"
+"""Where `jax.checkpoint` is applied."""
 
 
 @uninterrupted
-def _each_scan() -> Iterator[None]:
-    """Checkpoints the body of each scan that is traced, until the block ends.
-
-    `fori_loop` and `lax.map` make scans too. A body that has a checkpoint stays as it is: it is the
-    user's, or that of a scan which JAX differentiates now.
-    """
-    primitive: Any = jax.lax.scan_p
-    original, as_fun = primitive.bind, extend("core", "jaxpr_as_fun")
-
-    def checkpointed(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        if not any(equation.primitive.name in REMAT for equation in jaxpr.eqns):
-            body = jax.checkpoint(as_fun(jaxpr), prevent_cse=False)
-            jaxpr = jax.make_jaxpr(body)(*jaxpr.in_avals)
-        return original(*args, jaxpr=jaxpr, **params)
-
-    primitive.bind = checkpointed
+def _bound(primitive: Any, bind: Callable[..., Any]) -> Iterator[None]:
+    """Has `bind` called, with the original one first, for what binds a primitive in the block."""
+    primitive.bind = functools.partial(bind, primitive.bind)
     try:
         yield
     finally:
         del primitive.bind  # that of its class again
 
 
-_PRODUCTS: Any = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-WAYS: tuple[tuple[str, str, Wrap], ...] = (
-    ("the whole function", "jax.grad(jax.checkpoint(f))", jax.checkpoint),
-    (
-        "the whole function, products kept",
-        "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)",
-        functools.partial(jax.checkpoint, policy=_PRODUCTS),
-    ),
-    (
-        "each scan's body",
-        "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)",
-        _each_scan(),  # as a decorator: scans are others while the function is traced
-    ),
-)
-"""The ways to apply `jax.checkpoint`: in words, in Python, and what wraps a function."""
+def _each_scan(policy: Any = None) -> Wrap:
+    """Checkpoints the body of each scan that is traced.
+
+    `fori_loop` and `lax.map` make scans too. A body that has a checkpoint stays as it is: it is the
+    user's, or that of a scan which JAX differentiates now.
+    """
+    as_fun = extend("core", "jaxpr_as_fun")
+
+    def checkpointed(original: Any, *args: Any, jaxpr: Any, **params: Any) -> Any:
+        if not any(equation.primitive.name in REMAT for equation in jaxpr.eqns):
+            body = jax.checkpoint(as_fun(jaxpr), prevent_cse=False, policy=policy)
+            jaxpr = jax.make_jaxpr(body)(*jaxpr.in_avals)
+        return original(*args, jaxpr=jaxpr, **params)
+
+    return _bound(jax.lax.scan_p, checkpointed)  # as a decorator
+
+
+def _each_present(policy: Any) -> Wrap:
+    """Gives each `jax.checkpoint` that is traced another policy."""
+
+    def replaced(original: Any, *args: Any, **params: Any) -> Any:
+        return original(*args, **{**params, "policy": policy})
+
+    return _bound(extend("core.primitives", "remat_p"), replaced)
+
+
+def _none_present() -> Wrap:
+    """Takes each `jax.checkpoint` that is traced away."""
+    closed, as_fun = extend("core", "ClosedJaxpr"), extend("core", "jaxpr_as_fun")
+
+    def bare(_: Any, *args: Any, jaxpr: Any, **__: Any) -> Any:
+        return as_fun(closed(jaxpr, ()))(*args)
+
+    return _bound(extend("core.primitives", "remat_p"), bare)
+
+
+def _policies(names: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
+    """Yields JAX's policies: name, Python, and the policy; those by name where values have one."""
+    known: Any = jax.checkpoint_policies
+    for name in _POLICIES:
+        yield name, f"jax.checkpoint_policies.{name}", getattr(known, name)
+    places = {"offload_src": "device", "offload_dst": "pinned_host"}
+    offload: dict[str, Any] = {
+        "names_which_can_be_saved": [],
+        "names_which_can_be_offloaded": [*names],
+        **places,
+    }
+    calls = (
+        [("save_only_these_names", names, {}), ("save_and_offload_only_these_names", [], offload)]
+        if names
+        else [("offload_dot_with_no_batch_dims", [], places)]
+    )
+    for name, args, options in calls:
+        written = [*map(repr, args), *(f"{key}={value!r}" for key, value in options.items())]
+        policy = getattr(known, name)(*args, **options)
+        yield name, f"jax.checkpoint_policies.{name}({', '.join(written)})", policy
+
+
+def _ways(place: str, names: Sequence[str]) -> Iterator[Way]:
+    """Yields `jax.checkpoint` round the whole function, and each policy where it may matter."""
+    whole = functools.partial(functools.partial, jax.checkpoint)
+    applied: dict[str, tuple[str, Callable[..., Wrap]]] = {
+        WHOLE: ("jax.grad(jax.checkpoint(f{}))", whole),
+        SCANS: ("jax.lax.scan(jax.checkpoint(body, prevent_cse=False{}), ...)", _each_scan),
+        PRESENT: ("jax.checkpoint(...{})", _each_present),
+    }
+    if place == PRESENT:
+        yield "nothing", "", ABSENT, _none_present()
+    for where in dict.fromkeys((WHOLE, place)):
+        code, wrap = applied[where]
+        for name, written, policy in _policies(names):
+            if where == place or name in (_POLICIES[0], _POLICIES[2]):
+                is_default = name == _POLICIES[0] and where != PRESENT
+                option = "" if is_default else f", policy={written}"
+                yield where, name, code.format(option), wrap(policy=policy)
 
 
 def _traced(wrap: Wrap, call: TraceableCall, place: ResolvedTarget) -> Trace:
@@ -85,11 +141,18 @@ def _traced(wrap: Wrap, call: TraceableCall, place: ResolvedTarget) -> Trace:
         isolate.retire()
 
 
-def attempts(live: LiveDriver) -> list[tuple[str, str, Callable[[], Capture]]]:
+def attempts(
+    live: LiveDriver, place: str = WHOLE, names: Sequence[str] = ()
+) -> list[tuple[str, str, str, Callable[[], Capture]]]:
     """Returns the ways to apply `jax.checkpoint` to what a program differentiates.
 
-    Each is in words, in Python, and what traces the call again, which raises UnavailableError where
-    it cannot be.
+    Each is where, the policy, in Python, and what traces the call again, which raises
+    UnavailableError where it cannot be.
+
+    Args:
+        live: The program.
+        place: Where policies are tried: `WHOLE`, `SCANS` or `PRESENT`.
+        names: The names that `checkpoint_name` gives to values of the program.
 
     Raises:
         UnavailableError: It is a program of `jaxlens.core`.
@@ -102,4 +165,5 @@ def attempts(live: LiveDriver) -> list[tuple[str, str, Callable[[], Capture]]]:
     def under(wrap: Wrap) -> Capture:
         return Capture(*live.retraced(functools.partial(_traced, wrap)))
 
-    return [(name, code, functools.partial(under, wrap)) for name, code, wrap in WAYS]
+    ways = _ways(place, names)
+    return [(at, policy, code, functools.partial(under, wrap)) for at, policy, code, wrap in ways]

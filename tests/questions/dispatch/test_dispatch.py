@@ -1,0 +1,201 @@
+"""What a call costs: leaves and functions of Python are counted here too; times differ by far."""
+
+import sys
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+import jaxlens
+from jaxlens.compat.calls_heard import hear_calls
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.questions.dispatch.call_cost import (
+    BOTH,
+    DEVICE,
+    PYTHON,
+    CallArgument,
+    CallCost,
+    CallPart,
+)
+from jaxlens.questions.dispatch.report import report
+
+pytestmark = pytest.mark.backend
+X = jnp.ones(4)
+
+
+def scale(params, by):
+    return jax.tree.map(lambda leaf: leaf * by, params)
+
+
+def test_two_thousand_leaves_cost_more_than_two():
+    costs = []
+    for n in (2, 2000):
+        params = {f"p{i}": np.ones(1, "float32") for i in range(n)}
+        costs.append(jaxlens.dispatch(jax.jit(scale), params, 2.0))
+        leaves = {argument.name: argument.leaves for argument in costs[-1].arguments}
+        assert leaves == {"params": len(jax.tree.leaves(params)), "by": 1}
+        assert costs[-1].results == n
+    few, many = ({part.name: part.seconds for part in cost.parts} for cost in costs)
+    flatten = "jit flattens the arguments"
+    assert many[flatten] > 20 * few[flatten]
+    assert costs[1].before > 20 * costs[0].before
+    assert costs[1].limit == PYTHON
+    assert costs[1].findings[-1].text.startswith("More than half is for leaves")
+    assert costs[1].is_fast
+
+
+def test_a_program_that_computes_much_is_limited_by_the_device():
+    cost = jaxlens.dispatch(jax.jit(lambda x: x @ x @ x @ x), jnp.ones((1000, 1000)))
+    assert cost.limit == DEVICE
+    assert cost.findings[0].text.startswith("The device is the limit of ")
+    assert [table.title for table in cost.tables] == ["A call", "Arguments"]
+
+
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    """A pytree of a class, which Python flattens."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def tree_flatten(self):
+        return self.parts, None
+
+    @classmethod
+    def tree_unflatten(cls, _, parts):
+        return cls(*parts)
+
+
+MLP = eqx.nn.MLP(4, 4, 4, 2, key=jax.random.key(0))
+
+
+def linear():
+    return nnx.Sequential(*[nnx.Linear(4, 4, rngs=nnx.Rngs(0)) for _ in range(3)])
+
+
+def python_calls(f, *args):
+    """Functions of Python in the fourth call."""
+    seen = []
+    for _ in range(4):
+        seen.clear()
+        sys.setprofile(lambda frame, event, _: seen.append(frame) if event == "call" else None)
+        try:
+            f(*args)
+        finally:
+            sys.setprofile(None)
+    return len(seen)
+
+
+CALLS = {
+    "jit": lambda: (jax.jit(lambda x: x + 1), X),
+    "pair": lambda: (jax.jit(lambda pair: pair.parts[0] + 1), Pair(X, X)),
+    "nnx": lambda: (nnx.jit(lambda model, x: model(x)), linear(), X[None]),
+    "equinox": lambda: (eqx.filter_jit(lambda model, x: model(x)), MLP, X),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_functions_of_python_in_a_call_are_counted(name):
+    call = CALLS[name]()
+    cost = jaxlens.dispatch(*call)
+    counted = python_calls(*CALLS[name]())
+    assert cost.python_calls == pytest.approx(counted, rel=0.02, abs=3)  # and a collector's
+    assert cost.is_fast
+    path = " ".join(finding.text for finding in cost.findings)
+    said = {
+        "jit": "it runs no function of Python",
+        "pair": "of Python for pytrees of a class",
+        "nnx": "nnx.jit takes the arguments apart first",
+        "equinox": "eqx.filter_jit takes the arguments apart first",
+    }
+    assert said[name] in path
+    assert ("the wrapper of" in cost.parts[0].name) == (name in ("nnx", "equinox"))
+
+
+def test_calls_that_are_heard_are_timed_without_what_hears_them():
+    heard = []
+    stop = hear_calls(lambda *call: heard.append(call), lambda _: None)
+    try:
+        assert jaxlens.dispatch(jax.jit(lambda x: x + 1), X).python_calls == 0
+        known, f = len(heard), jax.jit(lambda x: x + 2)
+        f(X), f(X), f(X)
+        assert len(heard) > known
+    finally:
+        stop()
+
+
+def test_other_ways_are_tried():
+    tried = {name: [way.name for way in jaxlens.dispatch(*CALLS[name]()).tried] for name in CALLS}
+    assert tried["jit"] == tried["pair"] == ["compiled ahead of time"]
+    assert tried["nnx"] == ["nnx.cached_partial", "the jax.jit inside, alone"]
+    assert tried["equinox"] == ["the jax.jit inside, alone"]
+
+
+def test_nothing_of_the_users_is_changed():
+    step = jax.jit(lambda state, g: state - g, donate_argnums=0)
+    state = jnp.ones(4)
+    jaxlens.dispatch(step, state, X)
+    assert not state.is_deleted()
+    assert step._cache_size() == 0
+
+    @nnx.jit
+    def add(model, x):
+        model.kernel[...] = model.kernel[...] + x
+
+    model = nnx.Linear(4, 4, rngs=nnx.Rngs(0))
+    before = np.asarray(model.kernel[...])
+    seen = sys.getprofile()
+    jaxlens.dispatch(add, model, 1.0)
+    assert (np.asarray(model.kernel[...]) == before).all()
+    assert sys.getprofile() is seen
+
+
+def eager(x):
+    return jnp.sin(x) * 2 + 1
+
+
+def test_what_is_not_jitted_is_said():
+    cost = jaxlens.dispatch(eager, X)
+    assert "eager is not jitted: as written each operation is a dispatch" in cost.findings[1].text
+
+
+def test_static_arguments_are_no_leaves():
+    cost = jaxlens.dispatch(jax.jit(lambda x, n: x * n, static_argnums=1), X, 3)
+    assert [(argument.name, argument.leaves) for argument in cost.arguments] == [("x", 1)]
+
+
+def test_what_cannot_be_called_says_why():
+    with pytest.raises(OptionError, match="--dispatch needs arrays"):
+        str(jaxlens.dispatch(eager, jax.ShapeDtypeStruct((4,), "float32")))
+    compiled = jaxlens.capture(eager, X)
+    assert compiled.optimized
+    with pytest.raises(UnavailableError, match="ask --dispatch in a look of its own"):
+        str(jaxlens.dispatch(compiled))
+
+
+def cost(before, device, **more):
+    parts = (CallPart("the wrapper of nnx.jit", before), CallPart("jit flattens", 0.0))
+    return CallCost("f", "nnx.jit", parts, device, (CallArgument("x", 1, 0.0),), 1, 5, True, **more)
+
+
+@pytest.mark.parametrize(
+    ("before", "device", "limit"), [(2.0, 1.0, PYTHON), (1.0, 2.0, DEVICE), (1.5, 1.0, BOTH)]
+)
+def test_the_limit_takes_twice_as_long(before, device, limit):
+    assert cost(before, device).limit == limit
+
+
+def test_seconds_are_not_in_the_stable_text():
+    best = CallPart("nnx.cached_partial", 0.4, "code")
+    first, *_, last = report(cost(1.0, 0.0, tried=(best,))).findings
+    assert first.text == "Python is the limit of f, most of all the wrapper of nnx.jit."
+    assert first.lead == "1 s before the device works, too little to measure on it. "
+    assert last.text == "Less than half before the device works: nnx.cached_partial."
+    assert last.measured == f"{last.text[:-1]}: 400 ms in place of 1 s (code)."
+    slower = replace(best, seconds=0.6)
+    texts = [finding.text for finding in report(cost(1.0, 0.0, tried=(slower,))).findings]
+    assert not any("Less than half" in text for text in texts)
