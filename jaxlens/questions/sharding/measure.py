@@ -13,7 +13,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.stablehlo.reader import parse
 from jaxlens.ir.stablehlo.stamps import restamp
 from jaxlens.ir.stamps import stamps
-from jaxlens.questions.sharding.reasons import Cut, TrafficReason
+from jaxlens.questions.sharding.reasons import AxisCut, TrafficReason
 from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.existing.module_text import of_text, stablehlo_capture
@@ -77,11 +77,11 @@ def _described(live: LiveDriver) -> ResolvedTarget:
     return place if place.devices or not grids else replace(place, devices=max(grids, key=len))
 
 
-def _words(cut: Cut) -> str:
+def _words(cut: AxisCut) -> str:
     return f"{cut.asks} " + ("left out" if cut.kind == "constraint" else f"not cut by {cut.axis}")
 
 
-def _without(cut: Cut) -> Change:
+def _without(cut: AxisCut) -> Change:
     """Takes the axis out of what asks for a cut; a constraint then asks for nothing."""
     pattern = re.compile(rf"(?:, )?{_AXIS.format(re.escape(cut.axis))}")
 

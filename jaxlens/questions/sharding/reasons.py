@@ -10,7 +10,7 @@ from jaxlens.questions.sharding.propagation import Propagation, Way
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class AxisCut:
     """A value of an op that a mesh axis cuts.
 
     Attributes:
@@ -57,7 +57,7 @@ class TrafficReason:
     op: str
     opcode: str
     line: str
-    cuts: tuple[Cut, ...]
+    cuts: tuple[AxisCut, ...]
 
 
 def reasons(
@@ -108,7 +108,7 @@ class _Names:
     outputs: Sequence[Input]
     nodes: Mapping[str, Node]
 
-    def cuts(self, shardings: Propagation, op: str) -> Iterator[Cut]:
+    def cuts(self, shardings: Propagation, op: str) -> Iterator[AxisCut]:
         """Yields the cuts of an op's operands and results."""
         results = shardings.results.get(op, ())
         several = len(results) > 1
@@ -117,7 +117,7 @@ class _Names:
         for name, value in values:
             yield from (self._cut(name, way) for way in shardings.ways(value))
 
-    def _cut(self, value: str, way: Way) -> Cut:
+    def _cut(self, value: str, way: Way) -> AxisCut:
         lines = (str(self.nodes[id].owner or "") for id in way.ops if id in self.nodes)
         source = way.source
         if way.kind == "input":
@@ -128,7 +128,9 @@ class _Names:
         elif way.kind == "constraint":
             source = str(self.nodes[source].owner or "") if source in self.nodes else ""
         passed = tuple(dict.fromkeys(line for line in lines if line))
-        return Cut(value, way.axis, way.dimension, way.kind, source, way.source, way.ops, passed)
+        return AxisCut(
+            value, way.axis, way.dimension, way.kind, source, way.source, way.ops, passed
+        )
 
     def _input(self, number: int) -> str:
         """Returns the name of an input; JAX drops those that the program does not read."""

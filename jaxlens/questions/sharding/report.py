@@ -7,7 +7,7 @@ from functools import partial
 from jaxlens.program.sentences import listed, passes
 from jaxlens.questions.sharding.collectives import Collective
 from jaxlens.questions.sharding.facts import Sharding
-from jaxlens.questions.sharding.reasons import Cut
+from jaxlens.questions.sharding.reasons import AxisCut
 from jaxlens.report import (
     Cell,
     Finding,
@@ -162,7 +162,7 @@ def _others(sharding: Sharding) -> Table:
     return table("Other shardings", ("change", sent, held, flops), rows, note)
 
 
-def _asked(cuts: Iterable[Cut]) -> list[str]:
+def _asked(cuts: Iterable[AxisCut]) -> list[str]:
     """Returns `input w cuts in dimension 0` of each that asked, once."""
     texts = (f"{cut.asks or 'XLA'} cuts in dimension {cut.dimension}" for cut in cuts)
     return list(dict.fromkeys(texts))
