@@ -76,7 +76,8 @@ class OpLines:
                 or " = " in said  # perhaps a second instruction
                 or (not named and (scope or "metadata=" in said))
             ):
-                self._kinds[line], opcode, scope, fused = self._odd(line, other or texts.lines[line])
+                text = other or texts.lines[line]
+                self._kinds[line], opcode, scope, fused = self._odd(line, text)
             numbers = known.get((opcode, scope))
             if numbers is None:
                 numbers = known[opcode, scope] = self._numbered(opcode, scope)
