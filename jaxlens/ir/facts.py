@@ -14,6 +14,7 @@ from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.lazy import lazy
 from jaxlens.ir.stage import StageInfo
 from jaxlens.ir.stamps import unstamped
+from jaxlens.ir.text_store import Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +348,11 @@ class Stage:
     def raw(self) -> str:
         """What was printed where the program carried stamps (`ir.stamps`), with them."""
         return self._text()
+
+    @property
+    def packed(self) -> Packed | None:
+        """The text where it is packed, with others of the same compile."""
+        return self._text if isinstance(self._text, Packed) else None
 
     @cached_property
     def text(self) -> str:

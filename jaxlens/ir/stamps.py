@@ -41,8 +41,9 @@ def stamps(scope: str) -> tuple[tuple[str, ...], ...]:
     """The paths of stamps in a scope, each once; parts without any are left out."""
     if "_jl" not in scope:
         return ()
-    parts = (name for part in scope.split(";") for name in _combined(part))
-    paths = (tuple(_STAMP.findall(part)) for part in parts)
+    plain = ";" not in scope and ":" not in scope  # nearly all
+    parts = [scope] if plain else (n for part in scope.split(";") for n in _combined(part))
+    paths = [tuple(_STAMP.findall(part)) for part in parts]
     return tuple(dict.fromkeys(path for path in paths if path))
 
 

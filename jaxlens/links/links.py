@@ -29,7 +29,6 @@ _PASS = re.compile(r"passes\[(\d+)\]")
 _LINE = re.compile(r".+:\d+")
 # The jaxpr of a program that was opened from a later stage.
 NO_EQUATIONS = Module("", "jaxpr", "main", {"main": Region("main", (), (), (), "jaxpr")})
-_ENOUGH = 40_000_000  # characters of pass dumps, stamps counted, up to which they are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +259,11 @@ class Links:
         return dumps[index].stage.module
 
     def _dumps(self) -> tuple[PassStage, ...]:
-        """Returns the dumps of the passes; () if they were not recorded or are too long."""
-        dumps: tuple[PassStage, ...] = ()
+        """Returns the dumps of the passes; () if they were not recorded."""
         if "passes" in self._driver.recorded():
             with suppress(UnavailableError):
-                dumps = self._driver.passes()
-        length = sum(len(stage.stage.raw) for stage in dumps if stage.changed)
-        return dumps if length <= _ENOUGH else ()
+                return self._driver.passes()
+        return ()
 
     def _atoms(self, linked: Linked, stage: str) -> Mapping[str, tuple[int, ...]]:
         if stage == "source":

@@ -5,15 +5,18 @@ dump at the start of a pipeline shows the changes of passes before it: then an i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module
-from jaxlens.ir.hlo.op_lines import OpLines, OpsOf
+from jaxlens.ir.hlo.op_lines import OpLines, Ops
+from jaxlens.ir.text_store import pack
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.match.instruction_fates import dumps
+
+_ENOUGH = 40_000_000  # characters of pass dumps, stamps counted, up to which they are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +40,25 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
     """Returns the passes from all dumps that changed the module, in time linear in their length.
 
     Args:
-        passes: The dumps in order, HLO before optimisation first.
+        passes: The dumps in order, HLO before optimisation first; too long ones are not read.
         last: The optimised program.
     """
     result = Blame()
     if not passes:
         return result
-    lines = OpLines(TRIVIAL)
-    now = _looked(passes[0].stage, lines)
+    steps = list(dumps(passes[1:], last, passes[0]))
+    looks = _looks([passes[0].stage, *(dump for dump, _, _ in steps if dump)])
+    now = next(looks, None)
+    if now is None:
+        return result
     opcodes: defaultdict[str, set[str]] = defaultdict(set)  # of each op's instructions
     for op, opcode in now.opcodes:
         opcodes[op].add(opcode)
     first = {op: frozenset(names) for op, names in opcodes.items()}
     fused: Set[str] = frozenset()
-    for dump, name, index in dumps(passes[1:], last, passes[0]):
+    for _, name, index in steps:
         by, before = By(name, index), now
-        now = _looked(dump, lines) if dump else _look(ops_of_module(last))
+        now = next(looks, None) or ops_of_module(last)
         new = now.opcodes - before.opcodes
         gone = before.opcodes - now.opcodes
         for op, opcode in gone:
@@ -73,39 +79,32 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """A program as far as blame needs it.
-
-    Attributes:
-        opcodes: Each op, with the opcode of an instruction that came from it.
-        fused: The ops that have an instruction in a fusion.
-    """
-
-    opcodes: frozenset[tuple[str, str]]
-    fused: frozenset[str]
-
-
-def _looked(dump: Stage, lines: OpLines) -> _Look:
-    return _look(lines.read(dump.raw) or ops_of_module(dump.module))
+def _looks(dumps: Sequence[Stage]) -> Iterator[Ops]:
+    """Yields the ops of each dump; nothing where the dumps are too long."""
+    packed = [dump.packed for dump in dumps]
+    texts = packed[0].among if packed[0] else None
+    rows = [each.index for each in packed if each and each.among is texts]
+    if texts is None or len(rows) < len(dumps):
+        texts, rows = pack(dump.raw for dump in dumps), list(range(len(dumps)))
+    lengths = texts.lengths()
+    if sum(lengths[row] for row in rows[1:]) <= _ENOUGH:
+        lines = OpLines(texts, TRIVIAL)
+        for dump, row in zip(dumps, rows, strict=True):
+            yield lines.read(row) or ops_of_module(dump.module)
 
 
-def _look(computations: Iterable[OpsOf]) -> _Look:
-    computations = list(computations)
-    inside = frozenset[str]().union(*(each.fused for each in computations))
-    fused = {op for each in computations if each.name in inside for op, _ in each.opcodes}
-    every = frozenset[tuple[str, str]]().union(*(each.opcodes for each in computations))
-    return _Look(every, frozenset(fused))
-
-
-def ops_of_module(module: Module) -> Iterator[OpsOf]:
-    """Yields the ops of each computation of a module."""
-    for name, region in module.regions.items():
-        opcodes = {
+def ops_of_module(module: Module) -> Ops:
+    """Returns the ops of a module."""
+    fusions = (node for node in module.nodes() if node.opcode == "fusion")
+    inside = {name for node in fusions for name in node.regions}
+    pairs = {
+        name: {
             (path[-1], node.opcode)
             for node in region.nodes
             if node.opcode not in TRIVIAL
             for path in node.stamps
         }
-        fused = (inner for n in region.nodes if n.opcode == "fusion" for inner in n.regions)
-        yield OpsOf(name, frozenset(opcodes), frozenset(fused))
+        for name, region in module.regions.items()
+    }
+    fused = frozenset(op for name in inside & pairs.keys() for op, _ in pairs[name])
+    return Ops(frozenset(chain.from_iterable(pairs.values())), fused)

@@ -8,12 +8,13 @@ for: reading a line in full takes three times as long as finding these four.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jaxlens.ir.graph import Node, Region, Span, Type, Value
 from jaxlens.ir.hlo.frames import Frames, Metadata, origin
-from jaxlens.ir.hlo.text import CALLS, instruction_attributes, read_type
+from jaxlens.ir.hlo.text import CALLS, LITERALS, attributes, instruction_attributes, read_type
 from jaxlens.ir.lazy import LazyFields
 from jaxlens.ir.stamps import apart, unstamped
 
@@ -36,7 +37,8 @@ _NOTHING: Metadata = "", (), ()
 # `gemv-rewriter` a dot, the metadata of the loop, which says nothing of it.
 _NEVER_A_LOOP = frozenset({"dot", "convolution"})
 _LOOP = "/while"
-BEFORE_NAME = ", metadata={op_name="
+_METADATA = ", metadata={"
+BEFORE_NAME = f"{_METADATA}op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
@@ -150,12 +152,38 @@ class Instruction(LazyFields, Node):
     _makers = {  # noqa: RUF012
         "text": lambda node: unstamped(node._line),
         "results": lambda node: _results(node),
-        "attrs": lambda node: instruction_attributes(node.text),
+        "attrs": lambda node: _attributes(node),
         "scope": lambda node: _metadata(node)[0],
         "spans": lambda node: _metadata(node)[1],
         "stamps": lambda node: _metadata(node)[2],
         "modules": lambda _: (),  # an equation's
     }
+
+
+def _attributes(node: Instruction) -> dict[str, str]:
+    """Reads the attributes; words that many instructions share are read once."""
+    line, said = node._line, node.said
+    if said is None:
+        return instruction_attributes(node.text)
+    key = LITERALS.get(node.opcode)
+    start = line.find(f" {node.opcode}(") + len(node.opcode) + 2
+    values = {key: line[start : line.find(")", start)]} if key else {}
+    values.update(_shared(said))
+    quote = line.find('"')
+    behind = unstamped(line[quote - len(BEFORE_NAME) :]) if quote >= 0 else ""
+    if behind.startswith(_METADATA):
+        named = behind.find('"', len(BEFORE_NAME) + 1) if behind.startswith(BEFORE_NAME) else 0
+        end = behind.find("}", named) + 1
+        values.setdefault("metadata", behind[len(_METADATA) - 1 : end])
+        behind = behind[end:]
+    for key, value in _shared(behind).items() if behind else ():
+        values.setdefault(key, value)
+    return values
+
+
+@lru_cache(maxsize=4096)
+def _shared(said: str) -> Mapping[str, str]:
+    return attributes(said)
 
 
 def _results(node: Instruction) -> tuple[Value, ...]:

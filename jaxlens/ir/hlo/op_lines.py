@@ -1,41 +1,48 @@
 """Reads from the texts of many dumps only which op each instruction came from, and its opcode.
 
-Few lines of a compile's dumps are distinct. Each distinct line and computation is read once, and
-no graph is made of it. Text that is not laid out as XLA prints it is left to the caller.
+Few lines of a compile's dumps are distinct. Each distinct line is read once, and a dump is an array
+of their numbers. Text that is not laid out as XLA prints it is left to the caller.
 """
 
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jaxlens.ir.hlo.frames import Frames, origin
 from jaxlens.ir.hlo.lazy_module import BEFORE_NAME, HEADER
 from jaxlens.ir.hlo.text import attributes, called, cut, instructions
 from jaxlens.ir.stamps import stamps
+from jaxlens.ir.text_store import Texts
 
-_HEAD = re.compile(
-    r"""\ +(?:ROOT\ )?%?[^\s=()"{}\[\],]+\ =\                                # name
-    (?:[a-z][a-z0-9]*\[[^\]"\n]*\](?:\{[^{}"\n]*\})?                         # array
-      |\((?:[^()"\n]++|\([^()"\n]*\))*\))\                                   # or tuple
-    ([a-z][\w\-]*)\(                                                         # opcode""",
-    re.VERBOSE,
+_LINE = re.compile(
+    r"""^(?:\ +(?:ROOT\ )?%?[^\s=()"{}\[\],]+\ =\                            # name
+        (?:[a-z][a-z0-9]*\[[^\]"\n]*\](?:\{[^{}"\n]*\})?                     # array
+          |\((?:[^()"\n]++|\([^()"\n]*\))*\))\                               # or tuple
+        ([a-z][\w\-]*)\(([^"\n]*+)                                           # opcode
+        (?:"([^"\\\n]*+(?:\\'[^"\\\n]*+)*+)"(?:\ stack_frame_id=\d{1,9})?\}   # scope
+          (?:,\ backend_config=\{[^=\n]*\})?)?
+      |(.*))$""",
+    re.VERBOSE | re.MULTILINE,
 )
-_NAMED = re.compile(r'"([^"\\]*)"(?: stack_frame_id=\d{1,9})?\}')
 _CALLS = re.compile(r", calls=%?([\w.\-]+)")
 _NO_FRAMES = Frames(None)
+_BLANK, _INSTRUCTION, _FIRST, _LAST, _UNUSUAL = range(5)
+# How many computations are open after a line of each kind.
+_OPEN = np.array([0, 1, 1, 0, -1])
 
 
 @dataclass(frozen=True, slots=True)
-class OpsOf:
-    """The ops of one computation.
+class Ops:
+    """The ops of one program.
 
     Attributes:
-        name: Its name.
         opcodes: Each op, with the opcode of an instruction that came from it.
-        fused: The computations that its fusions call.
+        fused: The ops that have an instruction in a fusion.
     """
 
-    name: str
     opcodes: frozenset[tuple[str, str]]
     fused: frozenset[str]
 
@@ -43,94 +50,98 @@ class OpsOf:
 class OpLines:
     """Reads the dumps of one compile."""
 
-    def __init__(self, without: Set[str]) -> None:
-        """Stores the opcodes that are left out."""
-        self._lines = _Lines(without)
-        self._computations: dict[str, OpsOf] = {}
+    def __init__(self, texts: Texts, without: Set[str]) -> None:
+        """Reads each distinct line.
 
-    def read(self, text: str) -> list[OpsOf] | None:
-        """Returns the ops of each computation; None if the text has an unusual form."""
-        header = HEADER.search(text)
-        *computations, end = text[header.start() if header else 0 :].split("\n}")
-        if header is None or not computations or end.partition("\n")[2].strip():
-            return None
-        try:
-            return [self._read(computation) for computation in computations]
-        except _UnusualError:
-            return None
-
-    def _read(self, text: str) -> OpsOf:
-        """Reads what stands between two closing braces: the end of a line, and a computation."""
-        ops = self._computations.get(text)
-        if ops is None:
-            start = text.find("\n\n")  # before it: the end of the last computation
-            first, *lines = text[start + 2 if start >= 0 else 0 :].split("\n")
-            header = HEADER.fullmatch(first)
-            if header is None:
-                raise _UnusualError
-            read = [self._lines[line] for line in lines]
-            opcodes = frozenset([pair for pairs, _ in read for pair in pairs])
-            fused = frozenset([name for _, names in read for name in names])
-            ops = self._computations[text] = OpsOf(header[2], opcodes, fused)
-        return ops
-
-
-class _UnusualError(Exception):
-    """A line is not of the form in which XLA prints an instruction."""
-
-
-_Line = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
-"""The ops of a line with its opcode, and the computations that it calls if it is a fusion."""
-
-
-class _Lines(dict[str, _Line]):
-    """What each line says, read when it is first met."""
-
-    def __init__(self, without: Set[str]) -> None:
-        super().__init__()
+        Args:
+            texts: The dumps.
+            without: Opcodes that are left out.
+        """
+        self._texts = texts
         self._without = without
-        self._ops: dict[str, tuple[str, ...]] = {}
+        self._numbers: dict[tuple[str, str], int] = {}  # of ops with opcodes
+        self._names: dict[str, int] = {}  # of computations
+        self._kinds = np.full(len(texts.lines), _INSTRUCTION, np.int8)
+        self._computations = np.zeros(len(texts.lines), int)  # of first lines
+        known: dict[tuple[str, str], tuple[int, ...]] = {}
+        pairs: list[int] = []  # a line, and the number of an op with its opcode
+        fusions: list[int] = []  # a line, and the number of a computation that it calls
+        found = _LINE.findall("\n".join(texts.lines))
+        for line, (opcode, said, scope, other) in enumerate(found):
+            fused: Sequence[str] = _CALLS.findall(said) if opcode == "fusion" else ()
+            named = said.endswith(BEFORE_NAME)
+            if (
+                not opcode
+                or len(fused) != (opcode == "fusion")
+                or " = " in said  # perhaps a second instruction
+                or (not named and (scope or "metadata=" in said))
+            ):
+                text = other or texts.lines[line]
+                self._kinds[line], opcode, scope, fused = self._odd(line, text)
+            numbers = known.get((opcode, scope))
+            if numbers is None:
+                numbers = known[opcode, scope] = self._numbered(opcode, scope)
+            for number in numbers:
+                pairs += line, number
+            for name in fused:
+                fusions += line, self._names.setdefault(name, len(self._names))
+        self._each = tuple(self._numbers)
+        self._line_of_pair, self._number_of_pair = np.array(pairs, int).reshape(-1, 2).T
+        self._line_of_fusion, self._name_of_fusion = np.array(fusions, int).reshape(-1, 2).T
 
-    def __missing__(self, line: str) -> _Line:
-        opcode, scope, fused = _plain(line) or _odd(line)
-        pairs: tuple[tuple[str, str], ...] = ()
-        if opcode not in self._without:
-            ops = self._ops.get(scope)
-            if ops is None:
-                last = (path[-1] for path in stamps(scope))
-                ops = self._ops[scope] = tuple(op for op in last if op.startswith("s"))
-            pairs = tuple((op, opcode) for op in ops)
-        self[line] = read = pairs, fused
-        return read
-
-
-def _plain(line: str) -> tuple[str, str, tuple[str, ...]] | None:
-    """Returns opcode, scope and fused computations of a line in its usual form."""
-    head = _HEAD.match(line)
-    if head is None:
-        return None
-    quote = line.find('"')
-    scope, end = "", len(line)
-    if quote >= 0 or "metadata=" in line:
-        named = _NAMED.fullmatch(line, quote) if line.endswith(BEFORE_NAME, 0, quote) else None
-        if named is None:
+    def read(self, index: int) -> Ops | None:
+        """Returns the ops of a dump; None if the text has an unusual form."""
+        rows = np.frombuffer(self._texts.rows[index], np.uint32)
+        firsts = np.flatnonzero(self._kinds[rows] == _FIRST)
+        rows = rows[firsts[0] :] if len(firsts) else rows[:0]
+        kinds = self._kinds[rows]
+        begun = np.cumsum(kinds == _FIRST)
+        still = begun - np.cumsum(kinds == _LAST)
+        if not len(rows) or still[-1] or (still != _OPEN[kinds]).any():
             return None
-        scope, end = named[1], quote
-    if line.find(" = ", head.end(), end) >= 0:
-        return None  # perhaps a second instruction
-    fused = _CALLS.findall(line, head.end(), end) if head[1] == "fusion" else ()
-    return (head[1], scope, tuple(fused)) if len(fused) == (head[1] == "fusion") else None
+        present = _marked(rows, len(self._kinds))
+        called = self._name_of_fusion[present[self._line_of_fusion]]
+        fused = _marked(called, len(self._names))[self._computations[rows[kinds == _FIRST]]]
+        inside = _marked(rows[fused[begun - 1]], len(self._kinds))
+        return Ops(frozenset(self._of(present)), frozenset([op for op, _ in self._of(inside)]))
+
+    def _of(self, lines: NDArray[np.bool_]) -> list[tuple[str, str]]:
+        """Returns the ops and opcodes of lines."""
+        numbers = _marked(self._number_of_pair[lines[self._line_of_pair]], len(self._each))
+        return [self._each[number] for number in np.flatnonzero(numbers).tolist()]
+
+    def _odd(self, line: int, text: str) -> tuple[int, str, str, Sequence[str]]:
+        """Returns kind, opcode, scope and fused computations of a line of any other form."""
+        kind, parts = _UNUSUAL, None
+        if not text:
+            kind = _BLANK
+        elif text.startswith("}"):
+            kind = _LAST
+        elif header := HEADER.fullmatch(text):
+            kind = _FIRST
+            self._computations[line] = self._names.setdefault(header[2], len(self._names))
+        elif text.startswith(" ") and len(instructions(text)) == 1:
+            parts = cut(text)
+        if parts is None:
+            return kind, "", "", ()
+        said = attributes(parts.attributes)
+        scope, _ = origin(said.get("metadata", ""), _NO_FRAMES)
+        fused = called(said) if parts.opcode == "fusion" else ()
+        return _INSTRUCTION, parts.opcode, scope, fused
+
+    def _numbered(self, opcode: str, scope: str) -> tuple[int, ...]:
+        """Returns the numbers of the ops in a scope, with that opcode."""
+        if opcode in self._without:
+            return ()
+        last = (path[-1] for path in stamps(scope))
+        numbers = self._numbers
+        return tuple(
+            numbers.setdefault((op, opcode), len(numbers)) for op in last if op.startswith("s")
+        )
 
 
-def _odd(line: str) -> tuple[str, str, tuple[str, ...]]:
-    """Returns the same of a line of any other form.
-
-    Raises:
-        _UnusualError: It is not one instruction.
-    """
-    parts = cut(line) if len(instructions(line)) == 1 else None
-    if parts is None or not line.startswith(" "):
-        raise _UnusualError
-    named = attributes(parts.attributes)
-    scope, _ = origin(named.get("metadata", ""), _NO_FRAMES)
-    return parts.opcode, scope, called(named) if parts.opcode == "fusion" else ()
+def _marked(numbers: NDArray[np.integer], count: int) -> NDArray[np.bool_]:
+    """Returns for each number up to a count whether it is among the numbers."""
+    marks = np.zeros(count, bool)
+    marks[numbers] = True
+    return marks

@@ -18,7 +18,7 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import unstamped
-from jaxlens.ir.text_store import Texts
+from jaxlens.ir.text_store import Packed, Texts
 
 START = "pipeline-start"
 _FIRST = "before_optimizations"
@@ -110,14 +110,12 @@ def _stage(
     origins: Origins | None,
     reused: dict[str, hlo.Reused],
 ) -> Stage:
-    def text() -> str:
-        return same.raw if same is not None else texts[index]
-
     def read() -> Module:
         if same is not None:
             return same.module
         return hlo.read(texts[index], stage="passes", origins=origins, reused=reused)
 
+    text = Packed(texts, index) if same is None else lambda: same.raw
     return Stage(BY_NAME["passes"], text, read, title, lambda: plain()[index])
 
 

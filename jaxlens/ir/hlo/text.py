@@ -34,7 +34,7 @@ _OPCODE = re.compile(r"\s*([A-Za-z][\w\-.]*)\(")
 # The start of an instruction; an attribute has no space before its `=`.
 _BEGINS = re.compile(r'(?<!ROOT)\s(?=(?:ROOT\s+)?%?[^\s=()"{}\[\],]++\s+=\s)')
 _COMMENTED = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*"?)|/\*.*?\*/|//.*', re.DOTALL)
-_LITERALS = {"parameter": "index", "constant": "literal"}
+LITERALS = {"parameter": "index", "constant": "literal"}
 
 # A mesh's devices, printed behind it with a comma that no bracket is around.
 _CONTINUED = frozenset({"device_ids"})
@@ -284,6 +284,6 @@ def instruction_attributes(line: str) -> dict[str, str]:
     parts = cut(line)
     if parts is None:
         return {}
-    key = _LITERALS.get(parts.opcode)
+    key = LITERALS.get(parts.opcode)
     literal = {key: parts.operands.strip()} if key else {}
     return literal | attributes(parts.attributes)

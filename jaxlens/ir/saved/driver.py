@@ -107,10 +107,8 @@ class SavedDriver(RecordedDriver):
                     texts = from_bytes(part)
                 except (CaptureFileError, *_BAD):
                     raise self._archive.wrong(f"{group} is damaged") from None
-        lengths = [len(line) + 1 for line in texts.lines]
         left = _LEAST + _ALL_TEXTS * self._archive.size
-        for row in texts.rows:
-            length = sum(map(lengths.__getitem__, row))
+        for length in texts.lengths():
             left -= length
             if left < 0 or length > _LEAST + _ONE_TEXT * self._archive.size:
                 raise self._archive.wrong(f"a text of {group} is too long")

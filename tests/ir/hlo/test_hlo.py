@@ -10,10 +10,18 @@ from dataclasses import replace
 
 import pytest
 
+import jaxlens
 from jaxlens.errors import ReadError
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Frames
-from jaxlens.ir.hlo.text import attributes, instructions, read_type, split, unescape
+from jaxlens.ir.hlo.text import (
+    attributes,
+    instruction_attributes,
+    instructions,
+    read_type,
+    split,
+    unescape,
+)
 from tests.ir.check import check
 from tests.support.paths import RECORDS
 
@@ -311,6 +319,46 @@ def test_every_attribute(key):
         module = hlo.read(entry("a = f32[] parameter(0)", line))
         assert module.body().nodes[1].attrs == {"x": "1", key: value, "y": "2"}
         assert module.unknown == ()
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu-h100", "tpu-v5e-2x2"])
+def test_attributes_of_recorded_instructions_are_those_of_their_text(device):
+    recorded = jaxlens.load(RECORDS / f"scan_rnn.{device}.jaxlens")
+    modules = [hlo.read(stage.raw) for stage in (recorded.hlo, recorded.optimized)]
+    every = [node for module in modules for node in module.nodes()]
+    assert sum(node.said is not None for node in every) > len(every) / 2
+    for node in every:
+        assert [*node.attrs.items()] == [*instruction_attributes(node.text).items()]
+
+
+SAID = {
+    "copy(a)": {},
+    "parameter(3)": {"index": "3"},
+    "constant(0), y={1,2}": {"literal": "0", "y": "{1,2}"},
+    'copy(a), x=1, metadata={op_name="f/}b" stack_frame_id=3}, y={"c}"}, x=2': {
+        "x": "1",
+        "metadata": '{op_name="f/}b" stack_frame_id=3}',
+        "y": '{"c}"}',
+    },
+    'copy(a), metadata={op_name="_jls7_" stack_frame_id=3}, y="b"': {
+        "metadata": "{stack_frame_id=3}",
+        "y": '"b"',
+    },
+    'copy(a), x=1, metadata={op_name="_jls7_"}, y="b"': {"x": "1", "y": '"b"'},
+    'parameter(0), metadata={op_name="f/_jls7_/b"}': {
+        "index": "0",
+        "metadata": '{op_name="f/b"}',
+    },
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_attributes_without_stamps(said):
+    module = hlo.read(entry("a = f32[] parameter(0)", f"b = f32[] {said}"))
+    node = module.body().nodes[1]
+    assert node.said is not None
+    assert [*node.attrs.items()] == [*SAID[said].items()]
+    assert node.attrs == instruction_attributes(node.text)
 
 
 def test_split_and_attributes_and_escapes():
