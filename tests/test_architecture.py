@@ -30,7 +30,7 @@ ORDER = [*FLOOR, "questions", *DOORS]
 # What the packages of each folder may import from outside the standard library.
 OUTSIDE = {
     "core": {"jax", "jaxlib", "ml_dtypes", "numpy"},
-    "ir": {"jaxlib", "capstone", "elftools"},
+    "ir": {"jaxlib", "numpy", "capstone", "elftools"},
     "call": {"jax", "jaxlib", "numpy"},
     "stages": {"jax", "jaxlib", "numpy"},
     "compat": {"jax", "jaxlib", "numpy"},
