@@ -242,6 +242,8 @@ def _travels(sharding: Sharding) -> Table:
         "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
         "group were a ring."
     )
+    if sharding.overlaps:
+        note += " Takes at least: at the published rate of all its links, one direction."
     if sharding.processes:
         note += " Inside and between: of all devices, a ring enters and leaves each process once."
     each, sent = (NumberColumn(n, amount, n) for n in ("bytes a device", "sent a device"))
