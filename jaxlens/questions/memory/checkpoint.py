@@ -223,7 +223,7 @@ def checkpoint_table(use: MemoryFacts) -> Table:
     tried = use.tried
     own = any(trial.code == ABSENT for trial in tried)
     now = replace(_figures(use, use.subject()), name="as it is" if own else "nothing (as it is)")
-    worked = [trial for trial in (now, *tried) if not trial.why] if tried else []
+    worked = [trial for trial in (now, *tried) if not trial.why]
     rows = (
         (
             trial.name,

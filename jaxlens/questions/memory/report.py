@@ -64,7 +64,7 @@ def report(facts: MemoryFacts) -> Report:
         buffer_table(facts),
         size_table(facts),
         residual_table(facts.residuals, quote),
-        checkpoint_table(facts),
+        *([checkpoint_table(facts)] if facts.tried else []),
         donation.donation_table(donations),
     )
     tint: Counter[str] = Counter()
