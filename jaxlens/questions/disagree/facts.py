@@ -16,28 +16,17 @@ def facts(capture: Capture, write: str = "") -> Disagreement:
         OptionError: An argument is a shape without data, or the file cannot be written.
         UnavailableError: It cannot be run here.
     """
-    module = capture.jaxpr.module
-    live = capture.driver.live()  # raises before JAX is imported
+    owner = owners(capture.jaxpr.module)
+    capture.driver.live()  # raises before JAX is imported
     from jaxlens.questions.disagree.measure.search import disagreement
 
-    found = disagreement(live)
-    part = found.part
+    known = disagreement(capture, write)
+    part = known.reduced
     if part is None:
-        return Disagreement(found.results, why=found.why, _subject=capture)
-    owner = owners(module)
-    spans = {path: span_of(path, owner) for path in part.equations}
-    fates = Given(lambda: [capture.links.fate(path[-1]) for path in part.equations]).or_else([])
-    into = (name for fate in fates for name in fate.into)
-    made = found.reproducer(write)
-    known = Disagreement(
-        found.results,
-        part,
-        "",
-        found.trials,
-        tuple(dict.fromkeys(into)),
-        spans,
-        made.code,
-        written=made.path,
-        _subject=capture,
-    )
-    return replace(known, issue=issue(known))
+        return known
+    paths = part.equations
+    fates = Given(lambda: [capture.links.fate(path[-1]) for path in paths]).or_else([])
+    fusions = tuple(dict.fromkeys(name for fate in fates for name in fate.into))
+    spans = {path: span_of(path, owner) for path in paths}
+    known = replace(known, fusions=fusions, spans=spans)
+    return replace(known, issue=issue(known, part))
