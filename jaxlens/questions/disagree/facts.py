@@ -6,7 +6,6 @@ from jaxlens.captures import Capture
 from jaxlens.program.lines import owners, span_of
 from jaxlens.program.subject import Given
 from jaxlens.questions.disagree.disagreement import Disagreement
-from jaxlens.questions.disagree.report import issue
 
 
 def facts(capture: Capture, write: str = "") -> Disagreement:
@@ -21,12 +20,9 @@ def facts(capture: Capture, write: str = "") -> Disagreement:
     from jaxlens.questions.disagree.measure.search import disagreement
 
     known = disagreement(capture, write)
-    part = known.reduced
-    if part is None:
+    if known.reduced is None:
         return known
-    paths = part.equations
+    paths = known.reduced.equations
     fates = Given(lambda: [capture.links.fate(path[-1]) for path in paths]).or_else([])
     fusions = tuple(dict.fromkeys(name for fate in fates for name in fate.into))
-    spans = {path: span_of(path, owner) for path in paths}
-    known = replace(known, fusions=fusions, spans=spans)
-    return replace(known, issue=issue(known, part))
+    return replace(known, fusions=fusions, spans={path: span_of(path, owner) for path in paths})

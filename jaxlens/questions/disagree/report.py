@@ -1,16 +1,19 @@
 """Whether the compiled program is wrong, in sentences, and the text to report it with."""
 
-import math
 from collections.abc import Iterator
 
 from jaxlens.program.sentences import listed, located, named_line, quoter
-from jaxlens.questions.disagree.disagreement import CheckedResult, Disagreement, ReducedProgram
+from jaxlens.questions.disagree.disagreement import (
+    WORDS,
+    Disagreement,
+    ReducedProgram,
+    wrong_result,
+)
 from jaxlens.questions.numerics.report import ulps_text
 from jaxlens.render.document import Block, Code, Findings, Fold, TableBlock, Tabs
 from jaxlens.report import Finding, NumberColumn, Report, Table, count, table
 from jaxlens.views.listings.panes import jaxpr_tab
 
-_WORDS = {True: "right", False: "wrong", None: "not compiled"}
 _CHECKED = ("index", "dtype", "unequal", "wrong", "error", "own", "allowed")
 
 
@@ -24,7 +27,7 @@ def _findings(facts: Disagreement) -> Iterator[Finding]:
     if not facts.found:
         yield Finding(_agrees(facts), "measured")
     elif part is None:
-        yield Finding(f"Jit is wrong: {_wrong(facts.results)}.", "measured", weight=1.0)
+        yield Finding(f"Jit is wrong: {wrong_result(facts.results)}.", "measured", weight=1.0)
         yield Finding(f"It is not cut down: {facts.why}.", "unknown")
     else:
         yield from _reduced(facts, part)
@@ -35,7 +38,7 @@ def _reduced(facts: Disagreement, part: ReducedProgram) -> Iterator[Finding]:
     names = listed([f"`{name}`" for name in part.opcodes])
     lines = list(dict.fromkeys(map(named_line, facts.spans.values())))
     where = located(facts.span, quoter(facts.subject())) if len(lines) == 1 else listed(lines)
-    text = f"Jit is wrong: {names} in {where}: {_wrong(facts.results)}."
+    text = f"Jit is wrong: {names} in {where}: {wrong_result(facts.results)}."
     yield Finding(text, "measured", ids, weight=1.0)
     tried = f"{count(len(facts.trials) - 1, 'change')} to the compile"
     if facts.cures:
@@ -76,16 +79,6 @@ def _agrees(facts: Disagreement) -> str:
     return f"{text}{ulps_text(worst.own)} op by op ({worst.dtype})."
 
 
-def _wrong(results: tuple[CheckedResult, ...]) -> str:
-    one = max(results, key=lambda one: one.wrong)
-    result = f"result {one.index}, {one.dtype}[{','.join(map(str, one.shape))}], "
-    elements = count(math.prod(one.shape), "element")
-    if one.nan:
-        return f"{result}is NaN in {one.nan:,} of {elements}"
-    beyond = " by more than rounding" if one.error is not None else ""
-    return f"{result}differs from op by op{beyond} in {one.wrong:,} of {elements}"
-
-
 def _tables(facts: Disagreement) -> Iterator[Table]:
     counts = [NumberColumn(name) for name in ("differ", "wrong")]
     names = ("compiled", "op by op", "explained")
@@ -99,24 +92,8 @@ def _tables(facts: Disagreement) -> Iterator[Table]:
     if facts.trials:
         note = "The part, compiled in another process without a pass, or with a flag."
         columns = ["without, or with", "the part is"]
-        tries = ((name or "as it is", _WORDS[right]) for name, right in facts.trials.items())
+        tries = ((name or "as it is", WORDS[right]) for name, right in facts.trials.items())
         yield table("Compiled otherwise", columns, tries, note)
-
-
-def issue(facts: Disagreement, part: ReducedProgram) -> str:
-    """Returns the text of an issue for JAX or XLA."""
-    target = facts.subject().program.target
-    where = target.kind or target.platform
-    tried = (f"- {name or 'as it is'}: {_WORDS[right]}" for name, right in facts.trials.items())
-    paragraphs = (
-        f"# Wrong result of {', '.join(part.opcodes)} compiled for {where}",
-        f"jax {target.jax}, jaxlib {target.jaxlib}, {where}. Compiled together, "
-        f"{_wrong(part.results)}, where each op is compiled alone.",
-        "Without a pass (`xla_disable_hlo_passes`), or with a flag:",
-        "\n".join(tried),
-        f"```python\n{facts.code.rstrip()}\n```\n",
-    )
-    return "\n\n".join(paragraphs)
 
 
 def blocks(facts: Disagreement, full: bool = False) -> list[Block]:

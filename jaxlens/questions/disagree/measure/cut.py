@@ -1,6 +1,6 @@
 """Cuts a program down while a test of it still fails."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlens.questions.numerics.measure.shadow import ShadowedValue, ShadowInterpreter
-from jaxlens.taps.pieces import OpenedEquation, WrittenOperand, open_calls
+from jaxlens.questions.disagree.measure.judge import ResultJudge
+from jaxlens.questions.numerics.measure.shadow import ShadowInterpreter
+from jaxlens.taps.pieces import OpenedEquation, WrittenOperand
 from jaxlens.taps.primitives import Path
 from jaxlens.taps.refs import bind
 
@@ -49,8 +50,11 @@ class ProgramCut:
         def reduced(*given: Any) -> list[Any]:
             values = dict(zip(inputs, given, strict=True))
             for step in self.steps:
-                made = bind(step.eqn, _values(step.reads, values))
-                values.update(zip(step.writes, made, strict=True))
+                operands = [
+                    np.asarray(n.value, n.dtype) if isinstance(n, WrittenOperand) else values[n]
+                    for n in step.reads
+                ]
+                values.update(zip(step.writes, bind(step.eqn, operands), strict=True))
             return [value for n, value in values.items() if n not in inner]
 
         return reduced
@@ -59,7 +63,7 @@ class ProgramCut:
         """Traces it."""
         return jax.make_jaxpr(self.function())(*self.inputs.values())
 
-    def fewer(self, bodies: "CutsByPath") -> Iterator["ProgramCut"]:
+    def fewer(self, bodies: Mapping[Path, list["ProgramCut"]]) -> Iterator["ProgramCut"]:
         """Yields it without some equations, half of them first, or the bodies of the only one."""
         number = size = len(self.steps)
         while size := size // 2:
@@ -95,52 +99,19 @@ class ProgramCut:
         return replace(self, steps=tuple(map(smaller, self.steps)), values=values)
 
 
-CutsByPath = Mapping[Path, Sequence[ProgramCut]]
-
-
-def _values(reads: Sequence[int | WrittenOperand], values: Mapping[int, Any]) -> list[Any]:
-    return [
-        np.asarray(n.value, n.dtype) if isinstance(n, WrittenOperand) else values[n] for n in reads
-    ]
-
-
-class BodyRecorder(ShadowInterpreter):
-    """Runs a program op by op, and keeps the values of each body; of loops some iterations.
-
-    Attributes:
-        bodies: They, by the equation that has them; () is the program's own.
-    """
-
-    def __init__(self, known: Any) -> None:
-        super().__init__(known, follow=False)
-        self.bodies: dict[Path, list[ProgramCut]] = {}
-
-    def evaluate_body(
-        self,
-        closed: Any,
-        args: Sequence[ShadowedValue],
-        path: Path = (),
-        iterations: tuple[int, ...] = (),
-    ) -> list[ShadowedValue]:
-        program = open_calls(closed, path, self.known)
-        values = program.consts | dict(zip(program.inputs, (x.value for x in args), strict=True))
-        for step in program.steps:
-            operands = list(map(ShadowedValue, _values(step.reads, values)))
-            made = self.evaluate_equation(step.eqn, operands, step.path, iterations)
-            values.update(zip(step.writes, (x.value for x in made), strict=True))
-        if max(iterations, default=0) < _ITERATIONS:
-            cut = ProgramCut(program.steps, program.results, values)
-            self.bodies.setdefault(path, []).append(cut)
-        return list(map(ShadowedValue, _values(program.results, values)))
-
-
-def smallest(bodies: CutsByPath, fails: Callable[[ProgramCut], bool]) -> ProgramCut | None:
+def smallest(judge: ResultJudge, fails: Callable[[ProgramCut], bool]) -> ProgramCut | None:
     """Returns a part that fails: fewer equations, of a loop its body, and smaller dimensions.
 
     Args:
-        bodies: The program, and the bodies of its loops; see `BodyRecorder`.
+        judge: The program.
         fails: The test; None is returned where the program itself does not fail.
     """
+    recorder = ShadowInterpreter(judge.known, follow=False, kept=_ITERATIONS)
+    judge.run(recorder)
+    bodies = {
+        path: [ProgramCut(program.steps, program.results, values) for program, values in runs]
+        for path, runs in recorder.runs.items()
+    }
     (cut,) = bodies[()]
     if not fails(cut):
         return None

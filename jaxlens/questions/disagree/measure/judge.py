@@ -50,20 +50,13 @@ class _Moved(ShadowInterpreter):
         if not eqn.outvars:  # a callback, which would show the user values that are moved
             return []
         results = super().evaluate_primitive(eqn, operands, path, iterations)
-        values = [operand.value for operand in operands]
-        return [
-            ShadowedValue(self.moved(eqn, values, result.value))
-            if is_float(result.value) and self.is_inexact(eqn, path, values, result.value)
-            else result
-            for result in results
-        ]
-
-    def is_inexact(self, eqn: Any, path: Path, values: Sequence[Any], result: Any) -> bool:
-        name = eqn.primitive.name
-        if name in _SUMS or str(result.dtype) in BITS:
-            return name in _SUMS or path in self.inexact
-        floats = [wide(x).ravel() for x in values if is_float(x)]
-        return name not in MOVES and not all(np.isin(result, np.concatenate([*floats, [0.0]])).flat)
+        for result in results:
+            # Types that have no shadow are moved wherever the elements are not the operand's.
+            has_shadow, name = str(result.value.dtype) in BITS, eqn.primitive.name
+            inexact = path in self.inexact if has_shadow else name not in MOVES
+            if is_float(result.value) and (inexact or name in _SUMS):
+                result.value = self.moved(eqn, [x.value for x in operands], result.value)
+        return results
 
     def moved(self, eqn: Any, values: Sequence[Any], result: Any) -> Any:
         """Returns a result, each element moved at random."""

@@ -14,7 +14,7 @@ from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.hlo.passes import START
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.questions.disagree.disagreement import Disagreement, ReducedProgram
-from jaxlens.questions.disagree.measure.cut import BodyRecorder, ProgramCut, smallest
+from jaxlens.questions.disagree.measure.cut import ProgramCut, smallest
 from jaxlens.questions.disagree.measure.judge import ResultJudge
 from jaxlens.questions.numerics.rounding import BITS
 from jaxlens.questions.variants.measure.reproducer import written_for
@@ -64,9 +64,7 @@ def _reduced(
     with progress.step(
         "jaxlens cuts down what is compiled wrongly", lambda: f"compile {number} of {_BUDGET}"
     ):
-        recorder = BodyRecorder(judge.known)
-        judge.run(recorder)
-        cut = smallest(recorder.bodies, fails)
+        cut = smallest(judge, fails)
     if cut is None:
         text = "compiled again from its equations it is right, so that donated arguments, where "
         return replace(known, why=f"{text}they are, or its jit may make the difference")
