@@ -67,8 +67,8 @@ class Disagreement(ProgramFacts):
 
     Attributes:
         results: The program's results.
-        reduced: A small part that is wrong; None where nothing is, or none was found.
-        why: Why there is none; "" where there is, or nothing is wrong.
+        reduced: A small part that is wrong; None where nothing is, or where the
+            program is right when it is compiled again from its equations.
         trials: Whether the small part is right without a pass or with a flag, by its name; "" is
             the part as it is, None what XLA does not compile.
         fusions: What XLA made of its equations: fusions and instructions.
@@ -79,7 +79,6 @@ class Disagreement(ProgramFacts):
 
     results: tuple[CheckedResult, ...]
     reduced: ReducedProgram | None = None
-    why: str = ""
     trials: Mapping[str, bool | None] = field(default_factory=dict)
     fusions: tuple[str, ...] = ()
     spans: Mapping[Path, Span | None] = field(default_factory=dict)

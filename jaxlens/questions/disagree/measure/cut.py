@@ -59,9 +59,10 @@ class ProgramCut:
 
         return reduced
 
-    def closed(self) -> Any:
+    def judge(self) -> ResultJudge:
         """Traces it."""
-        return jax.make_jaxpr(self.function())(*self.inputs.values())
+        inputs = self.inputs.values()
+        return ResultJudge(jax.make_jaxpr(self.function())(*inputs), inputs)
 
     def fewer(self, bodies: Mapping[Path, list["ProgramCut"]]) -> Iterator["ProgramCut"]:
         """Yields it without some equations, half of them first, or the bodies of the only one."""
@@ -75,7 +76,7 @@ class ProgramCut:
 
     def halves(self) -> Iterator["ProgramCut"]:
         """Yields it with every dimension of a size halved, the largest size first."""
-        avals = (closed := self.closed()).in_avals + closed.out_avals
+        avals = (closed := self.judge().closed).in_avals + closed.out_avals
         yield from map(self._halved, sorted({n for x in avals for n in x.shape if n > 1})[::-1])
 
     def _halved(self, size: int) -> "ProgramCut":

@@ -26,6 +26,7 @@ from jaxlens.questions.numerics.measure.shadow import (
     wide,
 )
 from jaxlens.questions.numerics.rounding import BITS
+from jaxlens.stages.compile.program_text import plain_array
 from jaxlens.taps.primitives import MOVES, Path
 from jaxlens.taps.refs import bind
 
@@ -122,7 +123,7 @@ class ResultJudge:
             return CheckedResult(index, dtype, shape, 0)
         exact, *others = (run[index] for run in self.references)
         if not is_float(value):
-            x, own, *others = map(_plain, (result, value, *others))
+            x, own, *others = (np.asarray(plain_array(x)) for x in (result, value, *others))
             differs, flips = x != own, np.any([other != own for other in others], axis=0)
             wrong = differs & ~flips & (differs.sum() > flips.sum())
             return CheckedResult(index, dtype, shape, apart.unequal, int(wrong.sum()))
@@ -137,10 +138,6 @@ class ResultJudge:
         wrong = (settled & (_kind(x) != kind)) | (errors.reshape(shape) > allowed)
         number, nan = int(wrong.sum()), int((wrong & np.isnan(x)).sum())
         return CheckedResult(index, dtype, shape, apart.unequal, number, nan, error, least, allowed)
-
-
-def _plain(x: Any) -> Any:
-    return np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
 
 
 def _kind(x: Any) -> Any:

@@ -57,7 +57,7 @@ def _reduced(
         nonlocal number
         number += 1
         try:
-            return number <= _BUDGET and any(one.wrong for one in _judge(trial).compiled(options))
+            return number <= _BUDGET and any(one.wrong for one in trial.judge().compiled(options))
         except Exception:  # whatever JAX, or a primitive of the user's, says of such a part
             return False
 
@@ -66,10 +66,8 @@ def _reduced(
     ):
         cut = smallest(judge, fails)
     if cut is None:
-        text = "compiled again from its equations it is right, so that donated arguments, where "
-        return replace(known, why=f"{text}they are, or its jit may make the difference")
-    inputs = list(cut.inputs.values())
-    judge = _judge(cut)
+        return known
+    inputs, judge = list(cut.inputs.values()), cut.judge()
     results = judge.compiled(options)
     part = ReducedProgram(
         tuple(step.path for step in cut.steps),
@@ -85,10 +83,6 @@ def _reduced(
     limits = (one.allowed and one.allowed * 2.0 ** (1 - BITS.get(one.dtype, 53)) for one in results)
     made = written_for(capture, write, True, list(zip(judge.values, limits, strict=True)))
     return replace(known, reduced=part, trials=trials, code=made.code, written=made.path)
-
-
-def _judge(cut: ProgramCut) -> ResultJudge:
-    return ResultJudge(cut.closed(), cut.inputs.values())
 
 
 def _changes(capture: Capture, options: Mapping[str, Any]) -> Iterator[str]:
