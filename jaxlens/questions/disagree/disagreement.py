@@ -1,11 +1,15 @@
 """What is known of a compiled program that may be wrong."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Span
 from jaxlens.program.subject import ProgramFacts
+from jaxlens.report import count
 from jaxlens.taps.primitives import Path
+
+WORDS = {True: "right", False: "wrong", None: "not compiled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +67,22 @@ class Disagreement(ProgramFacts):
 
     Attributes:
         results: The program's results.
-        reduced: A small part that is wrong; None where nothing is, or none was found.
-        why: Why there is none; "" where there is, or nothing is wrong.
+        reduced: A small part that is wrong; None where nothing is, or where the
+            program is right when it is compiled again from its equations.
         trials: Whether the small part is right without a pass or with a flag, by its name; "" is
             the part as it is, None what XLA does not compile.
         fusions: What XLA made of its equations: fusions and instructions.
         spans: The user's line of each equation, by id.
         code: A file that compiles and runs the part, and says whether it is wrong.
-        issue: Text to report it with.
         written: The file that was written; "" for none.
     """
 
     results: tuple[CheckedResult, ...]
     reduced: ReducedProgram | None = None
-    why: str = ""
     trials: Mapping[str, bool | None] = field(default_factory=dict)
     fusions: tuple[str, ...] = ()
     spans: Mapping[Path, Span | None] = field(default_factory=dict)
     code: str = field(default="", repr=False)
-    issue: str = field(default="", repr=False)
     written: str = ""
 
     @property
@@ -100,3 +101,32 @@ class Disagreement(ProgramFacts):
         if self.trials.get("", True):  # it was right as it is, in the process that tried
             return ()
         return tuple(name for name, right in self.trials.items() if right)
+
+    @property
+    def issue(self) -> str:
+        """Text of an issue for JAX or XLA; "" where there is no small part."""
+        part, target = self.reduced, self.subject().program.target
+        if part is None:
+            return ""
+        where = target.kind or target.platform
+        tried = (f"- {name or 'as it is'}: {WORDS[right]}" for name, right in self.trials.items())
+        paragraphs = (
+            f"# Wrong result of {', '.join(part.opcodes)} compiled for {where}",
+            f"jax {target.jax}, jaxlib {target.jaxlib}, {where}. Compiled together, "
+            f"{wrong_result(part.results)}, where each op is compiled alone.",
+            "Without a pass (`xla_disable_hlo_passes`), or with a flag:",
+            "\n".join(tried),
+            f"```python\n{self.code.rstrip()}\n```\n",
+        )
+        return "\n\n".join(paragraphs)
+
+
+def wrong_result(results: tuple[CheckedResult, ...]) -> str:
+    """Says which result is wrong, and in how many elements."""
+    one = max(results, key=lambda one: one.wrong)
+    result = f"result {one.index}, {one.dtype}[{','.join(map(str, one.shape))}], "
+    elements = count(math.prod(one.shape), "element")
+    if one.nan:
+        return f"{result}is NaN in {one.nan:,} of {elements}"
+    beyond = " by more than rounding" if one.error is not None else ""
+    return f"{result}differs from op by op{beyond} in {one.wrong:,} of {elements}"

@@ -62,6 +62,7 @@ def test_the_known_fault_of_the_cpu_is_found_cut_down_and_written(tmp_path):
     facts = jaxlens.disagree(jaxlens.capture(shifted, x), write=str(path)).facts
     assert [one.wrong for one in facts.results] == [0, differ]
     assert facts.reduced.opcodes == ("slice", "scatter", "reshape")
+    assert facts.reduced.types[0] != "i32[8,16]"  # smaller, with the bounds of its slices
     assert {span.line for span in facts.spans.values()} == {shifted.__code__.co_firstlineno + 3}
     assert f"differs from op by op in {differ} of 128 elements" in first(facts)
     assert facts.trials[""] is False
@@ -114,6 +115,7 @@ def test_a_planted_pass_is_found_and_cut_down_to_its_two_equations(f, x, fault, 
         facts = jaxlens.disagree(f, x).facts
     assert facts.reduced is not None, facts
     assert facts.reduced.opcodes == left
+    assert {kind.strip("[1,]") for kind in facts.reduced.types} <= {"i32", "f32"}  # one element
     assert facts.reduced.complete
     assert facts.cures == ()  # the fault is planted in this process alone
     assert "In another process" in report(facts).findings[1].text

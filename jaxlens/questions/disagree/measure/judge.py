@@ -7,7 +7,7 @@ largest error of these is explained too, and so is what a comparison or a branch
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from jaxlens.questions.numerics.measure.shadow import (
     wide,
 )
 from jaxlens.questions.numerics.rounding import BITS
+from jaxlens.stages.compile.program_text import plain_array
 from jaxlens.taps.primitives import MOVES, Path
 from jaxlens.taps.refs import bind
 
@@ -50,20 +51,13 @@ class _Moved(ShadowInterpreter):
         if not eqn.outvars:  # a callback, which would show the user values that are moved
             return []
         results = super().evaluate_primitive(eqn, operands, path, iterations)
-        values = [operand.value for operand in operands]
-        return [
-            ShadowedValue(self.moved(eqn, values, result.value))
-            if is_float(result.value) and self.is_inexact(eqn, path, values, result.value)
-            else result
-            for result in results
-        ]
-
-    def is_inexact(self, eqn: Any, path: Path, values: Sequence[Any], result: Any) -> bool:
-        name = eqn.primitive.name
-        if name in _SUMS or str(result.dtype) in BITS:
-            return name in _SUMS or path in self.inexact
-        floats = [wide(x).ravel() for x in values if is_float(x)]
-        return name not in MOVES and not all(np.isin(result, np.concatenate([*floats, [0.0]])).flat)
+        for result in results:
+            # Types that have no shadow are moved wherever the elements are not the operand's.
+            has_shadow, name = str(result.value.dtype) in BITS, eqn.primitive.name
+            inexact = path in self.inexact if has_shadow else name not in MOVES
+            if is_float(result.value) and (inexact or name in _SUMS):
+                result.value = self.moved(eqn, [x.value for x in operands], result.value)
+        return results
 
     def moved(self, eqn: Any, values: Sequence[Any], result: Any) -> Any:
         """Returns a result, each element moved at random."""
@@ -90,27 +84,27 @@ class ResultJudge:
         args: Its flat arguments.
     """
 
-    def __init__(self, closed: Any, args: Sequence[Any]) -> None:
-        self.closed, self.args = closed, [ShadowedValue(x) for x in args]
+    def __init__(self, closed: Any, args: Iterable[Any]) -> None:
+        self.closed, self.args = closed, list(map(ShadowedValue, args))
         self.known = bodies(opened(closed))
+
+    def run(self, interpreter: ShadowInterpreter) -> list[ShadowedValue]:
+        """Returns the results as an interpreter has them."""
+        return interpreter.evaluate_body(self.closed, self.args)
 
     @cached_property
     def values(self) -> list[Any]:
         """The results op by op."""
-        plain = ShadowInterpreter(self.known, follow=False)
-        return [x.value for x in plain.evaluate_body(self.closed, self.args)]
+        return [x.value for x in self.run(ShadowInterpreter(self.known, follow=False))]
 
     @cached_property
-    def references(self) -> tuple[list[Any], list[list[Any]]]:
+    def references(self) -> list[list[Any]]:
         """The results in float64, and those of runs with moved results."""
         shadow = ShadowInterpreter(self.known)
-        exact = [x.as_float64() for x in shadow.evaluate_body(self.closed, self.args)]
+        exact = [x.as_float64() for x in self.run(shadow)]
         inexact = {one.path for one in shadow.executions if one.own > 0}
-        moved = [
-            [x.value for x in _Moved(self.known, inexact, n).evaluate_body(self.closed, self.args)]
-            for n in range(_RUNS)
-        ]
-        return exact, moved
+        moved = (self.run(_Moved(self.known, inexact, n)) for n in range(_RUNS))
+        return [exact, *([x.value for x in results] for results in moved)]
 
     def __call__(self, results: Sequence[Any]) -> tuple[CheckedResult, ...]:
         """Judges the results of a compiled program."""
@@ -124,47 +118,26 @@ class ResultJudge:
     def _result(self, index: int, result: Any) -> CheckedResult:
         value = self.values[index]
         apart = difference(index, result, value)
-        same = index, apart.dtype, tuple(value.shape), apart.unequal
+        dtype, shape = apart.dtype, tuple(value.shape)
         if not apart.unequal:
-            return CheckedResult(*same)
-        exact, moved = self.references
-        others = [run[index] for run in moved]
+            return CheckedResult(index, dtype, shape, 0)
+        exact, *others = (run[index] for run in self.references)
         if not is_float(value):
-            x, own, *others = map(_plain, (result, value, *others))
-            differs = x != own
-            flips = np.any([other != own for other in others], axis=0)
-            explained = differs.sum() <= flips.sum()
-            wrong = np.zeros_like(differs) if explained else differs & ~flips
-            return CheckedResult(*same, int(wrong.sum()))
-        return _floats(same, result, value, exact[index], others)
-
-
-def _floats(
-    same: tuple[int, str, tuple[int, ...], int],
-    result: Any,
-    value: Any,
-    exact: Any,
-    others: Sequence[Any],
-) -> CheckedResult:
-    dtype = str(value.dtype)
-    x, own, *moved = map(wide, (result, value, *others))
-    kinds = [_kind(each) for each in (own, exact, *moved)]
-    settled = np.all([kind == kinds[0] for kind in kinds], axis=0)
-
-    def errors(each: Any) -> Any:  # of elements that are finite in all runs
-        return element_errors(np.where(settled, each, exact), exact, dtype)
-
-    error, by_op = (float(np.max(errors(each), initial=0.0)) for each in (x, own))
-    most = max(float(np.max(errors(each), initial=0.0)) for each in moved)
-    allowed = max(_FACTOR * max(by_op, 1.0), _FACTOR_MOVED * most)
-    other = settled & (_kind(x) != kinds[0])  # such as NaN in the place of a number
-    wrong = other | (errors(x).reshape(x.shape) > allowed)
-    nan = int((wrong & np.isnan(x)).sum())
-    return CheckedResult(*same, int(wrong.sum()), nan, error, by_op, allowed)
-
-
-def _plain(x: Any) -> Any:
-    return np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+            x, own, *others = (np.asarray(plain_array(x)) for x in (result, value, *others))
+            differs, flips = x != own, np.any([other != own for other in others], axis=0)
+            wrong = differs & ~flips & (differs.sum() > flips.sum())
+            return CheckedResult(index, dtype, shape, apart.unequal, int(wrong.sum()))
+        x, own, *others = map(wide, (result, value, *others))
+        kind, *kinds = map(_kind, (own, exact, *others))
+        settled = np.all([kind == other for other in kinds], axis=0)
+        runs = (np.where(settled, each, exact) for each in (x, own, *others))
+        errors, *by_op = (element_errors(each, exact, dtype) for each in runs)
+        error, least, *moved = (float(np.max(each, initial=0.0)) for each in (errors, *by_op))
+        allowed = max(_FACTOR * max(least, 1.0), _FACTOR_MOVED * max(moved))
+        # Such as NaN in the place of a number.
+        wrong = (settled & (_kind(x) != kind)) | (errors.reshape(shape) > allowed)
+        number, nan = int(wrong.sum()), int((wrong & np.isnan(x)).sum())
+        return CheckedResult(index, dtype, shape, apart.unequal, number, nan, error, least, allowed)
 
 
 def _kind(x: Any) -> Any:

@@ -67,6 +67,9 @@ class ShadowInterpreter:
         dots: Matrix products and convolutions, by equation.
         unknown: Equations that cannot be evaluated in float64.
         programs: The bodies with their calls opened, by identity and path.
+        kept: The number of iterations of a loop, at the first of which its values are kept.
+        runs: The bodies executed with their values by number, by the equation that has them; () is
+            that of the program.
     """
 
     known: dict[int, JaxprBody] = field(repr=False)
@@ -75,6 +78,10 @@ class ShadowInterpreter:
     dots: dict[Path, DotRounding] = field(default_factory=dict)
     unknown: dict[Path, None] = field(default_factory=dict)
     programs: dict[tuple[int, Path], OpenedJaxpr] = field(default_factory=dict, repr=False)
+    kept: int = 0
+    runs: dict[Path, list[tuple[OpenedJaxpr, dict[int, Any]]]] = field(
+        default_factory=dict, repr=False
+    )
 
     def evaluate_body(
         self,
@@ -100,8 +107,11 @@ class ShadowInterpreter:
             results = self.evaluate_equation(step.eqn, operands, step.path, iterations)
             values.update(zip(step.writes, results, strict=True))
             for n in (*step.reads, *step.writes):  # free each value after its last use
-                if isinstance(n, int) and program.last.get(n, -1) <= index:
+                if isinstance(n, int) and program.last.get(n, -1) <= index and not self.kept:
                     values.pop(n, None)
+        if max(iterations, default=0) < self.kept:
+            run = program, {n: x.value for n, x in values.items()}
+            self.runs.setdefault(path, []).append(run)
         return [value(n) for n in program.results]
 
     def evaluate_equation(
