@@ -12,7 +12,7 @@ from jaxlens.questions import rows
 from tests.support.jax_events import Compiles
 
 # Those that compile programs of their own, to run them.
-RUNNING = {"miscompile", "nan", "numerics", "silent", "values"}
+RUNNING = {"dispatch", "miscompile", "nan", "numerics", "silent", "values"}
 # Those that are asked of one program, each once.
 ASKED = {
     question.name: question

@@ -274,14 +274,14 @@ def _reasons(sharding: Sharding) -> Table:
             f"{reason.opcode} {reason.line}".strip(),
             cut.value,
             cut.axis,
-            cut.dimension,
+            str(cut.dimension),
             cut.asks or "unknown",
             listed(cut.lines) or "-",
         )
         for reason in sharding.reasons
         for cut in reason.cuts
     )
-    columns = ("collective", "of", "value", "cut by", NumberColumn("in dimension"))
+    columns = ("collective", "of", "value", "cut by", "in dimension")
     note = (
         "By Shardy's own steps, run here once more: an op that XLA's partitioner had otherwise is "
         "left out."
