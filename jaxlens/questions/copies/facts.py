@@ -6,7 +6,7 @@ of a fusion that computes is no traffic of its own: the fusion reads its operand
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -99,20 +99,12 @@ class Copies(ProgramFacts):
 
     @property
     def causes(self) -> dict[CopyCause, tuple[Copy, ...]]:
-        """The copies by cause, that of most bytes first; values of which it is one are joined."""
+        """The copies by cause, that of most bytes first."""
         groups: defaultdict[CopyCause, list[Copy]] = defaultdict(list)
         for copy in self.copies:
-            one = replace(copy.cause, value="", order=(), argument=None, result=None)
-            groups[one].append(copy)
-        ranked = sorted(groups.values(), key=lambda group: -sum(copy.total for copy in group))
-        return {_joined([copy.cause for copy in group]): tuple(group) for group in ranked}
-
-
-def _joined(causes: Sequence[CopyCause]) -> CopyCause:
-    """Returns one cause of several values; their order, where it is one."""
-    values, orders = [*dict.fromkeys(c.value for c in causes)], {c.order for c in causes}
-    order = causes[0].order if len(orders) == 1 else ()
-    return replace(causes[0], value=listed(values), order=order)
+            groups[copy.cause].append(copy)
+        ranked = sorted(groups.items(), key=lambda item: -sum(copy.total for copy in item[1]))
+        return {cause: tuple(copies) for cause, copies in ranked}
 
 
 def facts(capture: Capture) -> Copies:
@@ -156,22 +148,20 @@ def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
         UnavailableError: The program is not live, or cannot be compiled again.
     """
     live = capture.driver.live(REWRITTEN, traces=True)
-    size, now = capture.optimized.module.size, sum(copy.total for copy in copies)
     if devices(capture) > 1:
         raise UnavailableError("changes are tried of programs for one device alone")
-    if size > _MOST:
+    if (size := capture.optimized.module.size) > _MOST:
         raise UnavailableError(f"it has {size:,} instructions, more than are compiled for a trial")
-    changes = list(_changes(capture, list(dict.fromkeys(copy.cause for copy in copies))))
+    changes = list(_changes(capture, [copy.cause for copy in copies]))
     mends = [_trial(live, [change]) for change in changes]
+    least = sum(copy.total for copy in copies)
+    joined: list[tuple[str, str, Alteration]] = []
     ranked = sorted(zip(mends, changes, strict=True), key=lambda pair: pair[0].bytes)
-    helped = [(mend, change) for mend, change in ranked if not mend.why and mend.bytes < now]
-    if helped:
-        least, joined = helped[0][0], [helped[0][1]]
-        for _, change in helped[1:]:  # beside the best, what leaves less with it
-            both = _trial(live, [*joined, change]) if least.bytes else least
-            if not both.why and both.bytes < least.bytes:
-                least, joined = both, [*joined, change]
-        mends += [least] if len(joined) > 1 else []
+    for alone, change in ranked:  # beside the best, what leaves less with it
+        mend = _trial(live, [*joined, change]) if joined and least else alone
+        if not mend.why and mend.bytes < least:
+            least, joined = mend.bytes, [*joined, change]
+            mends += [mend] if mend is not alone else []
     return tuple(mends)
 
 
@@ -185,30 +175,24 @@ def _changes(
     parameters = numbers(capture.optimized.module, inputs)
     leaves = {parameters[i.name]: n for n, i in enumerate(inputs) if i.name in parameters}
     known = [c for c in causes if c.argument in leaves or c.result is not None]
-
-    def of(*kinds: str) -> list[int]:
-        return sorted(
-            {leaves[c.argument] for c in known if c.kind in kinds and c.argument in leaves}
-        )
-
-    if (freed := of("kept", "returned")) and jit:
-        roots = list(dict.fromkeys(root_name(inputs[n].name) for n in freed))
-        every = jit == OF_ALL
-        own = (n for n, leaf in enumerate(inputs) if every or root_name(leaf.name) in roots)
-        name = "donating every array" if every else f"donating {listed(roots)}"
-        yield name, option(roots, jit), Alteration(donated=frozenset(own))
-    if taken := of("read", "itself", "exchanged"):
+    buffers = sorted({leaves[c.argument] for c in known if c.argument in leaves and not c.order})
+    if jit and (roots := [root_name(inputs[n].name) for n in buffers if not inputs[n].donated]):
+        roots, is_all = list(dict.fromkeys(roots)), jit == OF_ALL
+        own = (n for n, i in enumerate(inputs) if is_all or root_name(i.name) in roots)
+        name = "donating every array" if is_all else f"donating {listed(roots)}"
+        donated = frozenset(n for n in own if not inputs[n].donated)
+        yield name, option(roots, jit), Alteration(switched=donated)
+    if taken := [n for n in buffers if inputs[n].donated]:
         names = listed([inputs[n].name for n in taken])
-        yield f"not donating {names}", f"no donation of {names}", Alteration(kept=frozenset(taken))
-    if moved := [c for c in known if c.kind == "layout"]:
-        orders = {c.value.strip("`"): c.order for c in moved}
+        yield f"not donating {names}", f"no donation of {names}", Alteration(frozenset(taken))
+    if orders := {c.value.strip("`"): c.order for c in known if c.order}:
         code = listed([f"{name}.transpose{order}" for name, order in orders.items()])
-        arguments = {leaves[c.argument]: c.order for c in moved if c.argument in leaves}
-        results = {c.result: c.order for c in moved if c.result is not None}
+        arguments = {leaves[c.argument]: c.order for c in known if c.order and c.argument in leaves}
+        results = {c.result: c.order for c in known if c.result is not None}
         name = f"giving {listed([*orders])} another order of dimensions"
         yield name, code, Alteration(arguments=arguments, results=results)
-    if loops := [c.loop for c in causes if c.loop and c.kind in ("shifted", "read", "itself")]:
-        found = (capture.links.back(loop, "jaxpr", "optimized") for loop in dict.fromkeys(loops))
+    if loops := {c.loop for c in causes if c.loop and c.kind in ("shifted", "read")}:
+        found = [capture.links.back(loop, "jaxpr", "optimized") for loop in loops]
         scans = frozenset(id for ids in found for id in ids)
         yield "taking two steps a trip", "unroll=2 in the loop", Alteration(unrolled=scans)
     if any(c.kind == "read" for c in causes):
@@ -220,11 +204,11 @@ def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Alteration"]])
     """Compiles the program with some changes at once."""
     from jaxlens.questions.copies.measure import compiled
 
-    name = " and ".join(name for name, _, _ in changes)
-    code = "; ".join(code for _, code, _ in changes)
+    names, codes, alterations = zip(*changes, strict=True)
+    name, code = " and ".join(names), "; ".join(codes)
     try:
-        program = compiled(live, reduce(or_, (change for _, _, change in changes)))
+        left = list(moved(compiled(live, reduce(or_, alterations))))
     except UnavailableError as why:
         return Mend(name, code, why=str(why))
-    left = [(written(node).bytes or 0) * often.times for node, often in moved(program)]
-    return Mend(name, code, len(left), sum(left))
+    size = sum((written(node).bytes or 0) * often.times for node, often in left)
+    return Mend(name, code, len(left), size)

@@ -6,8 +6,8 @@ from contextlib import suppress
 from jaxlens.errors import LensError
 from jaxlens.ir.graph import Span
 from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import bracketed, listed, passes, quoter
-from jaxlens.questions.copies.causes import CopyCause
+from jaxlens.program.sentences import THAT_LINE, bracketed, listed, passes, quoter
+from jaxlens.questions.copies.causes import CAUSES, CopyCause
 from jaxlens.questions.copies.facts import Copies, Copy, Mend
 from jaxlens.report import (
     Cell,
@@ -42,18 +42,15 @@ def _causes(facts: Copies) -> Iterator[Finding]:
     if not facts.copies:
         yield Finding("No array is copied or transposed by an instruction of its own.")
         return
-    whole, causes = facts.bytes, list(facts.causes.items())
+    whole, words = facts.bytes, _Words(facts)
     open_ = passes(loop for copy in facts.copies for loop in copy.open)
-    words = _Words(facts)
-    for n, (cause, copies) in enumerate(causes[:_CAUSES]):
-        size, ids = sum(copy.total for copy in copies), tuple(copy.id for copy in copies)
-        part = f"{_many(copies)}: {words.why(cause)}."
-        if n:
-            text = part
-        elif len(causes) == 1:
-            text = f"A run{open_} copies {amount(whole)}, {part}"
-        else:
-            text = f"A run{open_} copies {amount(whole)}, {share(size, whole)} of it {part}"
+    for n, copies in enumerate([*facts.causes.values()][:_CAUSES]):
+        size = sum(copy.total for copy in copies)
+        text = f"{_many(copies)}: {words.why([copy.cause for copy in copies])}."
+        if not n:
+            part = f"{share(size, whole)} of it " if len(facts.causes) > 1 else ""
+            text = f"A run{open_} copies {amount(whole)}, {part}{text}"
+        ids = tuple(copy.id for copy in copies)
         yield Finding(text, ids=ids, weight=explains(size, whole))
 
 
@@ -66,24 +63,6 @@ def _many(copies: Sequence[Copy]) -> str:
     return f"{count(len(copies), 'copy', 'copies')}{size}{each}"
 
 
-_WHY = {
-    "shifted": "in the carry of {writer}, {value} takes the place of {other}",
-    "read": "{writer} writes over {value}, which {reader} may read later",
-    "itself": "{writer} writes over elements of {value} that it has yet to read",
-    "kept": "{writer} would write over {value}, which the caller keeps",
-    "returned": "{other} is {value} as it is, which the caller keeps",
-    "exchanged": "{other} is {value} as it is, and lies where another argument was donated",
-    "twice": "{value}, made by {reader}, is needed in two buffers",
-    "constant": "{value} is a constant, and is written over or returned",
-    "branch": "a branch of {writer} returns what it is given",
-    "layout of a result": "{reader} makes {value} {order}",
-    "layout of an operand": "{writer} reads {value} {order}",
-    "resharding": "the devices exchange parts of it, from {reader} to {writer}",
-    "memory": "{writer} reads it, and it moves from {other}",
-    "unknown": "XLA does not say why",
-}
-
-
 class _Words:
     """The cause of a copy in words, with the lines of the instructions in conflict."""
 
@@ -93,17 +72,16 @@ class _Words:
         self._nodes = {node.id: node for node in self._module.nodes()}
         self._quote = quoter(self._subject)
 
-    def why(self, cause: CopyCause, quoted: bool = True) -> str:
-        """Returns why a value is copied, as a clause; lines are quoted where it is a sentence."""
-        kind, value = cause.kind, cause.value or "a value of {reader}"
-        if kind == "layout":
-            kind = "layout of a result" if cause.other else "layout of an operand"
-        places = {name: self._at(getattr(cause, name), quoted) for name in ("writer", "reader")}
-        if cause.reader and places["reader"] == places["writer"]:
-            places["reader"] = "that line"
-        order = f"in the order {cause.order}" if cause.order else "in another order"
-        words = {"value": value.format(**places), "other": cause.other, "order": order}
-        return _WHY[kind].format(**places, **words)
+    def why(self, causes: Sequence[CopyCause], quoted: bool = True) -> str:
+        """Returns the cause of copies as a clause; lines are quoted where it is a sentence."""
+        cause, orders = causes[0], {cause.order for cause in causes}
+        writer, reader = (self._at(id, quoted) for id in (cause.writer, cause.reader))
+        places = {"writer": writer, "reader": THAT_LINE if reader == writer else reader}
+        values = listed([*dict.fromkeys(cause.value for cause in causes)]) or "a value of {reader}"
+        is_one = len(orders) == 1 and cause.order
+        order = f"in the order {cause.order}" if is_one else "in another order"
+        words = {"value": values.format(**places), "other": cause.other, "order": order}
+        return CAUSES[cause.kind].format(**places, **words)
 
     def line(self, copy: Copy) -> str:
         """Returns the line of a copy: its own, or that of what it is made for."""
@@ -113,26 +91,24 @@ class _Words:
 
     def _span(self, id: str) -> Span | None:
         """Returns the user's line of an instruction, or of the equations that it came from."""
-        if (node := self._nodes.get(id)) is None:
-            return None
-        owners = [part.owner for part in (node, *reversed(inside(node, self._module)))]
-        own = next((span for span in owners if span is not None and not span.library), None)
-        if own is None:
+        node = self._nodes.get(id)
+        parts = (node, *reversed(inside(node, self._module))) if node is not None else ()
+        spans = [part.owner for part in parts if part.owner is not None]
+        if all(span.library for span in spans):
             with suppress(LensError):
-                equations = {e.id: e.owner for e in self._subject.jaxpr.module.nodes()}
                 ids = self._subject.links.back(id, "jaxpr", "optimized")
-                owners += [equations[id] for id in ids if id in equations]
-        spans = [span for span in owners if span is not None]
-        return own or next((span for span in spans if not span.library), next(iter(spans), None))
+                equations = self._subject.jaxpr.module.nodes()
+                spans += [e.owner for e in equations if e.id in ids and e.owner is not None]
+        return min(spans, key=lambda span: span.library, default=None)
 
     def _at(self, id: str, quoted: bool) -> str:
         node, span = self._nodes.get(id), self._span(id)
         if node is None:
             return "the program"
-        named = {part.opcode for part in inside(node, self._module)} & {"convolution", "dot"}
-        what = f"the {named.pop()} at " if named else ""
         if span is None:
             return f"{node.opcode} {id}"
+        named = {part.opcode for part in inside(node, self._module)} & {"convolution", "dot"}
+        what = f"the {named.pop()} at " if named else ""
         return f"{what}{span}{bracketed(span, self._quote(span, _QUOTE)) if quoted else ''}"
 
 
@@ -171,7 +147,7 @@ def _copies(facts: Copies) -> Table:
             copy.times,
             copy.total,
             words.line(copy),
-            words.why(copy.cause, quoted=False).replace("`", ""),
+            words.why([copy.cause], quoted=False).replace("`", ""),
         )
         for copy in facts.copies
     )
