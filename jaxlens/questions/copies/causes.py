@@ -31,9 +31,7 @@ CAUSES = {
     "shifted": "in the carry of {writer}, {value} takes the place of {other}",
     "returned": "{other} is {value} as it is, which the caller keeps",
     "exchanged": "{other} is {value} as it is, and lies where another argument was donated",
-    "constant": "{value} is a constant, and is written over or returned",
     "kept": "{writer} would write over {value}, which the caller keeps",
-    "twice": "{value}, made by {reader}, is needed in two buffers",
     "read": "{writer} writes over {value}, which {reader} may read later",
     "unknown": "XLA does not say why",
 }
@@ -65,24 +63,6 @@ class CopyCause:
     writer: str = ""
     reader: str = ""
     loop: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """A value that is written over another.
-
-    Attributes:
-        writer: What writes it.
-        behind: What lies in the buffer before, or what is written: the value, then what it is a
-            copy of, back to what computes it.
-        old: The value that is written over; None where the buffer is new.
-        place: The place of a carry, or of a result, whose buffer it is; None of an update in place.
-    """
-
-    writer: Node
-    behind: Sequence[Node]
-    old: Node | None
-    place: int | None = None
 
 
 def moves(node: Node, module: Module) -> tuple[Node, ...]:
@@ -152,7 +132,8 @@ class Causes:
         number, results = self._number(node), self._returned(self.module.body())
         if order and number is None and copy.id in results:
             place, own = results.index(copy.id), tuple(axes.index(n) for n in has)
-            yield CopyCause("layout", self._result(place), own, result=place, writer=node.id)
+            name = self._results.get(place, f"result {place}")
+            yield CopyCause("layout", name, own, result=place, writer=node.id)
             return
         wanting = (n for n in readers for p in inside(n, self.module) if p.opcode in _WANTING)
         writer = next(wanting, next(iter(readers), copy)).id
@@ -164,44 +145,29 @@ class Causes:
 
     def _overwritten(self, copy: Node) -> Iterator[CopyCause]:
         """Yields the causes that lie in who else reads and writes the value's buffer."""
-        source = self._behind(copy.id)[-1]
-        value, number, donated = self._value(source), self._number(source), self._donated
-        writes = list(self._writes(self._home[copy.id]))
-        for write in writes:
-            writer, made, old, place = write.writer, write.behind[-1], write.old, write.place
-            is_place = place is not None and source in (made, old)
-            if not is_place and copy not in write.behind:
-                continue
-            other = self._result(place) if place is not None else ""
-            is_carry = place is not None and self._number(made) is None
-            if is_carry and self._place(made) not in (None, place):
-                other = self._value(old) if old is not None else f"place {place}"
-                loop = self._callers[self._home[made.id].name].id
-                yield CopyCause("shifted", self._value(made), other=other, writer=loop)
-            if made is source:
-                if source.opcode == "constant":
-                    yield CopyCause("constant", value, other=other, writer=writer.id)
-                elif number is not None and place is not None:
-                    kind = "exchanged" if source.id in donated else "returned"
-                    yield CopyCause(kind, value, argument=number, other=other)
-                elif number is not None and source.id not in donated:
-                    yield CopyCause("kept", value, argument=number, writer=writer.id)
-                if sum(w.writer is writer and w.behind[-1] is source for w in writes) > 1:
-                    yield CopyCause("twice", value, reader=source.id)
-            for reader in self._late(write):
-                of = self._value(old), (), self._number(old)
-                yield CopyCause("read", *of, writer=writer.id, reader=reader.id)
-
-    def _writes(self, region: Region) -> Iterator[_Write]:
-        """Yields what is written over what in a computation."""
+        source, region = self._behind(copy.id)[-1], self._home[copy.id]
+        value, number = self._value(source), self._number(source)
         for node in region.nodes:
-            for name in self._over(node):
-                behind = self._behind(name)
-                yield _Write(node, behind, behind[-1])
-        old = {self._place(node): node for node in region.nodes}
+            for behind in map(self._behind, self._over(node)):
+                if copy in behind and number is not None and source.id not in self._donated:
+                    yield CopyCause("kept", value, argument=number, writer=node.id)
+                elif copy in behind:
+                    yield from self._read(source, node, {node.id})
+        replaced = {self._place(node): node for node in region.nodes}
         for place, name in enumerate(self._returned(region)):
-            behind = self._behind(name)
-            yield _Write(behind[-1], behind, old.get(place), place)
+            made, old = self._behind(name)[-1], replaced.get(place)
+            if source not in (made, old):
+                continue
+            if self._number(made) is None and self._place(made) not in (None, place):
+                other = self._value(old) if old is not None else f"place {place}"
+                loop = self._callers[region.name].id
+                yield CopyCause("shifted", self._value(made), other=other, writer=loop)
+            if made is source and number is not None:
+                kind = "exchanged" if source.id in self._donated else "returned"
+                other = self._results.get(place, f"result {place}")
+                yield CopyCause(kind, value, argument=number, other=other)
+            if old is not None:
+                yield from self._read(old, made, set())
 
     def _over(self, node: Node) -> Sequence[str]:
         """Returns the operands that an instruction writes its result over."""
@@ -215,23 +181,22 @@ class Causes:
         over = [self._behind(n.operands[0])[-1] for n in made if n.opcode in _UPDATES]
         return [node.operands[int(n.attrs["index"])] for n in over if n.opcode == "parameter"]
 
-    def _late(self, write: _Write) -> Iterator[Node]:
-        """Yields who reads what is written over, and that nothing makes run before the writer."""
-        if write.old is None:
-            return
-        before = {node.id for node in (write.writer,) if write.place is None}
-        pending = [write.writer.id]
+    def _read(self, old: Node, writer: Node, before: set[str]) -> Iterator[CopyCause]:
+        """Yields who reads a value, and that nothing makes run before what writes over it."""
+        pending = [writer.id]
         for name in pending:
             new = set(self._nodes[name].operands) - before
             before |= new
             pending += new
-        late = [node for node in self._readers(write.old.id) if node.id not in before]
-        late.sort(key=lambda n: (n is write.writer, n.opcode in ("while", "call", "tuple")))
+        late = [node for node in self._readers(old.id) if node.id not in before]
+        late.sort(key=lambda node: (node is writer, node.opcode in ("while", "call", "tuple")))
         for node in late[:1]:
             region = self.module.regions.get(node.regions[0]) if node.opcode == "fusion" else None
             pairs = zip(node.operands, region.parameters if region else (), strict=False)
-            own = [value.name for id, value in pairs if self._behind(id)[-1] is write.old]
-            yield next((user for name in own for user in self._readers(name)), node)
+            own = [value.name for id, value in pairs if self._behind(id)[-1] is old]
+            reader = next((user for name in own for user in self._readers(name)), node)
+            of = self._value(old), (), self._number(old)
+            yield CopyCause("read", *of, writer=writer.id, reader=reader.id)
 
     def _behind(self, id: str) -> list[Node]:
         """Returns a value and what it is a copy of, back to what computes it."""
@@ -291,9 +256,6 @@ class Causes:
             start = self._behind(first[place])[-1]
         name = self._names.get(start.id)
         return f"`{name}`" if name else f"{what} {node.type}"
-
-    def _result(self, place: int) -> str:
-        return self._results.get(place, f"result {place}")
 
 
 def _major_first(type_: Type) -> tuple[int, ...]:

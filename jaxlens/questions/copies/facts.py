@@ -5,27 +5,21 @@ of a fusion that computes is no traffic of its own: the fusion reads its operand
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import numbers, written
-from jaxlens.ir.trips import RunCount, runs
+from jaxlens.ir.trips import runs
 from jaxlens.program.donated import OF_ALL, option
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
 from jaxlens.questions.copies.causes import MOVES, Causes, CopyCause, moves
-
-if TYPE_CHECKING:
-    from jaxlens.questions.copies.measure import Alteration
-    from jaxlens.stages.driver import LiveDriver
 
 _MOST = 5_000  # instructions of a program that is compiled again for trials
 REWRITTEN = "Python function that could be traced and compiled with a change"
@@ -62,7 +56,7 @@ class Mend:
     """A change of the program that was tried.
 
     Attributes:
-        name: What is changed, in words.
+        name: What is changed, in words; with the changes before that helped.
         code: How to write it.
         copies: Copies of the program compiled with it; None where it could not be compiled.
         bytes: Bytes that they copy in a run.
@@ -113,102 +107,86 @@ def facts(capture: Capture) -> Copies:
     Raises:
         UnavailableError: The backend provides no optimised HLO.
     """
-    module, causes = capture.optimized.module, Causes(capture)
-    found = (_copy(node, often, causes.cause(node)) for node, often in moved(module))
-    copies = tuple(sorted(found, key=lambda copy: -copy.total))
+    module = capture.optimized.module
+    copies = _copies(module, Causes(capture).cause)
     mends = Given(lambda: _tried(capture, copies) if copies else ())
     tried, untried = mends.or_else(()), mends.lacking
-    return Copies(copies, _fused(module), tried, untried, _subject=capture)
+    run = (node for name in runs(module) for node in module.regions[name].nodes)
+    parts = (p for node in run if not moves(node, module) for p in inside(node, module))
+    fused = sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
+    return Copies(copies, fused, tried, untried, _subject=capture)
 
 
-def moved(module: Module) -> Iterator[tuple[Node, RunCount]]:
-    """Yields the instructions that only move an array, and how often each runs."""
+def _copies(module: Module, cause: Callable[[Node], CopyCause]) -> tuple[Copy, ...]:
+    """Returns the instructions that only move an array, those of most bytes first."""
+    found = []
     for name, often in runs(module).items():
         for node in module.regions[name].nodes:
-            if moves(node, module) and written(node).shape:
-                yield node, often
-
-
-def _copy(node: Node, often: RunCount, cause: CopyCause) -> Copy:
-    size = written(node).bytes or 0
-    return Copy(node.id, str(written(node)), size, often.times, often.open, cause)
-
-
-def _fused(module: Module) -> int:
-    """Returns the number of copies and transposes of arrays inside fusions that compute."""
-    fusions = (node for name in runs(module) for node in module.regions[name].nodes)
-    parts = (p for node in fusions if not moves(node, module) for p in inside(node, module))
-    return sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
+            type_ = written(node)
+            if type_.shape and moves(node, module):
+                size, times = type_.bytes or 0, (often.times, often.open)
+                found.append(Copy(node.id, str(type_), size, *times, cause(node)))
+    return tuple(sorted(found, key=lambda copy: -copy.total))
 
 
 def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
-    """Compiles the program with each change that could remove copies, and with those that help.
+    """Compiles the program with each change that could remove copies, beside those that did.
 
     Raises:
         UnavailableError: The program is not live, or cannot be compiled again.
     """
+    from jaxlens.questions.copies.measure import Alteration, compiled
+
     live = capture.driver.live(REWRITTEN, traces=True)
     if devices(capture) > 1:
         raise UnavailableError("changes are tried of programs for one device alone")
     if (size := capture.optimized.module.size) > _MOST:
         raise UnavailableError(f"it has {size:,} instructions, more than are compiled for a trial")
-    changes = list(_changes(capture, [copy.cause for copy in copies]))
-    mends = [_trial(live, [change]) for change in changes]
-    least = sum(copy.total for copy in copies)
-    joined: list[tuple[str, str, Alteration]] = []
-    ranked = sorted(zip(mends, changes, strict=True), key=lambda pair: pair[0].bytes)
-    for alone, change in ranked:  # beside the best, what leaves less with it
-        mend = _trial(live, [*joined, change]) if joined and least else alone
-        if not mend.why and mend.bytes < least:
-            least, joined = mend.bytes, [*joined, change]
-            mends += [mend] if mend is not alone else []
-    return tuple(mends)
+    tried, best, changed = [], Mend("", "", len(copies), sum(copy.total for copy in copies)), {}
+    for name, code, change in _changes(capture, [copy.cause for copy in copies]):
+        names, codes = (list(filter(None, pair)) for pair in ((best.name, name), (best.code, code)))
+        mend = Mend(" and ".join(names), "; ".join(codes))
+        try:
+            module = compiled(live, Alteration(**changed | change))
+            left = _copies(module, lambda _: CopyCause("unknown"))
+            mend = replace(mend, copies=len(left), bytes=sum(copy.total for copy in left))
+        except UnavailableError as why:
+            mend = replace(mend, why=str(why))
+        tried.append(mend)
+        if not mend.why and mend.bytes < best.bytes:
+            best, changed = mend, changed | change
+    return tuple(tried)
 
 
 def _changes(
     capture: Capture, causes: Sequence[CopyCause]
-) -> Iterator[tuple[str, str, "Alteration"]]:
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yields changes that could remove copies of these causes: in words, in code, as data."""
-    from jaxlens.questions.copies.measure import Alteration
-
     inputs, jit = capture.program.inputs, capture.program.jit
     parameters = numbers(capture.optimized.module, inputs)
     leaves = {parameters[i.name]: n for n, i in enumerate(inputs) if i.name in parameters}
-    known = [c for c in causes if c.argument in leaves or c.result is not None]
-    buffers = sorted({leaves[c.argument] for c in known if c.argument in leaves and not c.order})
-    if jit and (roots := [root_name(inputs[n].name) for n in buffers if not inputs[n].donated]):
-        roots, is_all = list(dict.fromkeys(roots)), jit == OF_ALL
+    orders = [c for c in causes if c.order and (c.argument in leaves or c.result is not None)]
+    buffers = {leaves[c.argument] for c in causes if c.argument in leaves and not c.order}
+    kept = sorted(n for n in buffers if not inputs[n].donated)
+    if taken := sorted(n for n in buffers if inputs[n].donated):
+        names = listed([inputs[n].name for n in taken])
+        yield f"not donating {names}", f"no donation of {names}", {"kept": frozenset(taken)}
+    if kept and jit:
+        roots, is_all = list(dict.fromkeys(root_name(inputs[n].name) for n in kept)), jit == OF_ALL
         own = (n for n, i in enumerate(inputs) if is_all or root_name(i.name) in roots)
         name = "donating every array" if is_all else f"donating {listed(roots)}"
-        donated = frozenset(n for n in own if not inputs[n].donated)
-        yield name, option(roots, jit), Alteration(switched=donated)
-    if taken := [n for n in buffers if inputs[n].donated]:
-        names = listed([inputs[n].name for n in taken])
-        yield f"not donating {names}", f"no donation of {names}", Alteration(frozenset(taken))
-    if orders := {c.value.strip("`"): c.order for c in known if c.order}:
-        code = listed([f"{name}.transpose{order}" for name, order in orders.items()])
-        arguments = {leaves[c.argument]: c.order for c in known if c.order and c.argument in leaves}
-        results = {c.result: c.order for c in known if c.result is not None}
-        name = f"giving {listed([*orders])} another order of dimensions"
-        yield name, code, Alteration(arguments=arguments, results=results)
+        yield name, option(roots, jit), {"donated": frozenset(own)}
+    if orders:
+        values = {c.value.strip("`"): c.order for c in orders}
+        code = listed([f"{name}.transpose{order}" for name, order in values.items()])
+        arguments = {leaves[c.argument]: c.order for c in orders if c.argument in leaves}
+        results = {c.result: c.order for c in orders if c.result is not None}
+        name = f"giving {listed([*values])} another order of dimensions"
+        yield name, code, {"arguments": arguments, "results": results}
     if loops := {c.loop for c in causes if c.loop and c.kind in ("shifted", "read")}:
         found = [capture.links.back(loop, "jaxpr", "optimized") for loop in loops]
         scans = frozenset(id for ids in found for id in ids)
-        yield "taking two steps a trip", "unroll=2 in the loop", Alteration(unrolled=scans)
+        yield "taking two steps a trip", "unroll=2 in the loop", {"unrolled": scans}
     if any(c.kind == "read" for c in causes):
         code = "old, total = jax.lax.optimization_barrier((old, total))"
-        yield "reading before writing", code, Alteration(reordered=True)
-
-
-def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Alteration"]]) -> Mend:
-    """Compiles the program with some changes at once."""
-    from jaxlens.questions.copies.measure import compiled
-
-    names, codes, alterations = zip(*changes, strict=True)
-    name, code = " and ".join(names), "; ".join(codes)
-    try:
-        left = list(moved(compiled(live, reduce(or_, alterations))))
-    except UnavailableError as why:
-        return Mend(name, code, why=str(why))
-    size = sum((written(node).bytes or 0) * often.times for node, often in left)
-    return Mend(name, code, len(left), size)
+        yield "reading before writing", code, {"reordered": True}

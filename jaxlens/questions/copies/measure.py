@@ -5,7 +5,7 @@ array leaves. The user's Python does not run again, and nothing is executed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,22 +33,20 @@ class Alteration:
     """A change of a program.
 
     Attributes:
-        switched: Indices of the inputs that are donated if they were not, and the reverse.
+        donated: Indices of the inputs that are donated too.
+        kept: Indices of the inputs that are not donated.
         arguments: By index of an input, the order of dimensions in which it is given.
         results: By index of a result, the order in which it is returned.
         unrolled: Ids of the scans that take two steps a trip.
         reordered: Whether reads of an array come before an update of it, by a barrier.
     """
 
-    switched: frozenset[int] = frozenset()
+    donated: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()
     arguments: dict[int, tuple[int, ...]] = field(default_factory=dict)
     results: dict[int, tuple[int, ...]] = field(default_factory=dict)
     unrolled: frozenset[str] = frozenset()
     reordered: bool = False
-
-    def __or__(self, other: "Alteration") -> "Alteration":
-        own = (f.name for f in fields(self))
-        return Alteration(**{name: getattr(self, name) | getattr(other, name) for name in own})
 
 
 def compiled(live: LiveDriver, change: Alteration) -> Module:
@@ -88,8 +86,8 @@ def _traced(closed: Any, change: Alteration, call: TraceableCall, place: Resolve
     for n, order in change.arguments.items():
         avals[n] = avals[n].update(shape=tuple(avals[n].shape[axis] for axis in order))
     shapes = tuple(abstract(a.shape, a.dtype, None, getattr(a, "weak_type", False)) for a in avals)
-    donated = {n for n, leaf in enumerate(call.inputs) if leaf.donated} ^ change.switched
-    jitted = jax.jit(changed, donate_argnums=tuple(sorted(donated)))
+    donated = {n for n, leaf in enumerate(call.inputs) if leaf.donated} | change.donated
+    jitted = jax.jit(changed, donate_argnums=tuple(sorted(donated - change.kept)))
     own: dict[str, Any] = {"traceable": jitted, "function": changed, "owner": None, "inner": None}
     isolate.retire()
     try:

@@ -186,10 +186,6 @@ ITSELF = "c = f32[8] copy(x)\n  m = f32[8] negate(c)\n  new = f32[8] subtract(m,
 STARTS = "d = f32[8] copy(a)\n  first = (s32[], f32[8]) tuple(zero, d)"
 PROGRAMS = {
     "read": WHILE.replace("BODY", ITSELF).replace("ENTRY\n", STARTS + "\n"),
-    "twice": SHARED
-    + "b = f32[8] negate(a)\n  c = f32[8] copy(b)\n"
-    + "  ROOT r = (f32[8], f32[8]) tuple(b, c)\n}\n",
-    "constant": SHARED + "k = f32[8] constant({...})\n  ROOT c = f32[8] copy(k)\n}\n",
     "memory": SHARED + "c = f32[8]{0:S(1)} copy(a)\n  ROOT r = f32[8] negate(c)\n}\n",
     "resharding": SHARED
     + "c = f32[8] copy(a)\n  ROOT r = f32[8] all-to-all(c), dimensions={0}\n}\n",
