@@ -19,7 +19,8 @@ from jaxlens.program.donated import OF_ALL, option
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
-from jaxlens.questions.copies.causes import MOVES, Causes, CopyCause, moves
+from jaxlens.program.value_flow import MOVES, moves
+from jaxlens.questions.copies.causes import Causes, CopyCause
 
 _MOST = 5_000  # instructions of a program that is compiled again for trials
 REWRITTEN = "Python function that could be traced and compiled with a change"
@@ -142,7 +143,8 @@ def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
         raise UnavailableError("changes are tried of programs for one device alone")
     if (size := capture.optimized.module.size) > _MOST:
         raise UnavailableError(f"it has {size:,} instructions, more than are compiled for a trial")
-    tried, best, changed = [], Mend("", "", len(copies), sum(copy.total for copy in copies)), {}
+    best, changed = Mend("", "", bytes=sum(copy.total for copy in copies)), dict[str, Any]()
+    tried: list[Mend] = []
     for name, code, change in _changes(capture, [copy.cause for copy in copies]):
         names, codes = (list(filter(None, pair)) for pair in ((best.name, name), (best.code, code)))
         mend = Mend(" and ".join(names), "; ".join(codes))

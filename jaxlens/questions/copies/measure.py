@@ -126,7 +126,7 @@ def _ordered(jaxpr: Any, reorder: bool) -> Iterator[tuple[Any, list[Any]]]:
     Where they are reordered, what depends on an update comes after all that does not.
     """
     reorder = reorder and not jaxpr.effects
-    early, late, changed = [], [], set[Any]()
+    early, late, changed = list[Any](), list[Any](), set[Any]()
     for eqn in jaxpr.eqns:
         reads = {var for var in eqn.invars if not isinstance(var, LITERAL)}
         is_late = reorder and (_updates(eqn) or not reads.isdisjoint(changed))
@@ -141,5 +141,5 @@ def _ordered(jaxpr: Any, reorder: bool) -> Iterator[tuple[Any, list[Any]]]:
 
 def _updates(eqn: Any) -> bool:
     """Whether an equation updates a part of its first operand."""
-    name = eqn.primitive.name
+    name: str = eqn.primitive.name
     return name == "dynamic_update_slice" or name.startswith("scatter")

@@ -33,7 +33,7 @@ def report(facts: Copies) -> Report:
     """Reports what is copied and why, then what would remove it."""
     overlay = Overlay("bytes copied (B)", "optimized", {c.id: float(c.total) for c in facts.copies})
     tables = (_copies(facts), _mends(facts))
-    return Report("Copies", [*_findings(facts)], tuple(t for t in tables if t.rows), (overlay,))
+    return Report("Copies", tuple(_findings(facts)), tuple(t for t in tables if t.rows), (overlay,))
 
 
 def _findings(facts: Copies) -> Iterator[Finding]:
