@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.hlo.instructions import users_of
+from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.hlo.instructions import users_of, written
 from jaxlens.program.kernels import inside
 
 MOVES = frozenset({"copy", "copy-start", "transpose"})
@@ -54,6 +54,26 @@ class ValueFlow:
             nodes.append(self.nodes[nodes[-1].operands[0]])
         return nodes
 
+    def axes(self, copy: Node) -> tuple[Node, Sequence[int]]:
+        """Returns what moves in a row begin with, and the dimension of it that each now is.
+
+        transpose dimensions={1,0}, then copy    of f32[2,3]: the dimensions (1, 0)
+
+        These are () where it is reshaped on the way.
+        """
+        steps, node = list[Node](), copy
+        while parts := moves(node, self._module):
+            steps, node = [*parts, *steps], self.nodes[node.operands[0]]
+        shape = written(node).shape
+        axes = list(range(len(shape)))
+        if any(len(written(step).shape) != len(shape) for step in steps):
+            return node, ()
+        for step in steps:
+            if step.opcode == "transpose":
+                axes = [axes[int(n)] for n in step.attrs["dimensions"].strip("{}").split(",")]
+        is_same = written(copy).shape == tuple(shape[n] for n in axes)
+        return node, axes if is_same else ()
+
     def readers(self, id: str) -> list[Node]:
         """Returns what reads a value, itself or behind copies; of a loop's tuple, the loop."""
         found: dict[str, Node] = {}
@@ -93,10 +113,14 @@ class ValueFlow:
         over = [self.behind(n.operands[0])[-1] for n in made if n.opcode in _UPDATES]
         return [node.operands[int(n.attrs["index"])] for n in over if n.opcode == "parameter"]
 
+    def loop(self, node: Node) -> Node | None:
+        """Returns the loop whose body, or test, an instruction is in."""
+        caller = self.caller(node)
+        return caller if caller is not None and caller.opcode == "while" else None
+
     def state(self, node: Node) -> int | None:
         """Returns the place of a loop's carry that a value is inside of the loop; else None."""
-        caller = self.caller(node)
-        if node.opcode != "get-tuple-element" or caller is None or caller.opcode != "while":
+        if node.opcode != "get-tuple-element" or self.loop(node) is None:
             return None
         is_carry = self.nodes[node.operands[0]].opcode == "parameter"
         return int(node.attrs["index"]) if is_carry else None
@@ -104,7 +128,7 @@ class ValueFlow:
     def begun(self, node: Node) -> Node:
         """Returns what a carry is before its loops; any other value itself."""
         while (place := self.state(node)) is not None:
-            loop = self.caller(node)
+            loop = self.loop(node)
             first = self.first(loop) if loop is not None else ()
             if not first:
                 break
@@ -134,3 +158,11 @@ class ValueFlow:
         pairs = zip(node.operands, region.parameters if region else (), strict=False)
         own = [inner.name for id, inner in pairs if self.behind(id)[-1] is value]
         return next((user for name in own for user in self.readers(name)), node)
+
+
+def major_first(type_: Type) -> tuple[int, ...]:
+    """Returns dimensions from the slowest to the fastest; row-major where no layout is written."""
+    digits = type_.layout.strip("{}").partition(":")[0]
+    order = [int(digit) for digit in digits.split(",") if digit.strip().isdigit()]
+    rank = len(type_.shape)
+    return tuple(reversed(order)) if len(order) == rank else tuple(range(rank))

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
-from jaxlens.ir.graph import Node, Type
+from jaxlens.ir.graph import Node
 from jaxlens.ir.hlo.instructions import EXCHANGES, input_names, inputs_of, written
 from jaxlens.ir.hlo.memory_spaces import space_of
 from jaxlens.program.donated import aliases
 from jaxlens.program.kernels import inside
-from jaxlens.program.value_flow import ValueFlow, moves
+from jaxlens.program.value_flow import ValueFlow, major_first, moves
 
 _WANTING = frozenset({"convolution", "dot", "custom-call"})  # operands in some order
 CAUSES = {
@@ -46,7 +46,8 @@ class CopyCause:
         argument: The number of the parameter that it is; None for none.
         result: The number of the result whose layout it is; None for none.
         other: Where it goes on: another place of the carry, or a result.
-        writer: The instruction that writes over it; of a layout, that wants it.
+        writer: The instruction that writes over it, or the loop that does; of a layout, that
+            wants it.
         reader: The instruction that still reads it; of a layout, that makes it.
         loop: The loop whose carry it is; "" for none.
     """
@@ -71,7 +72,7 @@ class Causes:
         self._names = input_names(self.module, inputs)
         self._donated = {id for id, one in inputs_of(self.module, inputs).items() if one.donated}
         self._results = dict(enumerate(f"`{result.name}`" for result in capture.outputs))
-        self._aliases = aliases(self.module)
+        self._aliases: dict[int | None, int] = {**aliases(self.module)}
 
     def cause(self, copy: Node) -> CopyCause:
         """Returns why an instruction that only moves is there; of several in a row, the last."""
@@ -79,9 +80,9 @@ class Causes:
             copy = users[0]
         found = [*self._moved(copy), *self._overwritten(copy)]
         cause = min(found, key=lambda cause: [*CAUSES].index(cause.kind))
-        caller = self._flow.caller(copy)
-        is_loop = caller is not None and caller.opcode == "while"
-        return replace(cause, loop=caller.id) if caller is not None and is_loop else cause
+        around = self._flow.loop(copy)
+        loop = around.id if around is not None else ""
+        return replace(cause, loop=loop, writer=cause.writer or loop)
 
     def _moved(self, copy: Node) -> Iterator[CopyCause]:
         """Yields the causes that lie in where or how the copy lies; at least "unknown"."""
@@ -99,21 +100,11 @@ class Causes:
 
         transpose dimensions={1,0}, then copy to {1,0}    of f32[2,3]: the order (1, 0)
         """
-        steps: list[Node] = []
-        node = copy
-        while parts := moves(node, self.module):
-            steps, node = [*parts, *steps], self._flow.nodes[node.operands[0]]
-        start, end = written(node), written(copy)
-        axes = list(range(len(start.shape)))  # the dimension of `node` that each one is
-        is_known = all(len(written(step).shape) == len(axes) for step in steps)
-        for step in steps:
-            if is_known and step.opcode == "transpose":
-                axes = [axes[int(n)] for n in step.attrs["dimensions"].strip("{}").split(",")]
-        has, order = _major_first(start), tuple[int, ...]()
-        if is_known and end.shape == tuple(start.shape[n] for n in axes):  # not reshaped
-            order = tuple(axes[n] for n in _major_first(end))
-            if order == has:
-                return
+        node, axes = self._flow.axes(copy)
+        has, wants = major_first(written(node)), major_first(written(copy))
+        order = tuple(axes[n] for n in wants) if axes else ()
+        if order == has:
+            return
         number, results = self._number(node), self._flow.returned(self.module.body())
         if order and number is None and copy.id in results:
             place, own = results.index(copy.id), tuple(axes.index(n) for n in has)
@@ -122,11 +113,11 @@ class Causes:
             return
         wanting = (n for n in readers for p in inside(n, self.module) if p.opcode in _WANTING)
         writer = next(wanting, next(iter(readers), copy)).id
-        if number is not None:
-            number = number if order else None
-            yield CopyCause("layout", self._value(node), order, number, writer=writer)
-        else:
+        if number is None:
             yield CopyCause("layout", order=order, writer=writer, reader=node.id)
+        else:
+            of = self._value(node), order, number if order else None
+            yield CopyCause("layout", *of, writer=writer)
 
     def _overwritten(self, copy: Node) -> Iterator[CopyCause]:
         """Yields the causes that lie in who else reads and writes the value's buffer."""
@@ -147,9 +138,7 @@ class Causes:
                 continue
             if flow.state(made) not in (None, place):
                 other = self._value(old) if old is not None else f"place {place}"
-                loop = flow.caller(made)
-                writer = loop.id if loop is not None else ""
-                yield CopyCause("shifted", self._value(made), other=other, writer=writer)
+                yield CopyCause("shifted", self._value(made), other=other)
             if made is source and number is not None:
                 kind = "exchanged" if source.id in self._donated else "returned"
                 other = self._results.get(place, f"result {place}")
@@ -172,11 +161,3 @@ class Causes:
         """Returns what a value is called: an argument, a carry as it begins, or its type."""
         name = self._names.get(self._flow.begun(node).id)
         return f"`{name}`" if name else f"the {node.type}"
-
-
-def _major_first(type_: Type) -> tuple[int, ...]:
-    """Returns dimensions from the slowest to the fastest; row-major where no layout is written."""
-    digits = type_.layout.strip("{}").partition(":")[0]
-    order = [int(digit) for digit in digits.split(",") if digit.strip().isdigit()]
-    rank = len(type_.shape)
-    return tuple(reversed(order)) if len(order) == rank else tuple(range(rank))

@@ -16,6 +16,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import numbers, written
 from jaxlens.ir.trips import runs
 from jaxlens.program.donated import OF_ALL, option
+from jaxlens.program.kernel_cost import instruction_costs
 from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
@@ -111,22 +112,20 @@ def facts(capture: Capture) -> Copies:
     module = capture.optimized.module
     copies = _copies(module, Causes(capture).cause)
     mends = Given(lambda: _tried(capture, copies) if copies else ())
-    tried, untried = mends.or_else(()), mends.lacking
     run = (node for name in runs(module) for node in module.regions[name].nodes)
     parts = (p for node in run if not moves(node, module) for p in inside(node, module))
     fused = sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
-    return Copies(copies, fused, tried, untried, _subject=capture)
+    return Copies(copies, fused, mends.or_else(()), mends.lacking, _subject=capture)
 
 
 def _copies(module: Module, cause: Callable[[Node], CopyCause]) -> tuple[Copy, ...]:
     """Returns the instructions that only move an array, those of most bytes first."""
-    found = []
-    for name, often in runs(module).items():
-        for node in module.regions[name].nodes:
-            type_ = written(node)
-            if type_.shape and moves(node, module):
-                size, times = type_.bytes or 0, (often.times, often.open)
-                found.append(Copy(node.id, str(type_), size, *times, cause(node)))
+    found, nodes = list[Copy](), {node.id: node for node in module.nodes()}
+    for cost in instruction_costs(module):
+        node, type_ = nodes[cost.instruction], written(nodes[cost.instruction])
+        if type_.shape and moves(node, module):
+            size = type_.bytes or 0
+            found.append(Copy(node.id, str(type_), size, cost.runs, cost.open, cause(node)))
     return tuple(sorted(found, key=lambda copy: -copy.total))
 
 

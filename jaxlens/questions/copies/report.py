@@ -67,18 +67,14 @@ def _many(copies: Sequence[Copy]) -> str:
 
 def _tried(facts: Copies) -> Finding:
     """Returns the sentence on the change that leaves least, or on why none was tried."""
-    if facts.untried:
-        return Finding(f"No change was tried: {facts.untried}.", "unknown")
     worked = [mend for mend in facts.mends if not mend.why]
     best = min(worked, key=lambda mend: mend.bytes, default=None)
-    if best is None:
-        return Finding("No change is known to try.", "unknown")
-    if best.bytes >= facts.bytes:
-        names = listed([mend.name for mend in worked])
-        return Finding(f"What was tried removes none: {names}.", "unknown")
-    left = f"{amount(best.bytes)} in {count(best.copies or 0, 'copy', 'copies')}"
-    text = f"Tried: {best.name} left {left if best.copies else 'no copy'}: {best.code}."
-    return Finding(text, "compared")
+    if best is not None and best.bytes < facts.bytes:
+        left = f"{amount(best.bytes)} in {count(best.copies or 0, 'copy', 'copies')}"
+        text = f"Tried: {best.name} left {left if best.copies else 'no copy'}: {best.code}."
+        return Finding(text, "compared")
+    why = f"was tried: {facts.untried}" if facts.untried else "that is known removes any"
+    return Finding(f"No change {why}.", "unknown")
 
 
 class _Words:
@@ -92,19 +88,18 @@ class _Words:
 
     def why(self, cause: CopyCause, copies: Sequence[Copy], most: int = _QUOTE) -> str:
         """Returns the cause of copies as a clause, with `most` characters of a quoted line."""
-        places = []
-        for id in (cause.writer, cause.reader):
-            span, node = self.line(id), self._nodes.get(id)
-            name = str(span or (f"{node.opcode} {id}" if node else ""))
-            quote = bracketed(span, self._quote(span, most)) if most else ""
-            places.append(name + quote)
+        writer, reader = (self._at(id, most) for id in (cause.writer, cause.reader))
         values = listed([*dict.fromkeys(copy.cause.value for copy in copies)])
         is_one = {cause.order} == {copy.cause.order for copy in copies} != {()}
         order = f"in the order {cause.order}" if is_one else "in another order"
-        places[1] = THAT_LINE if places[1] == places[0] else places[1]
-        words = dict(zip(("writer", "reader"), places, strict=True))
-        words |= {"value": values or f"a value of {places[1]}", "order": order}
-        return CAUSES[cause.kind].format(other=cause.other, **words)
+        reader = THAT_LINE if reader == writer else reader
+        words = {"value": values or f"a value of {reader}", "order": order, "other": cause.other}
+        return CAUSES[cause.kind].format(writer=writer, reader=reader, **words)
+
+    def _at(self, id: str, most: int) -> str:
+        if (span := self.line(id)) is None:
+            return f"{self._nodes[id].opcode} {id}" if id in self._nodes else ""
+        return f"{span}{bracketed(span, self._quote(span, most)) if most else ''}"
 
     def line(self, id: str) -> Span | None:
         """Returns the user's line of an instruction, or of the equations that it came from."""
