@@ -5,12 +5,13 @@ Bytes are counted by `ir/hlo/traffic.py`.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node, Region, Span
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.ir.trips import CONTROL, trips
@@ -104,6 +105,18 @@ def linked_lines(capture: Capture, instruction: str) -> tuple[str, ...]:
         return capture.links.back(instruction, "source", "optimized")
     except LensError:
         return ()
+
+
+def linked_span(capture: Capture, node: Node | None) -> Span | None:
+    """Returns the user's line of an instruction, or of the equations that it came from."""
+    if node is None:
+        return None
+    nodes = [node, *reversed(inside(node, capture.optimized.module))]
+    with suppress(LensError):
+        ids = capture.links.back(node.id, "jaxpr", "optimized")
+        nodes += [eqn for eqn in capture.jaxpr.module.nodes() if eqn.id in ids]
+    spans = [node.owner for node in nodes if node.owner is not None]
+    return min(spans, key=lambda span: span.library, default=None)
 
 
 def places(module: Module) -> dict[str, str]:

@@ -72,7 +72,7 @@ class Causes:
         self._names = input_names(self.module, inputs)
         self._donated = {id for id, one in inputs_of(self.module, inputs).items() if one.donated}
         self._results = dict(enumerate(f"`{result.name}`" for result in capture.outputs))
-        self._aliases: dict[int | None, int] = {**aliases(self.module)}
+        self._aliases = aliases(self.module)
 
     def cause(self, copy: Node) -> CopyCause:
         """Returns why an instruction that only moves is there; of several in a row, the last."""
@@ -106,18 +106,17 @@ class Causes:
         if order == has:
             return
         number, results = self._number(node), self._flow.returned(self.module.body())
-        if order and number is None and copy.id in results:
+        wanting = (n for n in readers for p in inside(n, self.module) if p.opcode in _WANTING)
+        writer = next(wanting, next(iter(readers), copy)).id
+        if number is not None:
+            of = self._value(node), order, number if order else None
+            yield CopyCause("layout", *of, writer=writer)
+        elif order and copy.id in results:
             place, own = results.index(copy.id), tuple(axes.index(n) for n in has)
             name = self._results.get(place, f"result {place}")
             yield CopyCause("layout", name, own, result=place, writer=node.id)
-            return
-        wanting = (n for n in readers for p in inside(n, self.module) if p.opcode in _WANTING)
-        writer = next(wanting, next(iter(readers), copy)).id
-        if number is None:
-            yield CopyCause("layout", order=order, writer=writer, reader=node.id)
         else:
-            of = self._value(node), order, number if order else None
-            yield CopyCause("layout", *of, writer=writer)
+            yield CopyCause("layout", order=order, writer=writer, reader=node.id)
 
     def _overwritten(self, copy: Node) -> Iterator[CopyCause]:
         """Yields the causes that lie in who else reads and writes the value's buffer."""
@@ -131,7 +130,8 @@ class Causes:
                 elif copy in behind:
                     yield from self._read(source, node, {node.id})
         replaced = {flow.state(node): node for node in region.nodes}
-        replaced |= {self._aliases.get(self._number(node)): node for node in region.nodes}
+        given = {self._number(node): node for node in region.nodes}
+        replaced |= {place: given[n] for n, place in self._aliases.items() if n in given}
         for place, name in enumerate(flow.returned(region)):
             made, old = flow.behind(name)[-1], replaced.get(place)
             if source not in (made, old):

@@ -4,7 +4,6 @@ A copy counts where it is an instruction of its own, or a fusion that does nothi
 of a fusion that computes is no traffic of its own: the fusion reads its operand in another order.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,16 +13,15 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import numbers, written
-from jaxlens.ir.trips import runs
 from jaxlens.program.donated import OF_ALL, option
 from jaxlens.program.kernel_cost import instruction_costs
-from jaxlens.program.kernels import inside
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
-from jaxlens.program.value_flow import MOVES, moves
+from jaxlens.program.value_flow import fused_moves, moves
 from jaxlens.questions.copies.causes import Causes, CopyCause
 
 _MOST = 5_000  # instructions of a program that is compiled again for trials
+Change = tuple[str, str, dict[str, Any]]
 REWRITTEN = "Python function that could be traced and compiled with a change"
 
 
@@ -94,13 +92,11 @@ class Copies(ProgramFacts):
         return sum(copy.total for copy in self.copies)
 
     @property
-    def causes(self) -> dict[CopyCause, tuple[Copy, ...]]:
+    def causes(self) -> dict[CopyCause, list[Copy]]:
         """The copies by cause, that of most bytes first."""
-        groups: defaultdict[CopyCause, list[Copy]] = defaultdict(list)
-        for copy in self.copies:
-            groups[copy.cause].append(copy)
-        ranked = sorted(groups.items(), key=lambda item: -sum(copy.total for copy in item[1]))
-        return {cause: tuple(copies) for cause, copies in ranked}
+        causes = dict.fromkeys(copy.cause for copy in self.copies)
+        groups = {cause: [c for c in self.copies if c.cause == cause] for cause in causes}
+        return dict(sorted(groups.items(), key=lambda item: -sum(copy.total for copy in item[1])))
 
 
 def facts(capture: Capture) -> Copies:
@@ -112,10 +108,8 @@ def facts(capture: Capture) -> Copies:
     module = capture.optimized.module
     copies = _copies(module, Causes(capture).cause)
     mends = Given(lambda: _tried(capture, copies) if copies else ())
-    run = (node for name in runs(module) for node in module.regions[name].nodes)
-    parts = (p for node in run if not moves(node, module) for p in inside(node, module))
-    fused = sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
-    return Copies(copies, fused, mends.or_else(()), mends.lacking, _subject=capture)
+    counted = copies, fused_moves(module)
+    return Copies(*counted, mends.or_else(()), mends.lacking, _subject=capture)
 
 
 def _copies(module: Module, cause: Callable[[Node], CopyCause]) -> tuple[Copy, ...]:
@@ -159,9 +153,7 @@ def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
     return tuple(tried)
 
 
-def _changes(
-    capture: Capture, causes: Sequence[CopyCause]
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
     """Yields changes that could remove copies of these causes: in words, in code, as data."""
     inputs, jit = capture.program.inputs, capture.program.jit
     parameters = numbers(capture.optimized.module, inputs)
@@ -185,8 +177,8 @@ def _changes(
         name = f"giving {listed([*values])} another order of dimensions"
         yield name, code, {"arguments": arguments, "results": results}
     if loops := {c.loop for c in causes if c.loop and c.kind in ("shifted", "read")}:
-        found = [capture.links.back(loop, "jaxpr", "optimized") for loop in loops]
-        scans = frozenset(id for ids in found for id in ids)
+        back = capture.links.back
+        scans = frozenset(id for loop in loops for id in back(loop, "jaxpr", "optimized"))
         yield "taking two steps a trip", "unroll=2 in the loop", {"unrolled": scans}
     if any(c.kind == "read" for c in causes):
         code = "old, total = jax.lax.optimization_barrier((old, total))"

@@ -1,11 +1,8 @@
 """The copies of a program, why each is there, and what was tried, in sentences and tables."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
-from jaxlens.errors import LensError
-from jaxlens.ir.graph import Span
-from jaxlens.program.kernels import inside
+from jaxlens.program.kernels import linked_span
 from jaxlens.program.sentences import THAT_LINE, bracketed, listed, passes, quoter
 from jaxlens.questions.copies.causes import CAUSES, CopyCause
 from jaxlens.questions.copies.facts import Copies, Copy, Mend
@@ -47,10 +44,8 @@ def _findings(facts: Copies) -> Iterator[Finding]:
             part = f"{share(size, whole)} of it " if len(facts.causes) > 1 else ""
             text = f"A run{open_} copies {amount(whole)}, {part}{text}"
         yield Finding(text, ids=ids, weight=explains(size, whole))
-    if facts.copies:
-        yield _tried(facts)
-    else:
-        yield Finding("No array is copied or transposed by an instruction of its own.")
+    none = "No array is copied or transposed by an instruction of its own."
+    yield _tried(facts) if facts.copies else Finding(none)
     if facts.fused:
         more = count(facts.fused, "copy or transpose is", "copies and transposes are")
         yield Finding(f"{more} inside fusions that compute, and no traffic of their own.")
@@ -82,8 +77,7 @@ class _Words:
 
     def __init__(self, facts: Copies) -> None:
         self._subject = facts.subject()
-        self._module = self._subject.optimized.module
-        self._nodes = {node.id: node for node in self._module.nodes()}
+        self._nodes = {node.id: node for node in self._subject.optimized.module.nodes()}
         self._quote = quoter(self._subject)
 
     def why(self, cause: CopyCause, copies: Sequence[Copy], most: int = _QUOTE) -> str:
@@ -96,31 +90,24 @@ class _Words:
         words = {"value": values or f"a value of {reader}", "order": order, "other": cause.other}
         return CAUSES[cause.kind].format(writer=writer, reader=reader, **words)
 
+    def line(self, *ids: str) -> str:
+        """Returns the line of the first of some instructions that has one; else ""."""
+        spans = (linked_span(self._subject, self._nodes.get(id)) for id in ids)
+        return next((str(span) for span in spans if span is not None), "")
+
     def _at(self, id: str, most: int) -> str:
-        if (span := self.line(id)) is None:
+        if (span := linked_span(self._subject, self._nodes.get(id))) is None:
             return f"{self._nodes[id].opcode} {id}" if id in self._nodes else ""
         return f"{span}{bracketed(span, self._quote(span, most)) if most else ''}"
-
-    def line(self, id: str) -> Span | None:
-        """Returns the user's line of an instruction, or of the equations that it came from."""
-        if (node := self._nodes.get(id)) is None:
-            return None
-        nodes = [node, *reversed(inside(node, self._module))]
-        with suppress(LensError):
-            ids = self._subject.links.back(id, "jaxpr", "optimized")
-            nodes += [eqn for eqn in self._subject.jaxpr.module.nodes() if eqn.id in ids]
-        spans = [node.owner for node in nodes if node.owner is not None]
-        return min(spans, key=lambda span: span.library, default=None)
 
 
 def _copies(facts: Copies) -> Table:
     words, rows = _Words(facts), []
     for copy in facts.copies:
-        name = Cell(copy.id, ids=(copy.id,))
         why = words.why(copy.cause, [copy], 0).replace("`", "")
         sizes = copy.bytes, copy.times, copy.total
-        line = str(words.line(copy.id) or words.line(copy.cause.writer) or "")
-        rows.append((name, copy.type, *sizes, line, why))
+        line = words.line(copy.id, copy.cause.writer)
+        rows.append((Cell(copy.id, ids=(copy.id,)), copy.type, *sizes, line, why))
     size, times = NumberColumn("bytes", amount), NumberColumn("times")
     columns = ("instruction", "value", size, times, _BYTES, "line", "why")
     note = "A copy reads and writes these bytes. Copies of scalars are left out."
