@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
+from jaxlens.ir.hlo.data_flow import DataFlow, major_first, moves
 from jaxlens.ir.hlo.instructions import EXCHANGES, input_names, inputs_of, written
 from jaxlens.ir.hlo.memory_spaces import space_of
 from jaxlens.program.donated import aliases
 from jaxlens.program.kernels import inside
-from jaxlens.program.value_flow import ValueFlow, major_first, moves
 
 _WANTING = frozenset({"convolution", "dot", "custom-call"})  # operands in some order
 CAUSES = {
@@ -68,7 +68,7 @@ class Causes:
 
     def __init__(self, capture: Capture) -> None:
         inputs, self.module = capture.program.inputs, capture.optimized.module
-        self._flow = ValueFlow(self.module)
+        self._flow = DataFlow(self.module)
         self._names = input_names(self.module, inputs)
         self._donated = {id for id, one in inputs_of(self.module, inputs).items() if one.donated}
         self._results = dict(enumerate(f"`{result.name}`" for result in capture.outputs))
@@ -80,9 +80,8 @@ class Causes:
             copy = users[0]
         found = [*self._moved(copy), *self._overwritten(copy)]
         cause = min(found, key=lambda cause: [*CAUSES].index(cause.kind))
-        around = self._flow.loop(copy)
-        loop = around.id if around is not None else ""
-        return replace(cause, loop=loop, writer=cause.writer or loop)
+        loop = self._flow.loop(copy)
+        return replace(cause, loop=loop.id, writer=cause.writer or loop.id) if loop else cause
 
     def _moved(self, copy: Node) -> Iterator[CopyCause]:
         """Yields the causes that lie in where or how the copy lies; at least "unknown"."""

@@ -12,12 +12,13 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.data_flow import moves
 from jaxlens.ir.hlo.instructions import numbers, written
 from jaxlens.program.donated import OF_ALL, option
 from jaxlens.program.kernel_cost import instruction_costs
+from jaxlens.program.kernels import fused_moves
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
-from jaxlens.program.value_flow import fused_moves, moves
 from jaxlens.questions.copies.causes import Causes, CopyCause
 
 _MOST = 5_000  # instructions of a program that is compiled again for trials
@@ -106,10 +107,9 @@ def facts(capture: Capture) -> Copies:
         UnavailableError: The backend provides no optimised HLO.
     """
     module = capture.optimized.module
-    copies = _copies(module, Causes(capture).cause)
+    copies, fused = _copies(module, Causes(capture).cause), fused_moves(module)
     mends = Given(lambda: _tried(capture, copies) if copies else ())
-    counted = copies, fused_moves(module)
-    return Copies(*counted, mends.or_else(()), mends.lacking, _subject=capture)
+    return Copies(copies, fused, mends.or_else(()), mends.lacking, _subject=capture)
 
 
 def _copies(module: Module, cause: Callable[[Node], CopyCause]) -> tuple[Copy, ...]:
@@ -161,9 +161,9 @@ def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
     orders = [c for c in causes if c.order and (c.argument in leaves or c.result is not None)]
     buffers = {leaves[c.argument] for c in causes if c.argument in leaves and not c.order}
     kept = sorted(n for n in buffers if not inputs[n].donated)
-    if taken := sorted(n for n in buffers if inputs[n].donated):
-        names = listed([inputs[n].name for n in taken])
-        yield f"not donating {names}", f"no donation of {names}", {"kept": frozenset(taken)}
+    if any(c.kind == "read" for c in causes):
+        code = "old, total = jax.lax.optimization_barrier((old, total))"
+        yield "reading before writing", code, {"reordered": True}
     if kept and jit:
         roots, is_all = list(dict.fromkeys(root_name(inputs[n].name) for n in kept)), jit == OF_ALL
         own = (n for n, i in enumerate(inputs) if is_all or root_name(i.name) in roots)
@@ -180,6 +180,6 @@ def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
         back = capture.links.back
         scans = frozenset(id for loop in loops for id in back(loop, "jaxpr", "optimized"))
         yield "taking two steps a trip", "unroll=2 in the loop", {"unrolled": scans}
-    if any(c.kind == "read" for c in causes):
-        code = "old, total = jax.lax.optimization_barrier((old, total))"
-        yield "reading before writing", code, {"reordered": True}
+    if taken := sorted(n for n in buffers if inputs[n].donated):
+        names = listed([inputs[n].name for n in taken])
+        yield f"not donating {names}", f"no donation of {names}", {"kept": frozenset(taken)}

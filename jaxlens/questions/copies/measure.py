@@ -4,6 +4,7 @@ The jaxpr of the call is evaluated again, with the change, while JAX traces a ne
 array leaves. The user's Python does not run again, and nothing is executed.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -17,10 +18,13 @@ from jaxlens.call.traceable import TraceableCall
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.graph import Module
+from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.trace.trace import Trace, trace
 from jaxlens.taps.evaluate import equations
-from jaxlens.taps.reordered import reordered
+from jaxlens.taps.refs import LITERAL, bind
+
+_BODIES = {"jit": "jaxpr", "pjit": "jaxpr", "scan": "jaxpr", "while": "body_jaxpr"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,8 @@ def compiled(live: LiveDriver, change: Alteration) -> Module:
         UnavailableError: It cannot be traced or compiled so; says why.
     """
     try:
-        capture = Capture(*live.retraced(partial(_traced, live.traced.jaxpr, change)))
-        return capture.optimized.module
+        traced = partial(_traced, live.traced.jaxpr, change)
+        return Capture(*live.retraced(traced)).optimized.module
     except UnavailableError:
         raise
     except Exception as error:  # JAX or XLA can reject the change for any reason
@@ -73,7 +77,7 @@ def _traced(closed: Any, change: Alteration, call: TraceableCall, place: Resolve
         given = list(args)
         for n, order in change.arguments.items():
             given[n] = given[n].transpose(np.argsort(order))
-        results = reordered(closed, unrolled, change.reordered, given)
+        results = _evaluated(closed, unrolled, change.reordered, given)
         for n, order in change.results.items():
             results[n] = results[n].transpose(order)
         return results
@@ -86,3 +90,58 @@ def _traced(closed: Any, change: Alteration, call: TraceableCall, place: Resolve
     own: dict[str, Any] = {"traceable": jitted, "function": changed, "owner": None, "inner": None}
     # `tracings` is of the user's function, which does not run.
     return trace(replace(call, args=shapes, kwargs={}, tracings=[], **own), place)
+
+
+def _evaluated(closed: Any, unrolled: set[int], reorder: bool, args: Sequence[Any]) -> list[Any]:
+    """Evaluates a jaxpr with scans unrolled, and reads of an array before an update of it.
+
+    Args:
+        closed: The jaxpr.
+        unrolled: `id` of the equations of the scans that take twice as many steps a trip.
+        reorder: Whether reads come first, held there by a barrier.
+        args: Its arguments.
+    """
+    jaxpr = opened(closed)
+    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
+
+    def value(var: Any) -> Any:
+        return var.val if isinstance(var, LITERAL) else values[var]
+
+    for eqn, ties in _ordered(jaxpr, reorder):
+        operands, more = [value(var) for var in eqn.invars], {}
+        if ties:
+            barrier: Any = jax.lax.optimization_barrier
+            operands[0] = barrier((operands[0], *map(value, ties)))[0]
+        if body := _BODIES.get(eqn.primitive.name):
+            inner = eqn.params[body]
+            changed = partial(_evaluated, inner, unrolled, reorder)
+            more[body] = jax.make_jaxpr(lambda *given, f=changed: f(given))(*inner.in_avals)
+        if id(eqn) in unrolled:
+            more["unroll"] = 2 * eqn.params["unroll"]
+        values.update(zip(eqn.outvars, bind(eqn, operands, **more), strict=True))
+    return [value(var) for var in jaxpr.outvars]
+
+
+def _ordered(jaxpr: Any, reorder: bool) -> Iterator[tuple[Any, list[Any]]]:
+    """Yields the equations, each update with the results of what reads its operand before it.
+
+    Where they are reordered, what depends on an update comes after all that does not.
+    """
+    reorder = reorder and not jaxpr.effects
+    early, late, changed = list[Any](), list[Any](), set[Any]()
+    for eqn in jaxpr.eqns:
+        reads = {var for var in eqn.invars if not isinstance(var, LITERAL)}
+        is_late = reorder and (_updates(eqn) or not reads.isdisjoint(changed))
+        (late if is_late else early).append(eqn)
+        changed.update(eqn.outvars if is_late else ())
+    done: list[Any] = []
+    for eqn in (*early, *late):
+        readers = done if reorder and _updates(eqn) else ()
+        yield eqn, [var for one in readers if eqn.invars[0] in one.invars for var in one.outvars]
+        done.append(eqn)
+
+
+def _updates(eqn: Any) -> bool:
+    """Whether an equation updates a part of its first operand."""
+    name: str = eqn.primitive.name
+    return name == "dynamic_update_slice" or name.startswith("scatter")

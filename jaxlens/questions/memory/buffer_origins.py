@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.program.value_flow import ValueFlow
+from jaxlens.ir.hlo.data_flow import DataFlow
 
 Place = tuple[str, tuple[int, ...]]
 """An instruction and an index into its tuple; () for the whole value."""
@@ -43,7 +43,7 @@ class Origins:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._flow = ValueFlow(module)
+        self._flow = DataFlow(module)
         self._nodes = self._flow.nodes
 
     def origin(self, instruction: str, index: str = "") -> Origin | None:

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo.instructions import users_of, written
-from jaxlens.ir.trips import runs
-from jaxlens.program.kernels import inside
 
-_MOVES = frozenset({"copy", "copy-start", "transpose"})
+MOVES = frozenset({"copy", "copy-start", "transpose"})
 _SAME = frozenset({"copy", "copy-start", "copy-done", "bitcast", "opt-barrier"})
 _VIEWS = frozenset({"parameter", "bitcast", "constant", "tuple", "get-tuple-element"})
 _UPDATES = frozenset({"dynamic-update-slice", "scatter"})
@@ -16,19 +14,13 @@ _UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 def moves(node: Node, module: Module) -> tuple[Node, ...]:
     """Returns the copies and transposes of an instruction that does nothing else; else ()."""
     if node.opcode != "fusion":
-        return (node,) if node.opcode in _MOVES else ()
-    parts = tuple(part for part in inside(node, module) if part.opcode not in _VIEWS)
-    return parts if all(part.opcode in _MOVES for part in parts) else ()
+        return (node,) if node.opcode in MOVES else ()
+    nodes = (inner for name in node.regions for inner in module.regions[name].nodes)
+    parts = tuple(inner for inner in nodes if inner.opcode not in _VIEWS)
+    return parts if all(part.opcode in MOVES for part in parts) else ()
 
 
-def fused_moves(module: Module) -> int:
-    """Returns the number of copies and transposes of arrays inside fusions that compute."""
-    run = (node for name in runs(module) for node in module.regions[name].nodes)
-    parts = (p for node in run if not moves(node, module) for p in inside(node, module))
-    return sum(part.opcode in _MOVES and bool(part.type.shape) for part in parts)
-
-
-class ValueFlow:
+class DataFlow:
     """Looks up the sources, readers and places of the values of one program.
 
     Attributes:
