@@ -5,15 +5,17 @@ Bytes are counted by `ir/hlo/traffic.py`.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node, Region, Span
+from jaxlens.ir.hlo.data_flow import MOVES, moves
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
-from jaxlens.ir.trips import CONTROL, trips
+from jaxlens.ir.trips import CONTROL, runs, trips
 from jaxlens.program.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.report import count
 
@@ -106,6 +108,18 @@ def linked_lines(capture: Capture, instruction: str) -> tuple[str, ...]:
         return ()
 
 
+def linked_span(capture: Capture, node: Node | None) -> Span | None:
+    """Returns the user's line of an instruction, or of the equations that it came from."""
+    if node is None:
+        return None
+    nodes = [node, *reversed(inside(node, capture.optimized.module))]
+    with suppress(LensError):
+        ids = capture.links.back(node.id, "jaxpr", "optimized")
+        nodes += [eqn for eqn in capture.jaxpr.module.nodes() if eqn.id in ids]
+    spans = [node.owner for node in nodes if node.owner is not None]
+    return min(spans, key=lambda span: span.library, default=None)
+
+
 def places(module: Module) -> dict[str, str]:
     """Returns the loop, branch or call around each instruction outside of the entry."""
     by_id: dict[str, str] = {}
@@ -151,6 +165,13 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
         for inner in region.nodes
         if inner.opcode not in ("fusion", "parameter")
     )
+
+
+def fused_moves(module: Module) -> int:
+    """Returns the number of copies and transposes of arrays inside fusions that compute."""
+    run = (node for name in runs(module) for node in module.regions[name].nodes)
+    parts = (p for node in run if not moves(node, module) for p in inside(node, module))
+    return sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
 
 
 def tally(kinds: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from jaxlens.call import isolate
 from jaxlens.call.abstract_call import shaped
 from jaxlens.call.target import ResolvedTarget, resolve
 from jaxlens.call.traceable import TraceableCall, prepare
@@ -277,8 +278,12 @@ class LiveDriver(Running):
         """
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
-        with self.staging.as_called():
-            again = TracedCall.traced_before(call, place, trace(call, place))
+        isolate.retire()  # so that JAX does not reuse an earlier trace
+        try:
+            with self.staging.as_called():
+                again = TracedCall.traced_before(call, place, trace(call, place))
+        finally:
+            isolate.retire()
         own = call.name, call.inputs, call.statics, place.target, call.span
         return Program(*own, unjitted=call.unjitted), LiveDriver(again)
 

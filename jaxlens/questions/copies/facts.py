@@ -4,30 +4,25 @@ A copy counts where it is an instruction of its own, or a fusion that does nothi
 of a fusion that computes is no traffic of its own: the fusion reads its operand in another order.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING
+from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.data_flow import moves
 from jaxlens.ir.hlo.instructions import numbers, written
-from jaxlens.ir.trips import RunCount, runs
 from jaxlens.program.donated import OF_ALL, option
-from jaxlens.program.kernels import inside
+from jaxlens.program.kernel_cost import instruction_costs
+from jaxlens.program.kernels import fused_moves
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
-from jaxlens.questions.copies.causes import MOVES, Causes, CopyCause, moves
-
-if TYPE_CHECKING:
-    from jaxlens.questions.copies.measure import Alteration
-    from jaxlens.stages.driver import LiveDriver
+from jaxlens.questions.copies.causes import Causes, CopyCause
 
 _MOST = 5_000  # instructions of a program that is compiled again for trials
+Change = tuple[str, str, dict[str, Any]]
 REWRITTEN = "Python function that could be traced and compiled with a change"
 
 
@@ -62,7 +57,7 @@ class Mend:
     """A change of the program that was tried.
 
     Attributes:
-        name: What is changed, in words.
+        name: What is changed, in words; with the changes before that helped.
         code: How to write it.
         copies: Copies of the program compiled with it; None where it could not be compiled.
         bytes: Bytes that they copy in a run.
@@ -98,21 +93,11 @@ class Copies(ProgramFacts):
         return sum(copy.total for copy in self.copies)
 
     @property
-    def causes(self) -> dict[CopyCause, tuple[Copy, ...]]:
-        """The copies by cause, that of most bytes first; values of which it is one are joined."""
-        groups: defaultdict[CopyCause, list[Copy]] = defaultdict(list)
-        for copy in self.copies:
-            one = replace(copy.cause, value="", order=(), argument=None, result=None)
-            groups[one].append(copy)
-        ranked = sorted(groups.values(), key=lambda group: -sum(copy.total for copy in group))
-        return {_joined([copy.cause for copy in group]): tuple(group) for group in ranked}
-
-
-def _joined(causes: Sequence[CopyCause]) -> CopyCause:
-    """Returns one cause of several values; their order, where it is one."""
-    values, orders = [*dict.fromkeys(c.value for c in causes)], {c.order for c in causes}
-    order = causes[0].order if len(orders) == 1 else ()
-    return replace(causes[0], value=listed(values), order=order)
+    def causes(self) -> dict[CopyCause, list[Copy]]:
+        """The copies by cause, that of most bytes first."""
+        causes = dict.fromkeys(copy.cause for copy in self.copies)
+        groups = {cause: [c for c in self.copies if c.cause == cause] for cause in causes}
+        return dict(sorted(groups.items(), key=lambda item: -sum(copy.total for copy in item[1])))
 
 
 def facts(capture: Capture) -> Copies:
@@ -121,110 +106,80 @@ def facts(capture: Capture) -> Copies:
     Raises:
         UnavailableError: The backend provides no optimised HLO.
     """
-    module, causes = capture.optimized.module, Causes(capture)
-    found = (_copy(node, often, causes.cause(node)) for node, often in moved(module))
-    copies = tuple(sorted(found, key=lambda copy: -copy.total))
+    module = capture.optimized.module
+    copies, fused = _copies(module, Causes(capture).cause), fused_moves(module)
     mends = Given(lambda: _tried(capture, copies) if copies else ())
-    tried, untried = mends.or_else(()), mends.lacking
-    return Copies(copies, _fused(module), tried, untried, _subject=capture)
+    return Copies(copies, fused, mends.or_else(()), mends.lacking, _subject=capture)
 
 
-def moved(module: Module) -> Iterator[tuple[Node, RunCount]]:
-    """Yields the instructions that only move an array, and how often each runs."""
-    for name, often in runs(module).items():
-        for node in module.regions[name].nodes:
-            if moves(node, module) and written(node).shape:
-                yield node, often
-
-
-def _copy(node: Node, often: RunCount, cause: CopyCause) -> Copy:
-    size = written(node).bytes or 0
-    return Copy(node.id, str(written(node)), size, often.times, often.open, cause)
-
-
-def _fused(module: Module) -> int:
-    """Returns the number of copies and transposes of arrays inside fusions that compute."""
-    fusions = (node for name in runs(module) for node in module.regions[name].nodes)
-    parts = (p for node in fusions if not moves(node, module) for p in inside(node, module))
-    return sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
+def _copies(module: Module, cause: Callable[[Node], CopyCause]) -> tuple[Copy, ...]:
+    """Returns the instructions that only move an array, those of most bytes first."""
+    found, nodes = list[Copy](), {node.id: node for node in module.nodes()}
+    for cost in instruction_costs(module):
+        node, type_ = nodes[cost.instruction], written(nodes[cost.instruction])
+        if type_.shape and moves(node, module):
+            size = type_.bytes or 0
+            found.append(Copy(node.id, str(type_), size, cost.runs, cost.open, cause(node)))
+    return tuple(sorted(found, key=lambda copy: -copy.total))
 
 
 def _tried(capture: Capture, copies: Sequence[Copy]) -> tuple[Mend, ...]:
-    """Compiles the program with each change that could remove copies, and with those that help.
+    """Compiles the program with each change that could remove copies, beside those that did.
 
     Raises:
         UnavailableError: The program is not live, or cannot be compiled again.
     """
+    from jaxlens.questions.copies.measure import Alteration, compiled
+
     live = capture.driver.live(REWRITTEN, traces=True)
-    size, now = capture.optimized.module.size, sum(copy.total for copy in copies)
     if devices(capture) > 1:
         raise UnavailableError("changes are tried of programs for one device alone")
-    if size > _MOST:
+    if (size := capture.optimized.module.size) > _MOST:
         raise UnavailableError(f"it has {size:,} instructions, more than are compiled for a trial")
-    changes = list(_changes(capture, list(dict.fromkeys(copy.cause for copy in copies))))
-    mends = [_trial(live, [change]) for change in changes]
-    ranked = sorted(zip(mends, changes, strict=True), key=lambda pair: pair[0].bytes)
-    helped = [(mend, change) for mend, change in ranked if not mend.why and mend.bytes < now]
-    if helped:
-        least, joined = helped[0][0], [helped[0][1]]
-        for _, change in helped[1:]:  # beside the best, what leaves less with it
-            both = _trial(live, [*joined, change]) if least.bytes else least
-            if not both.why and both.bytes < least.bytes:
-                least, joined = both, [*joined, change]
-        mends += [least] if len(joined) > 1 else []
-    return tuple(mends)
+    best, changed = Mend("", "", bytes=sum(copy.total for copy in copies)), dict[str, Any]()
+    tried: list[Mend] = []
+    for name, code, change in _changes(capture, [copy.cause for copy in copies]):
+        names, codes = (list(filter(None, pair)) for pair in ((best.name, name), (best.code, code)))
+        mend = Mend(" and ".join(names), "; ".join(codes))
+        try:
+            module = compiled(live, Alteration(**changed | change))
+            left = _copies(module, lambda _: CopyCause("unknown"))
+            mend = replace(mend, copies=len(left), bytes=sum(copy.total for copy in left))
+        except UnavailableError as why:
+            mend = replace(mend, why=str(why))
+        tried.append(mend)
+        if not mend.why and mend.bytes < best.bytes:
+            best, changed = mend, changed | change
+    return tuple(tried)
 
 
-def _changes(
-    capture: Capture, causes: Sequence[CopyCause]
-) -> Iterator[tuple[str, str, "Alteration"]]:
+def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
     """Yields changes that could remove copies of these causes: in words, in code, as data."""
-    from jaxlens.questions.copies.measure import Alteration
-
     inputs, jit = capture.program.inputs, capture.program.jit
     parameters = numbers(capture.optimized.module, inputs)
     leaves = {parameters[i.name]: n for n, i in enumerate(inputs) if i.name in parameters}
-    known = [c for c in causes if c.argument in leaves or c.result is not None]
-
-    def of(*kinds: str) -> list[int]:
-        return sorted(
-            {leaves[c.argument] for c in known if c.kind in kinds and c.argument in leaves}
-        )
-
-    if (freed := of("kept", "returned")) and jit:
-        roots = list(dict.fromkeys(root_name(inputs[n].name) for n in freed))
-        every = jit == OF_ALL
-        own = (n for n, leaf in enumerate(inputs) if every or root_name(leaf.name) in roots)
-        name = "donating every array" if every else f"donating {listed(roots)}"
-        yield name, option(roots, jit), Alteration(donated=frozenset(own))
-    if taken := of("read", "itself", "exchanged"):
-        names = listed([inputs[n].name for n in taken])
-        yield f"not donating {names}", f"no donation of {names}", Alteration(kept=frozenset(taken))
-    if moved := [c for c in known if c.kind == "layout"]:
-        orders = {c.value.strip("`"): c.order for c in moved}
-        code = listed([f"{name}.transpose{order}" for name, order in orders.items()])
-        arguments = {leaves[c.argument]: c.order for c in moved if c.argument in leaves}
-        results = {c.result: c.order for c in moved if c.result is not None}
-        name = f"giving {listed([*orders])} another order of dimensions"
-        yield name, code, Alteration(arguments=arguments, results=results)
-    if loops := [c.loop for c in causes if c.loop and c.kind in ("shifted", "read", "itself")]:
-        found = (capture.links.back(loop, "jaxpr", "optimized") for loop in dict.fromkeys(loops))
-        scans = frozenset(id for ids in found for id in ids)
-        yield "taking two steps a trip", "unroll=2 in the loop", Alteration(unrolled=scans)
+    orders = [c for c in causes if c.order and (c.argument in leaves or c.result is not None)]
+    buffers = {leaves[c.argument] for c in causes if c.argument in leaves and not c.order}
+    kept = sorted(n for n in buffers if not inputs[n].donated)
     if any(c.kind == "read" for c in causes):
         code = "old, total = jax.lax.optimization_barrier((old, total))"
-        yield "reading before writing", code, Alteration(reordered=True)
-
-
-def _trial(live: "LiveDriver", changes: Sequence[tuple[str, str, "Alteration"]]) -> Mend:
-    """Compiles the program with some changes at once."""
-    from jaxlens.questions.copies.measure import compiled
-
-    name = " and ".join(name for name, _, _ in changes)
-    code = "; ".join(code for _, code, _ in changes)
-    try:
-        program = compiled(live, reduce(or_, (change for _, _, change in changes)))
-    except UnavailableError as why:
-        return Mend(name, code, why=str(why))
-    left = [(written(node).bytes or 0) * often.times for node, often in moved(program)]
-    return Mend(name, code, len(left), sum(left))
+        yield "reading before writing", code, {"reordered": True}
+    if kept and jit:
+        roots, is_all = list(dict.fromkeys(root_name(inputs[n].name) for n in kept)), jit == OF_ALL
+        own = (n for n, i in enumerate(inputs) if is_all or root_name(i.name) in roots)
+        name = "donating every array" if is_all else f"donating {listed(roots)}"
+        yield name, option(roots, jit), {"donated": frozenset(own)}
+    if orders:
+        values = {c.value.strip("`"): c.order for c in orders}
+        code = listed([f"{name}.transpose{order}" for name, order in values.items()])
+        arguments = {leaves[c.argument]: c.order for c in orders if c.argument in leaves}
+        results = {c.result: c.order for c in orders if c.result is not None}
+        name = f"giving {listed([*values])} another order of dimensions"
+        yield name, code, {"arguments": arguments, "results": results}
+    if loops := {c.loop for c in causes if c.loop and c.kind in ("shifted", "read")}:
+        back = capture.links.back
+        scans = frozenset(id for loop in loops for id in back(loop, "jaxpr", "optimized"))
+        yield "taking two steps a trip", "unroll=2 in the loop", {"unrolled": scans}
+    if taken := sorted(n for n in buffers if inputs[n].donated):
+        names = listed([inputs[n].name for n in taken])
+        yield f"not donating {names}", f"no donation of {names}", {"kept": frozenset(taken)}

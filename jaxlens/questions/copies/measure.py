@@ -5,15 +5,13 @@ array leaves. The user's Python does not run again, and nothing is executed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxlens.call import isolate
 from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
@@ -26,7 +24,7 @@ from jaxlens.stages.trace.trace import Trace, trace
 from jaxlens.taps.evaluate import equations
 from jaxlens.taps.refs import LITERAL, bind
 
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call"})
+_BODIES = {"jit": "jaxpr", "pjit": "jaxpr", "scan": "jaxpr", "while": "body_jaxpr"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Alteration:
         arguments: By index of an input, the order of dimensions in which it is given.
         results: By index of a result, the order in which it is returned.
         unrolled: Ids of the scans that take two steps a trip.
-        reordered: Whether all reads of an array come before an update of it, by a barrier.
+        reordered: Whether reads of an array come before an update of it, by a barrier.
     """
 
     donated: frozenset[int] = frozenset()
@@ -49,10 +47,6 @@ class Alteration:
     unrolled: frozenset[str] = frozenset()
     reordered: bool = False
 
-    def __or__(self, other: "Alteration") -> "Alteration":
-        own = (f.name for f in fields(self))
-        return Alteration(**{name: getattr(self, name) | getattr(other, name) for name in own})
-
 
 def compiled(live: LiveDriver, change: Alteration) -> Module:
     """Returns the optimised program of a call with a change.
@@ -61,8 +55,8 @@ def compiled(live: LiveDriver, change: Alteration) -> Module:
         UnavailableError: It cannot be traced or compiled so; says why.
     """
     try:
-        capture = Capture(*live.retraced(partial(_traced, live.traced.jaxpr, change)))
-        return capture.optimized.module
+        traced = partial(_traced, live.traced.jaxpr, change)
+        return Capture(*live.retraced(traced)).optimized.module
     except UnavailableError:
         raise
     except Exception as error:  # JAX or XLA can reject the change for any reason
@@ -71,43 +65,42 @@ def compiled(live: LiveDriver, change: Alteration) -> Module:
 
 def _traced(closed: Any, change: Alteration, call: TraceableCall, place: ResolvedTarget) -> Trace:
     """Traces a program with a change."""
-    avals, scans = list(closed.in_avals), equations(closed)
+    avals, eqns = list(closed.in_avals), equations(closed)
     if len(avals) != len(call.inputs):
         raise UnavailableError("its inputs are not those of the call")
-    unrolled = {id(scans[name]) for name in change.unrolled if name in scans}
-    if change.unrolled and not any(scans[n].primitive.name == "scan" for n in change.unrolled):
+    loops = (eqns[id] for id in change.unrolled if id in eqns)
+    unrolled = {id(eqn) for eqn in loops if eqn.primitive.name == "scan"}
+    if change.unrolled and not unrolled:
         raise UnavailableError("it is no lax.scan")
 
     def changed(*args: Any) -> list[Any]:
         given = list(args)
         for n, order in change.arguments.items():
             given[n] = given[n].transpose(np.argsort(order))
-        results = _evaluated(closed, given, unrolled, change.reordered)
+        results = _evaluated(closed, unrolled, change.reordered, given)
         for n, order in change.results.items():
             results[n] = results[n].transpose(order)
         return results
 
-    shapes = [_struct(aval, change.arguments.get(n)) for n, aval in enumerate(avals)]
+    for n, order in change.arguments.items():
+        avals[n] = avals[n].update(shape=tuple(avals[n].shape[axis] for axis in order))
+    shapes = tuple(abstract(a.shape, a.dtype, None, getattr(a, "weak_type", False)) for a in avals)
     donated = {n for n, leaf in enumerate(call.inputs) if leaf.donated} | change.donated
     jitted = jax.jit(changed, donate_argnums=tuple(sorted(donated - change.kept)))
     own: dict[str, Any] = {"traceable": jitted, "function": changed, "owner": None, "inner": None}
-    isolate.retire()
-    try:
-        # `tracings` is of the user's function, which does not run.
-        again = replace(call, args=tuple(shapes), kwargs={}, tracings=[], **own)
-        return trace(again, place)
-    finally:
-        isolate.retire()
+    # `tracings` is of the user's function, which does not run.
+    return trace(replace(call, args=shapes, kwargs={}, tracings=[], **own), place)
 
 
-def _struct(aval: Any, order: Sequence[int] | None) -> Any:
-    shape = aval.shape if order is None else tuple(aval.shape[n] for n in order)
-    weak = bool(getattr(aval, "weak_type", False))
-    return abstract(shape, aval.dtype, None, weak)
+def _evaluated(closed: Any, unrolled: set[int], reorder: bool, args: Sequence[Any]) -> list[Any]:
+    """Evaluates a jaxpr with scans unrolled, and reads of an array before an update of it.
 
-
-def _evaluated(closed: Any, args: Sequence[Any], unrolled: set[int], reorder: bool) -> list[Any]:
-    """Evaluates a jaxpr with scans unrolled, and reads before updates; calls are inlined."""
+    Args:
+        closed: The jaxpr.
+        unrolled: `id` of the equations of the scans that take twice as many steps a trip.
+        reorder: Whether reads come first, held there by a barrier.
+        args: Its arguments.
+    """
     jaxpr = opened(closed)
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
 
@@ -115,69 +108,40 @@ def _evaluated(closed: Any, args: Sequence[Any], unrolled: set[int], reorder: bo
         return var.val if isinstance(var, LITERAL) else values[var]
 
     for eqn, ties in _ordered(jaxpr, reorder):
-        operands = [value(var) for var in eqn.invars]
+        operands, more = [value(var) for var in eqn.invars], {}
         if ties:
             barrier: Any = jax.lax.optimization_barrier
             operands[0] = barrier((operands[0], *map(value, ties)))[0]
-        name, params = eqn.primitive.name, eqn.params
-
-        def body(name: str, params: Any = params) -> Any:
-            inner = params[name]
-            evaluate = partial(_evaluated, inner, unrolled=unrolled, reorder=reorder)
-            return jax.make_jaxpr(lambda *given: evaluate(given))(*inner.in_avals)
-
-        if name in _CALLS:
-            inner = params.get("jaxpr") or params["call_jaxpr"]
-            results = _evaluated(inner, operands, unrolled, reorder)
-        elif name == "scan":
-            steps = 2 * params["unroll"] if id(eqn) in unrolled else params["unroll"]
-            results = bind(eqn, operands, jaxpr=body("jaxpr"), unroll=steps)
-        elif name == "while":
-            results = bind(eqn, operands, body_jaxpr=body("body_jaxpr"))
-        else:
-            results = bind(eqn, operands)
-        values.update(zip(eqn.outvars, results, strict=True))
+        if body := _BODIES.get(eqn.primitive.name):
+            inner = eqn.params[body]
+            changed = partial(_evaluated, inner, unrolled, reorder)
+            more[body] = jax.make_jaxpr(lambda *given, f=changed: f(given))(*inner.in_avals)
+        if id(eqn) in unrolled:
+            more["unroll"] = 2 * eqn.params["unroll"]
+        values.update(zip(eqn.outvars, bind(eqn, operands, **more), strict=True))
     return [value(var) for var in jaxpr.outvars]
 
 
 def _ordered(jaxpr: Any, reorder: bool) -> Iterator[tuple[Any, list[Any]]]:
-    """Yields equations in an order of evaluation, each update with values that must come first."""
-    made = {var: n for n, eqn in enumerate(jaxpr.eqns) for var in eqn.outvars}
-    needs = [[made[var] for var in _read(eqn) if var in made] for eqn in jaxpr.eqns]
-    plain: list[tuple[Any, list[Any]]] = [(eqn, []) for eqn in jaxpr.eqns]
-    if not reorder or jaxpr.effects:
-        yield from plain
-        return
-    ties: dict[int, list[Any]] = {}
-    for n, eqn in enumerate(jaxpr.eqns):
-        if not _updates(eqn):
-            continue
-        after = {n}
-        for later, before in enumerate(needs):
-            if after.intersection(before):
-                after.add(later)
-        first = [
-            m
-            for m, other in enumerate(jaxpr.eqns)
-            if m not in after and not _updates(other) and eqn.invars[0] in _read(other)
-        ]
-        ties[n] = [var for m in first for var in jaxpr.eqns[m].outvars]
-        needs[n] += first
-    try:
-        order = list(TopologicalSorter(dict(enumerate(needs))).static_order())
-    except CycleError:  # two updates, each of which one of the reads waits for
-        yield from plain
-        return
-    for n in order:
-        yield jaxpr.eqns[n], ties.get(n, [])
+    """Yields the equations, each update with the results of what reads its operand before it.
 
-
-def _read(eqn: Any) -> list[Any]:
-    return [var for var in eqn.invars if not isinstance(var, LITERAL)]
+    Where they are reordered, what depends on an update comes after all that does not.
+    """
+    reorder = reorder and not jaxpr.effects
+    early, late, changed = list[Any](), list[Any](), set[Any]()
+    for eqn in jaxpr.eqns:
+        reads = {var for var in eqn.invars if not isinstance(var, LITERAL)}
+        is_late = reorder and (_updates(eqn) or not reads.isdisjoint(changed))
+        (late if is_late else early).append(eqn)
+        changed.update(eqn.outvars if is_late else ())
+    done: list[Any] = []
+    for eqn in (*early, *late):
+        readers = done if reorder and _updates(eqn) else ()
+        yield eqn, [var for one in readers if eqn.invars[0] in one.invars for var in one.outvars]
+        done.append(eqn)
 
 
 def _updates(eqn: Any) -> bool:
     """Whether an equation updates a part of its first operand."""
-    name = eqn.primitive.name
-    is_update = name == "dynamic_update_slice" or name.startswith("scatter")
-    return is_update and not isinstance(eqn.invars[0], LITERAL)
+    name: str = eqn.primitive.name
+    return name == "dynamic_update_slice" or name.startswith("scatter")

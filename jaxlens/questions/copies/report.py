@@ -1,13 +1,10 @@
 """The copies of a program, why each is there, and what was tried, in sentences and tables."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
-from jaxlens.errors import LensError
-from jaxlens.ir.graph import Span
-from jaxlens.program.kernels import inside
-from jaxlens.program.sentences import bracketed, listed, passes, quoter
-from jaxlens.questions.copies.causes import CopyCause
+from jaxlens.program.kernels import linked_span
+from jaxlens.program.sentences import THAT_LINE, bracketed, listed, passes, quoter
+from jaxlens.questions.copies.causes import CAUSES, CopyCause
 from jaxlens.questions.copies.facts import Copies, Copy, Mend
 from jaxlens.report import (
     Cell,
@@ -33,55 +30,46 @@ def report(facts: Copies) -> Report:
     """Reports what is copied and why, then what would remove it."""
     overlay = Overlay("bytes copied (B)", "optimized", {c.id: float(c.total) for c in facts.copies})
     tables = (_copies(facts), _mends(facts))
-    findings = (*_causes(facts), *_tried(facts), *_fused(facts))
-    return Report("Copies", findings, tuple(t for t in tables if t.rows), (overlay,))
+    return Report("Copies", tuple(_findings(facts)), tuple(t for t in tables if t.rows), (overlay,))
 
 
-def _causes(facts: Copies) -> Iterator[Finding]:
-    """Yields the answer, and the sentences on the next causes."""
-    if not facts.copies:
-        yield Finding("No array is copied or transposed by an instruction of its own.")
-        return
-    whole, causes = facts.bytes, list(facts.causes.items())
+def _findings(facts: Copies) -> Iterator[Finding]:
+    """Yields the answer, the next causes, what was tried, and what is inside fusions."""
+    whole, words = facts.bytes, _Words(facts)
     open_ = passes(loop for copy in facts.copies for loop in copy.open)
-    words = _Words(facts)
-    for n, (cause, copies) in enumerate(causes[:_CAUSES]):
+    for n, (cause, copies) in enumerate([*facts.causes.items()][:_CAUSES]):
         size, ids = sum(copy.total for copy in copies), tuple(copy.id for copy in copies)
-        part = f"{_many(copies)}: {words.why(cause)}."
-        if n:
-            text = part
-        elif len(causes) == 1:
-            text = f"A run{open_} copies {amount(whole)}, {part}"
-        else:
-            text = f"A run{open_} copies {amount(whole)}, {share(size, whole)} of it {part}"
+        text = f"{_many(copies)}: {words.why(cause, copies)}."
+        if not n:
+            part = f"{share(size, whole)} of it " if len(facts.causes) > 1 else ""
+            text = f"A run{open_} copies {amount(whole)}, {part}{text}"
         yield Finding(text, ids=ids, weight=explains(size, whole))
+    none = "No array is copied or transposed by an instruction of its own."
+    yield _tried(facts) if facts.copies else Finding(none)
+    if facts.fused:
+        more = count(facts.fused, "copy or transpose is", "copies and transposes are")
+        yield Finding(f"{more} inside fusions that compute, and no traffic of their own.")
 
 
 def _many(copies: Sequence[Copy]) -> str:
     """Returns "2 copies of 400 kB, each 50 times"."""
-    sizes, times = {copy.bytes for copy in copies}, {copy.times for copy in copies}
-    size = f" of {amount(sizes.pop())}" if len(sizes) == 1 else ""
-    often = times.pop() if len(times) == 1 else 1
-    each = f", each {often:,} times" if often > 1 else ""
-    return f"{count(len(copies), 'copy', 'copies')}{size}{each}"
+    text, first = count(len(copies), "copy", "copies"), copies[0]
+    if any((copy.bytes, copy.times) != (first.bytes, first.times) for copy in copies):
+        return text
+    each = f", each {first.times:,} times" if first.times > 1 else ""
+    return f"{text} of {amount(first.bytes)}{each}"
 
 
-_WHY = {
-    "shifted": "in the carry of {writer}, {value} takes the place of {other}",
-    "read": "{writer} writes over {value}, which {reader} may read later",
-    "itself": "{writer} writes over elements of {value} that it has yet to read",
-    "kept": "{writer} would write over {value}, which the caller keeps",
-    "returned": "{other} is {value} as it is, which the caller keeps",
-    "exchanged": "{other} is {value} as it is, and lies where another argument was donated",
-    "twice": "{value}, made by {reader}, is needed in two buffers",
-    "constant": "{value} is a constant, and is written over or returned",
-    "branch": "a branch of {writer} returns what it is given",
-    "layout of a result": "{reader} makes {value} {order}",
-    "layout of an operand": "{writer} reads {value} {order}",
-    "resharding": "the devices exchange parts of it, from {reader} to {writer}",
-    "memory": "{writer} reads it, and it moves from {other}",
-    "unknown": "XLA does not say why",
-}
+def _tried(facts: Copies) -> Finding:
+    """Returns the sentence on the change that leaves least, or on why none was tried."""
+    worked = [mend for mend in facts.mends if not mend.why]
+    best = min(worked, key=lambda mend: mend.bytes, default=None)
+    if best is not None and best.bytes < facts.bytes:
+        left = f"{amount(best.bytes)} in {count(best.copies or 0, 'copy', 'copies')}"
+        text = f"Tried: {best.name} left {left if best.copies else 'no copy'}: {best.code}."
+        return Finding(text, "compared")
+    why = f"was tried: {facts.untried}" if facts.untried else "that is known removes any"
+    return Finding(f"No change {why}.", "unknown")
 
 
 class _Words:
@@ -89,92 +77,37 @@ class _Words:
 
     def __init__(self, facts: Copies) -> None:
         self._subject = facts.subject()
-        self._module = self._subject.optimized.module
-        self._nodes = {node.id: node for node in self._module.nodes()}
+        self._nodes = {node.id: node for node in self._subject.optimized.module.nodes()}
         self._quote = quoter(self._subject)
 
-    def why(self, cause: CopyCause, quoted: bool = True) -> str:
-        """Returns why a value is copied, as a clause; lines are quoted where it is a sentence."""
-        kind, value = cause.kind, cause.value or "a value of {reader}"
-        if kind == "layout":
-            kind = "layout of a result" if cause.other else "layout of an operand"
-        places = {name: self._at(getattr(cause, name), quoted) for name in ("writer", "reader")}
-        if cause.reader and places["reader"] == places["writer"]:
-            places["reader"] = "that line"
-        order = f"in the order {cause.order}" if cause.order else "in another order"
-        words = {"value": value.format(**places), "other": cause.other, "order": order}
-        return _WHY[kind].format(**places, **words)
+    def why(self, cause: CopyCause, copies: Sequence[Copy], most: int = _QUOTE) -> str:
+        """Returns the cause of copies as a clause, with `most` characters of a quoted line."""
+        writer, reader = (self._at(id, most) for id in (cause.writer, cause.reader))
+        values = listed([*dict.fromkeys(copy.cause.value for copy in copies)])
+        is_one = {cause.order} == {copy.cause.order for copy in copies} != {()}
+        order = f"in the order {cause.order}" if is_one else "in another order"
+        reader = THAT_LINE if reader == writer else reader
+        words = {"value": values or f"a value of {reader}", "order": order, "other": cause.other}
+        return CAUSES[cause.kind].format(writer=writer, reader=reader, **words)
 
-    def line(self, copy: Copy) -> str:
-        """Returns the line of a copy: its own, or that of what it is made for."""
-        cause = copy.cause
-        spans = map(self._span, (copy.id, cause.writer, cause.reader, cause.loop))
+    def line(self, *ids: str) -> str:
+        """Returns the line of the first of some instructions that has one; else ""."""
+        spans = (linked_span(self._subject, self._nodes.get(id)) for id in ids)
         return next((str(span) for span in spans if span is not None), "")
 
-    def _span(self, id: str) -> Span | None:
-        """Returns the user's line of an instruction, or of the equations that it came from."""
-        if (node := self._nodes.get(id)) is None:
-            return None
-        owners = [part.owner for part in (node, *reversed(inside(node, self._module)))]
-        own = next((span for span in owners if span is not None and not span.library), None)
-        if own is None:
-            with suppress(LensError):
-                equations = {e.id: e.owner for e in self._subject.jaxpr.module.nodes()}
-                ids = self._subject.links.back(id, "jaxpr", "optimized")
-                owners += [equations[id] for id in ids if id in equations]
-        spans = [span for span in owners if span is not None]
-        return own or next((span for span in spans if not span.library), next(iter(spans), None))
-
-    def _at(self, id: str, quoted: bool) -> str:
-        node, span = self._nodes.get(id), self._span(id)
-        if node is None:
-            return "the program"
-        named = {part.opcode for part in inside(node, self._module)} & {"convolution", "dot"}
-        what = f"the {named.pop()} at " if named else ""
-        if span is None:
-            return f"{node.opcode} {id}"
-        return f"{what}{span}{bracketed(span, self._quote(span, _QUOTE)) if quoted else ''}"
-
-
-def _tried(facts: Copies) -> Iterator[Finding]:
-    """Yields the sentence on the change that leaves least, or on why none was tried."""
-    worked = [mend for mend in facts.mends if not mend.why]
-    best = min(worked, key=lambda mend: mend.bytes, default=None)
-    if not facts.copies:
-        return
-    if facts.untried:
-        yield Finding(f"No change was tried: {facts.untried}.", "unknown")
-    elif best is None or best.bytes >= facts.bytes:
-        names = listed([mend.name for mend in worked])
-        text = f"What was tried removes none: {names}" if worked else "No change is known to try"
-        yield Finding(f"{text}.", "unknown")
-    else:
-        left = f"{amount(best.bytes)} in {count(best.copies or 0, 'copy', 'copies')}"
-        text = f"Tried: {best.name} left {left if best.copies else 'no copy'}: {best.code}."
-        yield Finding(text, "compared")
-
-
-def _fused(facts: Copies) -> Iterator[Finding]:
-    if facts.fused:
-        more = count(facts.fused, "copy or transpose", "copies and transposes")
-        verb = "is" if facts.fused == 1 else "are"
-        yield Finding(f"{more} {verb} inside fusions that compute, and no traffic of their own.")
+    def _at(self, id: str, most: int) -> str:
+        if (span := linked_span(self._subject, self._nodes.get(id))) is None:
+            return f"{self._nodes[id].opcode} {id}" if id in self._nodes else ""
+        return f"{span}{bracketed(span, self._quote(span, most)) if most else ''}"
 
 
 def _copies(facts: Copies) -> Table:
-    words = _Words(facts)
-    rows = (
-        (
-            Cell(copy.id, ids=(copy.id,)),
-            copy.type,
-            copy.bytes,
-            copy.times,
-            copy.total,
-            words.line(copy),
-            words.why(copy.cause, quoted=False).replace("`", ""),
-        )
-        for copy in facts.copies
-    )
+    words, rows = _Words(facts), []
+    for copy in facts.copies:
+        why = words.why(copy.cause, [copy], 0).replace("`", "")
+        sizes = copy.bytes, copy.times, copy.total
+        line = words.line(copy.id, copy.cause.writer)
+        rows.append((Cell(copy.id, ids=(copy.id,)), copy.type, *sizes, line, why))
     size, times = NumberColumn("bytes", amount), NumberColumn("times")
     columns = ("instruction", "value", size, times, _BYTES, "line", "why")
     note = "A copy reads and writes these bytes. Copies of scalars are left out."
@@ -183,9 +116,9 @@ def _copies(facts: Copies) -> Table:
 
 def _mends(facts: Copies) -> Table:
     now = [Mend("nothing (as it is)", "", len(facts.copies), facts.bytes)] if facts.mends else []
-    rows = (
+    rows = [
         (mend.name, mend.copies, None if mend.why else mend.bytes, mend.why or mend.code)
         for mend in (*now, *facts.mends)
-    )
+    ]
     columns = ("change", NumberColumn("copies"), _BYTES, "how, or why not")
     return table("Tried", columns, rows, "Each compiled anew and not run.")

@@ -33,10 +33,9 @@ ROWS = (
         "copies",
         About(
             "Why this copy?",
-            measured="the program with each change that may help, and with those that do, compiled "
-            "anew and not run",
+            measured="the program with each change that may help, compiled anew and not run",
             counted="copies, transposes and changes of layout that are instructions of their own, "
-            "and their bytes in a run; why each is there, from who reads and writes the value",
+            "their bytes in a run, and who reads and writes each value",
         ),
         _copies,
         Needs(compiled=True),

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.data_flow import DataFlow
 
 Place = tuple[str, tuple[int, ...]]
 """An instruction and an index into its tuple; () for the whole value."""
@@ -42,10 +43,8 @@ class Origins:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._nodes = {node.id: node for node in module.nodes()}
-        regions = module.regions.values()
-        self._region = {node.id: region.name for region in regions for node in region.nodes}
-        self._caller = {name: node for node in self._nodes.values() for name in node.regions}
+        self._flow = DataFlow(module)
+        self._nodes = self._flow.nodes
 
     def origin(self, instruction: str, index: str = "") -> Origin | None:
         """Returns the origin of a buffer's value; None for an unknown instruction.
@@ -77,7 +76,7 @@ class Origins:
         node = self._nodes[place[0]]
         if node.owner is None and last is not None:
             node = last  # a value without a line counts for the first line that uses it
-        holder = self._caller.get(self._region[node.id])
+        holder = self._flow.caller(node)
         fusion = holder if holder is not None and holder.opcode == "fusion" else None
         return Origin(node, fusion, stacked)
 
@@ -107,7 +106,7 @@ class Origins:
 
     def _argument(self, node: Node, part: tuple[int, ...], visited: set[Place]) -> Place | None:
         """Returns the operand of the caller that a parameter of its body is bound to."""
-        caller = self._caller.get(self._region[node.id])
+        caller = self._flow.caller(node)
         number = int(node.attrs.get("index", "0"))
         if caller is None:
             return None
@@ -118,9 +117,9 @@ class Origins:
         return None
 
     def _is_in_loop(self, node: Node) -> bool:
-        caller = self._caller.get(self._region[node.id])
+        caller = self._flow.caller(node)
         while caller is not None and caller.opcode != "while":
-            caller = self._caller.get(self._region[caller.id])
+            caller = self._flow.caller(caller)
         return caller is not None
 
     def _root(self, name: str) -> str | None:

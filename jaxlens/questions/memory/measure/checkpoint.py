@@ -11,7 +11,6 @@ from typing import Any
 import jax
 
 from jaxlens import compat
-from jaxlens.call import isolate
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
 from jaxlens.captures import Capture
@@ -127,7 +126,6 @@ def _traced(wrap: Wrap, call: TraceableCall, place: ResolvedTarget) -> Trace:
     Raises:
         UnavailableError: It cannot be wrapped; says why.
     """
-    isolate.retire()  # so that JAX does not reuse an earlier trace
     try:
         with compat.differentiated(wrap) as wraps:
             if not wraps:
@@ -137,8 +135,6 @@ def _traced(wrap: Wrap, call: TraceableCall, place: ResolvedTarget) -> Trace:
         raise
     except Exception as error:  # jax.checkpoint can reject the function for any reason
         raise UnavailableError(f"{type(error).__name__}: {first_line(error)}") from None
-    finally:
-        isolate.retire()
 
 
 def attempts(
