@@ -179,9 +179,7 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
     from jaxlens.api import explore, take
     from jaxlens.viewer.side_by_side import on_targets
 
-    function = functions.function(functions.module(name), name, path)
-    if not options.shapes:
-        functions.check_given(function, path, "--in")
+    function, _ = functions.named(name, path, options.shapes, "--in")
     shapes = ", ".join(options.shapes)
     programs: dict[str, Any] = {}
     for target in options.target or [""]:

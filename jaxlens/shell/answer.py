@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from json import dumps
 from traceback import extract_tb
 from typing import Any
@@ -104,19 +103,19 @@ def _figures(facts: object) -> dict[str, Any]:
 
 
 class _Places:
-    """The nodes, lines and files of a program; none without a program."""
+    """The nodes, lines and files of a program; none without a program.
+
+    Attributes:
+        files: Paths of the files that lines are of, by their short names.
+    """
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
         self._nodes: dict[str, Mapping[str, Node]] = {}
-
-    @cached_property
-    def files(self) -> dict[str, str]:
-        """Paths of the files that lines are of, by their short names."""
-        if self._capture is not None:
-            with suppress(LensError):
-                return {source.file: key for key, source in self._capture.sources.items()}
-        return {}
+        self.files: dict[str, str] = {}
+        with suppress(LensError):
+            sources = capture.sources if capture is not None else {}
+            self.files = {source.file: key for key, source in sources.items()}
 
     def named(self, text: str) -> Iterable[str]:
         """Returns the lines that a text names, such as "train.py:12"."""
@@ -125,30 +124,28 @@ class _Places:
 
     def node(self, id: str) -> dict[str, Any] | None:
         """Returns where a node is, and what; None where no stage has it."""
-        for stage in self._stages(id):
-            if node := self._of(stage).get(id):
-                about = {"stage": stage, "op": node.opcode, "type": str(node.type)}
-                return about | {"lines": self.lines(id)}
-        return None
+        if (stage := self._stage(id)) is None:
+            return None
+        node = self._nodes[stage][id]
+        about = {"stage": stage, "op": node.opcode, "type": str(node.type)}
+        return about | {"lines": self.lines(id)}
 
     def lines(self, id: str) -> tuple[str, ...]:
         """Returns the lines that a node came from."""
-        for stage in self._stages(id):
-            if self._capture is not None and id in self._of(stage):
-                with suppress(LensError):
-                    return self._capture.links.back(id, "source", at=stage)
+        if self._capture is not None and (stage := self._stage(id)):
+            with suppress(LensError):
+                return self._capture.links.back(id, "source", at=stage)
         return ()
 
-    def _stages(self, id: str) -> tuple[str, ...]:
-        if _EQUATION_OR_OP.fullmatch(id):
-            return ("jaxpr",) if id[0] == "e" else ("stablehlo",)
-        return "optimized", "hlo"
-
-    def _of(self, stage: str) -> Mapping[str, Node]:
-        if stage not in self._nodes:
-            self._nodes[stage] = {}
-            if self._capture is not None:
+    def _stage(self, id: str) -> str | None:
+        """Returns the stage that has a node."""
+        of_jax = {"e": ("jaxpr",), "s": ("stablehlo",)} if _EQUATION_OR_OP.fullmatch(id) else {}
+        for stage in of_jax.get(id[:1], ("optimized", "hlo")):
+            if stage not in self._nodes and self._capture is not None:
+                self._nodes[stage] = {}
                 with suppress(LensError):
                     nodes = self._capture.stage(stage).module.nodes()
                     self._nodes[stage] = {node.id: node for node in nodes}
-        return self._nodes[stage]
+            if id in self._nodes.get(stage, ()):
+                return stage
+        return None

@@ -1,6 +1,5 @@
 """What a command prints or writes, and how an error of the user's code is shown."""
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -23,15 +22,7 @@ def given(answer: Any, output: Path | None, rest: str = "-o page.html") -> int:
     if output is not None:
         return written(answer.save, output)
     width = max(shutil.get_terminal_size((120, 24)).columns, 60)
-    return printed(answer.text(times=True, width=width, rest=rest))
-
-
-def printed(text: str) -> int:
-    """Prints a text."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(answer.text(times=True, width=width, rest=rest), flush=True)
     return 0
 
 

@@ -23,7 +23,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.record import RecordedConstant
+from jaxlens.ir.record import RECORD, RecordedConstant
 from jaxlens.ir.saved.file import packed
 from jaxlens.ir.saved.save import parts
 from jaxlens.ir.stage import BY_NAME
@@ -51,7 +51,7 @@ class CompiledProgram(Driver):
         executable: The loaded executable of XLA.
     """
 
-    holder = "the record of a job"
+    holder = RECORD
     cure = "look at the call itself: jaxlens.capture(f, x)"
 
     def __init__(self, call: CallEvent, lowered: LoweredProgram, executable: Any) -> None:
