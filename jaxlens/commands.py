@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, OptionError, TargetError
 from jaxlens.shell import ask, functions, mcp
-from jaxlens.shell.output import given, raised, written
-from jaxlens.tracebacks import below
+from jaxlens.shell.output import given, written
+from jaxlens.tracebacks import below, raised
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.record import JobRecording

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OWN, LensError, OptionError
-from jaxlens.shell.output import given, raised
+from jaxlens.shell.output import given
+from jaxlens.tracebacks import raised
 
 if TYPE_CHECKING:
     from jaxlens.shell.questions import Asked
@@ -53,12 +54,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     ask = commands.add_parser("ask", help="answer a question about a program", description=_ABOUT)
     ask.add_argument("question", nargs="?", metavar="QUESTION", help="such as memory, fits=h100")
     ask.add_argument("program", nargs="?", metavar="PROGRAM", help="train.py:step, step.jaxlens")
-    ask.add_argument(
-        "--args",
-        action="append",
-        default=[],
-        help='shapes and variables of the file: "params, f32[8,128], n=3"',
-    )
+    shapes = 'shapes and variables of the file: "params, f32[8,128], n=3"'
+    ask.add_argument("--args", action="append", default=[], help=shapes)
     ask.add_argument("--target", default="", help="cpu, gpu, tpu:v5e:2x2, gpu:h100")
     ask.add_argument("--json", action="store_true", help="one line of JSON, errors too")
     ask.add_argument("--schema", action="store_true", help="print the schema of that JSON")
@@ -170,14 +167,13 @@ def _of_record(record: Any, folder: Path, path: str) -> Any:
     """Returns the last program of a function in a record."""
     from jaxlens.errors import nearest
 
-    names = list(dict.fromkeys(row.function for row in record))
-    if not path and len(names) == 1:
-        path = names[0]
-    found = [row for row in record if row.function == path]
-    if not found:
-        as_in = f"{folder}:{names[0] if names else 'step'}"
-        raise OptionError(f"name a function of {folder}, as {as_in}; {nearest(path, names)}")
-    return found[-1].capture
+    last = {row.function: row for row in record}
+    first = next(iter(last), "step")
+    found = last.get(path or first) if path or len(last) == 1 else None
+    if found is None:
+        as_in = f"{folder}:{first}"
+        raise OptionError(f"name a function of {folder}, as {as_in}; {nearest(path, last)}")
+    return found.capture
 
 
 def _of_function(asked: "Asked", file: Path, path: str, options: argparse.Namespace) -> "View[Any]":

@@ -1,20 +1,11 @@
-"""What a command prints or writes, and how an error of the user's code is shown."""
+"""What a command prints or writes."""
 
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jaxlens.errors import LensError
-from jaxlens.tracebacks import below, user_frames
-
-
-def raised(error: BaseException) -> int:
-    """Shows an error of the user's code as Python would; returns the exit status."""
-    shown = error.with_traceback(user_frames(below(error.__traceback__)))
-    sys.excepthook(type(error), shown, shown.__traceback__)
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def given(answer: Any, output: Path | None, rest: str = "-o page.html") -> int:
