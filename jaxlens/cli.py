@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
             return int(options.run(options))
         return open_lab(options.folder, start=not options.no_open)
     except BrokenPipeError:  # `| head` has read enough
-        if "run" in options:  # it may be that of the user's script
+        if options.command == "record":  # it may be that of the user's script
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

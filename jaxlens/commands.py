@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, OptionError, TargetError
 from jaxlens.shell import ask, functions, mcp
-from jaxlens.shell.output import given, raised, written
-from jaxlens.tracebacks import below
+from jaxlens.shell.output import given, written
+from jaxlens.tracebacks import below, raised
 
 if TYPE_CHECKING:
     from jaxlens.jobs.record.record import JobRecording
@@ -181,9 +181,7 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
     from jaxlens.api import explore, take
     from jaxlens.viewer.side_by_side import on_targets
 
-    function = functions.function(functions.module(name), name, path)
-    if not options.shapes:
-        functions.check_given(function, path, "--in")
+    function, _ = functions.named(name, path, options.shapes, "--in")
     shapes = ", ".join(options.shapes)
     programs: dict[str, Any] = {}
     for target in options.target or [""]:

@@ -6,6 +6,7 @@ its frames are removed as well.
 """
 
 import os
+import sys
 from types import TracebackType
 
 from jaxlens.errors import OWN
@@ -51,6 +52,13 @@ def below(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and (_is_own(trace) or _is_pythons(trace)):
         trace = trace.tb_next
     return trace
+
+
+def raised(error: BaseException) -> int:
+    """Shows an error of the user's code as Python would; returns the exit status."""
+    shown = error.with_traceback(user_frames(below(error.__traceback__)))
+    sys.excepthook(type(error), shown, shown.__traceback__)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _is_own(link: TracebackType) -> bool:

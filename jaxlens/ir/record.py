@@ -7,6 +7,8 @@ from typing import Literal
 from jaxlens.ir.compile_log import CallEvent, CompileLog
 from jaxlens.ir.facts import Memory
 
+RECORD = "the record of a job"
+"""What a program of a record was read from, as a noun."""
 Place = tuple[int, int]
 """Where a program is in its process's file: offset and length in bytes."""
 

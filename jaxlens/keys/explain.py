@@ -92,8 +92,11 @@ def imported(new: Sequence[Any], old: Sequence[Any]) -> KeyChange:
 
 
 def nearest(differences: Iterable[Iterable[KeyChange]]) -> tuple[KeyChange, ...]:
-    """Returns the differences to the nearest earlier key, of several the first."""
-    return min(map(tuple, differences), key=apart, default=())
+    """Returns the differences to the nearest earlier key.
+
+    Of equally near ones the first by text: JAX's caches have no order.
+    """
+    return min(map(tuple, differences), key=lambda found: (apart(found), str(found)), default=())
 
 
 def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[KeyChange]:
@@ -232,20 +235,20 @@ def trace_changes(
     # With that many at hand, those of JAX's caches would add little, and take long to read.
     known = [*memory, *ignored]
     cached_own, cached_siblings = _cached(new, known) if len(own) < _ENOUGH else ([], [])
-    own = [*reversed(own), *cached_own]
-    if own:
-        return _nearest(new, own)[0], len(own)
-    siblings = [key for key in reversed(memory) if key.origin == new.origin] + cached_siblings
-    if not siblings:
+    if own or cached_own:
+        return _nearest(new, own[::-1], cached_own)[0], len(own) + len(cached_own)
+    siblings = [key for key in reversed(memory) if key.origin == new.origin]
+    if not siblings and not cached_siblings:
         return (), 0
-    differences, old = _nearest(new, siblings)
+    differences, old = _nearest(new, siblings, cached_siblings)
     # The plain values that two function objects of one line close over, where they differ.
     closed = (
         KeyChange("closed", name, static_text(value), static_text(old.closed[name]))
         for name, value in new.closed.items()
         if name in old.closed and not same(value, old.closed[name])
     )
-    return (recreated(new.name, new.origin), *differences, *closed), len(siblings)
+    found = (recreated(new.name, new.origin), *differences, *closed)
+    return found, len(siblings) + len(cached_siblings)
 
 
 def lost(new: JaxKey) -> tuple[KeyChange, ...]:
@@ -279,14 +282,24 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
     return [key for key in memory if fun is not None and key.function() is fun]
 
 
-def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
-    """Returns the differences to the nearest key, and that key, of several the first."""
-    pairs: list[tuple[tuple[KeyChange, ...], JaxKey]] = []
-    for key in keys[:_MOST]:
-        pairs.append((tuple(changes(new, key)), key))
-        if not pairs[-1][0]:  # none is nearer
+def _nearest(
+    new: JaxKey, latest_first: Sequence[JaxKey], cached: Sequence[JaxKey] = ()
+) -> tuple[tuple[KeyChange, ...], JaxKey]:
+    """Returns the differences to the nearest key, and that key.
+
+    Of equally near ones the latest, else the first by text: JAX's caches have no order.
+    """
+    ordered = latest_first[:_MOST]
+    found: list[tuple[tuple[KeyChange, ...], JaxKey]] = []
+    for key in (*ordered, *cached):
+        found.append((tuple(changes(new, key)), key))
+        if not found[-1][0]:  # none is nearer
             break
-    nearest_changes, old = min(pairs, key=lambda pair: apart(pair[0]))
+
+    def order(i: int) -> tuple[float, int, str]:
+        return apart(found[i][0]), min(i, len(ordered)), str(found[i][0])
+
+    nearest_changes, old = found[min(range(len(found)), key=order)]
     return tuple(_as_place(new, change) for change in nearest_changes), old
 
 
@@ -382,4 +395,5 @@ def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]
         was = {part.name: part.text for part in parts}
         triples = ((name, now[name], was[name]) for name in now if name in was)
         differences.append(list(differing("type", triples, str)))
-    return nearest(filter(None, differences)), len(earlier)
+    latest = min(filter(None, differences), key=apart, default=())
+    return tuple(latest), len(earlier)

@@ -87,14 +87,14 @@ class Links:
             OptionError: There is no such stage, or no stage has that id.
             UnavailableError: The backend does not provide a stage that is needed.
         """
-        return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES)))
+        return tuple(link.head for link in self.links(id, to, at or self.home(id, STAGES)))
 
     def back(self, id: str, to: str, at: str = "") -> tuple[str, ...]:
         """Returns what a node came from; `at` defaults to the last stage that has the id.
 
         With `to="source"` these are the source lines that own it.
         """
-        return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES[::-1])))
+        return tuple(link.head for link in self.links(id, to, at or self.home(id, STAGES[::-1])))
 
     def links(self, id: str, to: str, at: str) -> tuple[Link, ...]:
         """Returns the links of a node to a stage, in the order of the stage's text.
@@ -289,8 +289,13 @@ class Links:
             self._sharing[key] = ids
         return self._sharing[key]
 
-    def _home(self, id: str, order: tuple[str, ...]) -> str:
-        """Returns the first stage of an order that has the id."""
+    def home(self, id: str, order: tuple[str, ...]) -> str:
+        """Returns the first stage of an order that has the id; of an equation or an op its own.
+
+        Raises:
+            OptionError: No stage has that id.
+            UnavailableError: The backend does not provide a stage that is needed.
+        """
         if _LINE.fullmatch(id) and self._has(id, "source"):
             return "source"
         for kind, stage in (("e", "jaxpr"), ("s", "stablehlo")):

@@ -3,14 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from json import dumps
 from traceback import extract_tb
 from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.ir.graph import Node
 from jaxlens.ir.spans import describe
 from jaxlens.render.to_json import plain
 from jaxlens.report import Cell, Finding, Table
@@ -20,15 +18,18 @@ from jaxlens.views.view import View
 
 SCHEMA = 1
 """The version of the form; a field that comes does not change it, one that goes does."""
-_EQUATION_OR_OP = re.compile(r"[es]\d+")
 
 
 def answered(asked: Asked, view: View[Any]) -> str:
     """Returns an answer as a line of JSON."""
-    program = _Places(view.capture)
-    sentences = [_sentence(finding, program) for finding in view.findings]
+    capture, files, nodes = view.capture, dict[str, str](), dict[str, Any]()
+    if capture is not None:
+        with suppress(LensError):
+            files = {source.file: key for key, source in capture.sources.items()}
+        ids = dict.fromkeys(id for finding in view.findings for id in finding.ids)
+        nodes = {id: found for id in ids if (found := _node(capture, id))}
+    sentences = [_sentence(finding, files, nodes) for finding in view.findings]
     lines = {line.rpartition(":")[0] for sentence in sentences for line in sentence["lines"]}
-    ids = dict.fromkeys(id for finding in view.findings for id in finding.ids)
     return _line(
         question=asked.name,
         asks=asked.sentence,
@@ -37,8 +38,8 @@ def answered(asked: Asked, view: View[Any]) -> str:
         deviations=view.document.deviations,
         facts=_figures(view.facts),
         tables=[_table(table) for table in view.tables],
-        nodes={id: found for id in ids if (found := program.node(id))},
-        files={name: path for name, path in program.files.items() if name in lines},
+        nodes=nodes,
+        files={name: path for name, path in files.items() if name in lines},
         versions=view.document.versions,
     )
 
@@ -65,9 +66,12 @@ def _lines(error: Exception) -> list[str]:
     return [f"{frame.filename}:{frame.lineno}" for frame in own[-1:]]
 
 
-def _sentence(finding: Finding, program: "_Places") -> dict[str, Any]:
+def _sentence(finding: Finding, files: Iterable[str], nodes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a sentence with the lines that it names, such as "train.py:12", and its nodes'."""
     ids = dict.fromkeys(finding.ids)
-    lines = [*program.named(finding.measured), *(line for id in ids for line in program.lines(id))]
+    names = "|".join([*map(re.escape, files), r"[\w./-]+\.py"])
+    lines = re.findall(rf"(?<!\w)(?:{names}):\d+", finding.measured)
+    lines += [line for id in ids if id in nodes for line in nodes[id]["lines"]]
     return {
         "text": finding.measured,
         "trust": finding.trust,
@@ -77,13 +81,8 @@ def _sentence(finding: Finding, program: "_Places") -> dict[str, Any]:
 
 
 def _table(table: Table) -> dict[str, Any]:
-    return {
-        "title": table.title,
-        "columns": table.columns,
-        "rows": [[_cell(cell) for cell in row] for row in table.rows],
-        "note": table.note,
-        "stage": table.stage,
-    }
+    fields = {name: getattr(table, name) for name in ("title", "columns", "note", "stage")}
+    return fields | {"rows": [[_cell(cell) for cell in row] for row in table.rows]}
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
@@ -103,52 +102,16 @@ def _figures(facts: object) -> dict[str, Any]:
     return found
 
 
-class _Places:
-    """The nodes, lines and files of a program; none without a program."""
+def _node(capture: Capture, id: str) -> dict[str, Any] | None:
+    """Returns where a node is, what, and the lines that it came from; None where no stage has it.
 
-    def __init__(self, capture: Capture | None) -> None:
-        self._capture = capture
-        self._nodes: dict[str, Mapping[str, Node]] = {}
-
-    @cached_property
-    def files(self) -> dict[str, str]:
-        """Paths of the files that lines are of, by their short names."""
-        if self._capture is not None:
+    An instruction is looked for after optimisation first.
+    """
+    for latest in ("optimized", "hlo"):
+        with suppress(LensError):
+            stage, lines = capture.links.home(id, (latest,)), tuple[str, ...]()
             with suppress(LensError):
-                return {source.file: key for key, source in self._capture.sources.items()}
-        return {}
-
-    def named(self, text: str) -> Iterable[str]:
-        """Returns the lines that a text names, such as "train.py:12"."""
-        names = "|".join([*map(re.escape, self.files), r"[\w./-]+\.py"])
-        return re.findall(rf"(?<!\w)(?:{names}):\d+", text)
-
-    def node(self, id: str) -> dict[str, Any] | None:
-        """Returns where a node is, and what; None where no stage has it."""
-        for stage in self._stages(id):
-            if node := self._of(stage).get(id):
-                about = {"stage": stage, "op": node.opcode, "type": str(node.type)}
-                return about | {"lines": self.lines(id)}
-        return None
-
-    def lines(self, id: str) -> tuple[str, ...]:
-        """Returns the lines that a node came from."""
-        for stage in self._stages(id):
-            if self._capture is not None and id in self._of(stage):
-                with suppress(LensError):
-                    return self._capture.links.back(id, "source", at=stage)
-        return ()
-
-    def _stages(self, id: str) -> tuple[str, ...]:
-        if _EQUATION_OR_OP.fullmatch(id):
-            return ("jaxpr",) if id[0] == "e" else ("stablehlo",)
-        return "optimized", "hlo"
-
-    def _of(self, stage: str) -> Mapping[str, Node]:
-        if stage not in self._nodes:
-            self._nodes[stage] = {}
-            if self._capture is not None:
-                with suppress(LensError):
-                    nodes = self._capture.stage(stage).module.nodes()
-                    self._nodes[stage] = {node.id: node for node in nodes}
-        return self._nodes[stage]
+                lines = capture.links.back(id, "source", at=stage)
+            node = next(node for node in capture.stage(stage).module.nodes() if node.id == id)
+            return {"stage": stage, "op": node.opcode, "type": str(node.type), "lines": lines}
+    return None

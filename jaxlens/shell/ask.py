@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OWN, LensError, OptionError
-from jaxlens.shell.output import given, printed, raised
+from jaxlens.shell.output import given
+from jaxlens.tracebacks import raised
 
 if TYPE_CHECKING:
     from jaxlens.shell.questions import Asked
@@ -26,23 +27,21 @@ _ABOUT = """Answers a question about a program. PROGRAM is a function of a file 
 a record (runs/a:step). Without QUESTION: lists the questions. The status is 0 with an answer, 1
 where your code raised, 2 where there is none (a line says what to do)."""
 _WORDS = {  # of other doors, by what they are here
+    r"--in\b": "--args",
     "look at a call with real values": 'give arrays of the file by name: --args "params, x"',
-    "look at the call itself: jaxlens.capture(f, x)": "ask about its function: train.py:step",
+    r"look at the call itself: jaxlens\.capture\(f, x\)": "ask about its function: train.py:step",
 }
 # Lends this package, and no other beside it, to an interpreter that need not have it.
 _LENT = """
 import sys
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-lack = "" if sys.version_info >= (3, 11) else "Python 3.11 or later"
-lack = lack or ("" if find_spec("jax") else "jax")
-if lack:
-    print("jaxlens: %s needs %s: name the interpreter of your file" % (sys.executable, lack),
-          file=sys.stderr)
+lack = "Python 3.11 or later" if sys.version_info < (3, 11) else "jax"
+if lack != "jax" or find_spec("jax") is None:
+    said = "jaxlens: %s needs %s: name the interpreter of your file"
+    print(said % (sys.executable, lack), file=sys.stderr)
     sys.exit(2)
 if find_spec("jaxlens") is None:
-    folder = sys.argv[1]
-    spec = spec_from_file_location("jaxlens", folder + "__init__.py",
-                                   submodule_search_locations=[folder])
+    spec = spec_from_file_location("jaxlens", sys.argv[1] + "__init__.py")
     module = sys.modules["jaxlens"] = module_from_spec(spec)
     spec.loader.exec_module(module)
 from jaxlens.cli import main
@@ -55,12 +54,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     ask = commands.add_parser("ask", help="answer a question about a program", description=_ABOUT)
     ask.add_argument("question", nargs="?", metavar="QUESTION", help="such as memory, fits=h100")
     ask.add_argument("program", nargs="?", metavar="PROGRAM", help="train.py:step, step.jaxlens")
-    ask.add_argument(
-        "--args",
-        action="append",
-        default=[],
-        help='shapes and variables of the file: "params, f32[8,128], n=3"',
-    )
+    shapes = 'shapes and variables of the file: "params, f32[8,128], n=3"'
+    ask.add_argument("--args", action="append", default=[], help=shapes)
     ask.add_argument("--target", default="", help="cpu, gpu, tpu:v5e:2x2, gpu:h100")
     ask.add_argument("--json", action="store_true", help="one line of JSON, errors too")
     ask.add_argument("--schema", action="store_true", help="print the schema of that JSON")
@@ -75,20 +70,22 @@ def _run(options: argparse.Namespace) -> int:
     if options.python:
         return _elsewhere(options)
     if options.schema:
-        return printed(Path(OWN, "shell", "answer.schema.json").read_text("utf-8").rstrip())
-    if not options.question:
-        return printed(listing())
-    if not options.program:
+        print(Path(OWN, "shell", "answer.schema.json").read_text("utf-8").rstrip(), flush=True)
+    elif not options.question:
+        print(listing(), flush=True)
+    elif not options.program:
         asked = question(options.question)
         raise OptionError(
             f"name the program: jaxlens ask {asked.name} train.py:step; "
             "or step.jaxlens, a saved capture, or runs/a:step, of a record"
         )
-    if options.watch:
+    elif options.watch:
         from jaxlens.shell.watch import watch
 
         return watch(partial(_answered, options), _file(options.program)[0])
-    return _answered(options)
+    else:
+        return _answered(options)
+    return 0
 
 
 def _elsewhere(options: argparse.Namespace) -> int:
@@ -115,23 +112,24 @@ def _answered(options: argparse.Namespace) -> int:
             view = _view(asked, options).compute()
             text = answered(asked, view) if options.json else ""
     except Exception as error:
-        error = _in_words_of_the_shell(error, options.question)
+        if isinstance(error, LensError):
+            error = type(error)(_in_words_of_the_shell(str(error), options.question))
         if options.json:
-            printed(failed(options.question, error))
+            print(failed(options.question, error), flush=True)
         if isinstance(error, LensError):
             raise error from None
         return raised(error)
-    return printed(text) if options.json else given(view, None, "jaxlens explore")
+    if not options.json:
+        return given(view, None, "jaxlens explore")
+    print(text, flush=True)
+    return 0
 
 
-def _in_words_of_the_shell(error: Exception, question: str) -> Exception:
-    """Returns an error of jaxlens's that names what is typed here, not in a notebook."""
-    if not isinstance(error, LensError):
-        return error
-    text = re.sub(rf"^--(?={question}\b)", "", re.sub(r"--in\b", "--args", str(error)))
-    for said, here in _WORDS.items():
-        text = text.replace(said, here)
-    return type(error)(text)
+def _in_words_of_the_shell(text: str, question: str) -> str:
+    """Returns an error's text with the names that are typed here, not in a notebook."""
+    for said, here in {rf"^--(?={question}\b)": "", **_WORDS}.items():
+        text = re.sub(said, here, text)
+    return text
 
 
 def _file(program: str) -> tuple[Path, str]:
@@ -169,36 +167,26 @@ def _of_record(record: Any, folder: Path, path: str) -> Any:
     """Returns the last program of a function in a record."""
     from jaxlens.errors import nearest
 
-    names = list(dict.fromkeys(row.function for row in record))
-    if not path and len(names) == 1:
-        path = names[0]
-    found = [row for row in record if row.function == path]
-    if not found:
-        as_in = f"{folder}:{names[0] if names else 'step'}"
-        raise OptionError(f"name a function of {folder}, as {as_in}; {nearest(path, names)}")
-    return found[-1].capture
+    last = {row.function: row for row in record}
+    first = next(iter(last), "step")
+    found = last.get(path or first) if path or len(last) == 1 else None
+    if found is None:
+        as_in = f"{folder}:{first}"
+        raise OptionError(f"name a function of {folder}, as {as_in}; {nearest(path, last)}")
+    return found.capture
 
 
 def _of_function(asked: "Asked", file: Path, path: str, options: argparse.Namespace) -> "View[Any]":
     """Returns the answer about a function of a file or a module."""
     from jaxlens import api
-    from jaxlens.shell import functions
+    from jaxlens.shell.functions import named
 
-    name = str(file)
+    name, shapes = str(file), ", ".join(options.args)
     if not path and file.suffix != ".py":
         raise OptionError(f"no file or folder {name!r} here; a function is written train.py:step")
-    try:
-        module = functions.module(name)
-    except SystemExit as end:
-        cure = 'put what it runs under if __name__ == "__main__":'
-        raise OptionError(f"{name} ends with {end.code!r} when it is imported; {cure}") from None
-    function = functions.function(module, name, path)
-    shapes = ", ".join(options.args)
-    if not shapes:
-        functions.check_given(function, path, "--args")
+    function, known = named(name, path, options.args, "--args")
     if not asked.verb:
-        return _of_run(asked, function, shapes, vars(module))
-    known = vars(module)
+        return _of_run(asked, function, shapes, known)
     capture = api.take(function, (), {}, target=options.target, shapes=shapes, variables=known)
     return getattr(api, asked.verb)(capture, **asked.options)  # type: ignore[no-any-return]
 

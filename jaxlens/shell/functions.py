@@ -5,7 +5,8 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -14,37 +15,46 @@ from typing import Any
 from jaxlens.errors import OptionError, nearest
 
 
-def needed(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of the arguments without a default; none where they are unknown."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+def named(
+    name: str, path: str, shapes: Sequence[str], option: str
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Returns a function of a module or a file, and the variables there.
 
-
-def check_given(function: Callable[..., Any], path: str, option: str) -> None:
-    """Raises OptionError if a function takes arguments, of which none are given."""
-    if names := needed(function):
-        raise OptionError(
-            f"{path} takes {', '.join(names)}: give a shape for each, in this order, such as "
-            f'{option} "{", ".join(["f32[8,128]"] * len(names))}"'
-        )
-
-
-def module(name: str) -> ModuleType:
-    """Imports a module by its name, or a file, as a script is run from its folder.
+    Args:
+        name: Of the module, or the file's.
+        path: The function's dotted path in it.
+        shapes: The arguments that are given, as text.
+        option: The option that gives them.
 
     Raises:
-        OptionError: There is none.
+        OptionError: There is none, or it takes arguments, of which none are given.
     """
+    module = _module(name)
+    function = _function(module, name, path)
+    parameters: Iterable[inspect.Parameter] = ()
+    with suppress(TypeError, ValueError):
+        parameters = () if shapes else inspect.signature(function).parameters.values()
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+    if needed:
+        raise OptionError(
+            f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
+            f'{option} "{", ".join(["f32[8,128]"] * len(needed))}"'
+        )
+    return function, vars(module)
+
+
+def _module(name: str) -> ModuleType:
+    """Imports a module by its name, or a file, as a script is run from its folder."""
     sys.argv = [name]  # a script may read its own when it is imported
-    if name.endswith(".py"):
-        return _of_file(Path(name))
-    sys.path.insert(0, os.getcwd())
     try:
+        if name.endswith(".py"):
+            return _of_file(Path(name))
+        sys.path.insert(0, os.getcwd())
         return importlib.import_module(name)
+    except SystemExit as end:
+        cure = 'put what it runs under if __name__ == "__main__":'
+        raise OptionError(f"{name} ends with {end.code!r} when it is imported; {cure}") from None
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0] and error.name != name:
             raise  # of a module that it imports
@@ -70,12 +80,8 @@ def _of_file(file: Path) -> ModuleType:
     return made
 
 
-def function(made: ModuleType, name: str, path: str) -> Callable[..., Any]:
-    """Returns a function of a module by its dotted path.
-
-    Raises:
-        OptionError: It has none of that name.
-    """
+def _function(made: ModuleType, name: str, path: str) -> Callable[..., Any]:
+    """Returns a function of a module by its dotted path."""
     value: Any = made
     for part in path.split("."):
         if not hasattr(value, part):

@@ -1,21 +1,11 @@
-"""What a command prints or writes, and how an error of the user's code is shown."""
+"""What a command prints or writes."""
 
-import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jaxlens.errors import LensError
-from jaxlens.tracebacks import below, user_frames
-
-
-def raised(error: BaseException) -> int:
-    """Shows an error of the user's code as Python would; returns the exit status."""
-    shown = error.with_traceback(user_frames(below(error.__traceback__)))
-    sys.excepthook(type(error), shown, shown.__traceback__)
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def given(answer: Any, output: Path | None, rest: str = "-o page.html") -> int:
@@ -23,15 +13,7 @@ def given(answer: Any, output: Path | None, rest: str = "-o page.html") -> int:
     if output is not None:
         return written(answer.save, output)
     width = max(shutil.get_terminal_size((120, 24)).columns, 60)
-    return printed(answer.text(times=True, width=width, rest=rest))
-
-
-def printed(text: str) -> int:
-    """Prints a text."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(answer.text(times=True, width=width, rest=rest), flush=True)
     return 0
 
 

@@ -38,9 +38,7 @@ class Asked:
     @property
     def written(self) -> str:
         """How it is written: "fits=DEVICE"."""
-        if self.metavar.startswith("["):
-            return f"{self.name}[={self.metavar[1:]}"
-        return f"{self.name}={self.metavar}" if self.metavar else self.name
+        return f"{self.name}={self.metavar}".replace("=[", "[=").removesuffix("=")
 
     @property
     def options(self) -> Mapping[str, Any]:

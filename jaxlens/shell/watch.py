@@ -49,12 +49,8 @@ def _users(kept: Set[str]) -> dict[str, str]:
     """Returns the files of the modules that the user wrote, by the name of the module."""
     files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
     new = {name: file for name, file in files.items() if file and name not in kept}
-    return {name: file for name, file in new.items() if not _is_librarys(file)}
-
-
-def _is_librarys(file: str) -> bool:
-    known = describe(file)
-    return known.library or known.own
+    known = {name: describe(file) for name, file in new.items()}
+    return {name: new[name] for name, at in known.items() if not (at.library or at.own)}
 
 
 def _states(files: Iterable[str]) -> _States:

@@ -12,6 +12,8 @@ from jaxlens.course import own
 from jaxlens.course.check import judged
 from jaxlens.course.puzzles import references
 from jaxlens.course.trial import run_answer
+from jaxlens.errors import LensError
+from jaxlens.notebook.magics.tracebacks import says_what_it_needs
 
 BLOCKED = """\
 import subprocess, sys, threading
@@ -120,3 +122,53 @@ def test_a_prediction_says_what_it_needs(tmp_path):
         "jaxlens.errors.PackageError: prediction 3.c needs jax, which is not installed: "
         "pip install jax"
     )
+
+
+CALL = "def f(x): return x\nf(3)"
+MAGICS = {
+    "%%jaxpr": CALL,
+    "%%hlo": CALL,
+    "%%compile": CALL,
+    "%%explore": CALL,
+    "%%check": CALL,
+    "%%nan": CALL,
+    "%%recompiles": CALL,
+    "%%timeline": CALL,
+    "%jaxpr": "abs(3)",
+    "%compile": "--cost abs(3)",
+    "%nan": "abs(3)",
+    "%recompiles": "abs(3)",
+    "%timeline": "abs(3)",
+    "%arrays": "",
+    "%explain": "",
+}
+
+
+def test_a_magic_says_in_a_line_that_it_needs_jax(tmp_path):
+    done = _run(
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance(colors='nocolor')\n"
+        "shell.run_line_magic('load_ext', 'jaxlens')\n"
+        f"for magic, code in {MAGICS!r}.items():\n"
+        "    print('>', magic)\n"
+        "    shell.run_cell(magic + ('\\n' if magic[1] == '%' else ' ') + code)\n",
+        tmp_path,
+    )
+    said = [part.split("\n", 1) for part in done.stdout.split("> ")[1:]]
+    assert {magic: text.strip() for magic, text in said} == {
+        magic: f"PackageError: {magic} needs jax, which is not installed: pip install jax"
+        for magic in MAGICS
+    }
+
+
+@pytest.mark.parametrize("package", ["jax", "jax.numpy", "no_such_package"])
+def test_an_import_of_the_users_keeps_its_error(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+
+    @says_what_it_needs
+    def magic(self, line):
+        exec(f"import {line}", {})
+
+    with pytest.raises(ModuleNotFoundError, match="halted") as error:
+        magic(None, package)
+    assert not isinstance(error.value, LensError)

@@ -199,8 +199,8 @@ CASES = [
     (["timeline", "ask_step.py:loss", "--args", "w, f32[2,8]"], "timeline needs arrays, got only"),
     (
         ["values", str(SAVED)],
-        "the record of a job holds no program that could run with "
-        "arguments; ask about its function: train.py:step",
+        "a saved capture holds no program that could run with arguments; "
+        "ask about its function: train.py:step",
     ),
     (["timeline", str(SAVED)], "timeline is about a run: name a function, train.py:main"),
     (["memory", str(SAVED), "--args", "f32[2]"], "--args and --target go with a function; "),

@@ -23,7 +23,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.record import RecordedConstant
+from jaxlens.ir.record import RECORD, RecordedConstant
 from jaxlens.ir.saved.save import parts
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.jobs.record.lowered_program import LoweredProgram
@@ -50,7 +50,7 @@ class CompiledProgram(Driver):
         source: Gives what is saved as the text of a file or cell.
     """
 
-    holder = "the record of a job"
+    holder = RECORD
     cure = "look at the call itself: jaxlens.capture(f, x)"
 
     def __init__(

@@ -6,7 +6,7 @@ program, and HLO before optimisation is converted from StableHLO.
 
 import re
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from jaxlens import compat
 from jaxlens.compat.lowering import hlo_text
@@ -14,7 +14,9 @@ from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.fact import KERNELS, FactRow, T
 from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.record import RECORD
 from jaxlens.ir.saved.driver import SavedDriver
+from jaxlens.ir.saved.file import Archive
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.types import type_of
 from jaxlens.ir.stage import BY_NAME
@@ -30,7 +32,12 @@ _LARGEST = 64 << 20  # bytes of constants that are made up
 class ProgramOfRecord(SavedDriver):
     """The driver of a saved capture whose file may lack what can be made of its stages."""
 
-    holder = "the record of a job"
+    holder = "a saved capture"
+
+    def __init__(self, archive: Archive, manifest: dict[str, Any]) -> None:
+        super().__init__(archive, manifest)
+        if self.program.origin == f"read from {RECORD}":
+            self.holder = RECORD
 
     def fact(self, row: FactRow[T]) -> T:
         try:

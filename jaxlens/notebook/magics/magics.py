@@ -9,7 +9,7 @@ from IPython.display import display
 
 from jaxlens.errors import LensError
 from jaxlens.notebook.magics.complete import remember, remember_name
-from jaxlens.notebook.magics.tracebacks import of_the_user
+from jaxlens.notebook.magics.tracebacks import of_the_user, says_what_it_needs
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
@@ -31,13 +31,15 @@ def lazy_magic(register: Any) -> Any:
     """Returns IPython's decorator for magics whose parser is built on first use.
 
     `%load_ext` builds none. IPython's `?` and Shift-Tab call `getdoc` where a function has it.
-    `$x` and `{x}` in the line are left to the magic.
+    `$x` and `{x}` in the line are left to the magic. Where JAX is missing, a line says so.
 
     Args:
         register: `line_magic` or `line_cell_magic` of IPython.
     """
 
     def decorated(magic: Any) -> Any:
+        magic = says_what_it_needs(magic)
+
         def getdoc() -> str:
             from jaxlens.notebook.magics.magic_line import first_help
 
@@ -210,6 +212,7 @@ class ProgramMagics(OutputMagics):
 
     @line_cell_magic
     @no_var_expand
+    @says_what_it_needs
     def nan(self, line: str, cell: str | None = None) -> Any:
         """Run the call once, and say which equation made the first NaN or infinity, and why.
 

@@ -12,12 +12,13 @@ a magic while `%jaxlens on` watches. Elsewhere the same is a note at the end of 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from traceback import walk_tb
 from typing import Any
 
 from IPython.display import display
 
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, missing_package
 from jaxlens.tracebacks import user_frames
 
 
@@ -32,6 +33,25 @@ def of_the_user(shell: Any) -> Iterator[None]:
         if not shell.custom_exceptions:  # another custom handler takes precedence
             _set_handler(shell, type(error))
         raise
+
+
+def says_what_it_needs(magic: Any) -> Any:
+    """Returns a magic that raises PackageError if it imports JAX, and JAX is not installed.
+
+    An import in the user's code keeps its traceback.
+    """
+
+    @wraps(magic)
+    def told(self: Any, line: str, *cell: str) -> Any:
+        try:
+            return magic(self, line, *cell)
+        except ModuleNotFoundError as error:
+            trace = error.__traceback__
+            if error.name not in ("jax", "jaxlib") or user_frames(trace) is not trace:
+                raise
+            raise missing_package(f"{'%%' if cell else '%'}{magic.__name__}", error) from None
+
+    return told
 
 
 def explain_all(shell: Any) -> Callable[[], None]:

@@ -16,7 +16,8 @@ from jaxlens.render.html import assets
 def start() -> threading.Thread:
     """Starts the thread, once per process, and returns it."""
     thread = threading.Thread(target=_get_ready, name="jaxlens ready", daemon=True)
-    thread.start()
+    with suppress(RuntimeError):  # a browser has no threads
+        thread.start()
     return thread
 
 

@@ -250,8 +250,14 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
 
 
 def types(values: Sequence[HeldValue]) -> str:
-    """Returns the types of values, as `f32[4,4,128,128] x 2 and f32[4,4,128,32]`."""
+    """Returns the types of values, as `f32[4,4,128,128] x 2 and 1 tuple of 2 arrays`."""
     names = (value.type for value in values)
     # Of a tuple, which may have hundreds of parts, their number.
-    short = (f"({count(n.count(', ') + 1, 'array')})" if n.startswith("(") else n for n in names)
-    return listed(tally(short), 2)
+    short = Counter(n.count(", ") + 1 if n.startswith("(") else n for n in names)
+    texts = (
+        f"{count(n, 'tuple')} of {count(kind, 'array')}"
+        if isinstance(kind, int)
+        else tally({kind: n})[0]
+        for kind, n in short.items()
+    )
+    return listed(list(texts), 2)

@@ -238,11 +238,21 @@ def test_what_could_be_donated_is_found_by_type():
     assert [(d.name, d.donated, d.result, d.bytes) for d in answer] == [("x", False, "result", 128)]
 
 
-def test_a_tuple_among_types_is_counted():
-    whole = f"({', '.join(['f32[8]'] * 40)})"
-    assert types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
-        "(40 arrays) and s32[]"
-    )
+PAIR, MANY, SQUARE = "(f32[8], s32[])", f"({', '.join(['f32[8]'] * 40)})", "f32[256,256]"
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ([MANY, "s32[]"], "1 tuple of 40 arrays and s32[]"),
+        ([SQUARE, PAIR, SQUARE, SQUARE], "f32[256,256] x 3 and 1 tuple of 2 arrays"),
+        ([PAIR, SQUARE, "(f32[4], f32[4])"], "2 tuples of 2 arrays and f32[256,256]"),
+        (["(f32[8])"], "1 tuple of 1 array"),
+        ([SQUARE], "f32[256,256]"),
+    ],
+)
+def test_tuples_among_types_are_counted(held, said):
+    assert types([SimpleNamespace(type=kind) for kind in held]) == said
 
 
 def test_arguments_that_jax_refuses_by_name_are_not_donated_by_name():
