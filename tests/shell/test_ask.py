@@ -57,7 +57,13 @@ def raises(x):
 '''
 (SAVED,) = (path for path in CAPTURES if path.name == "mlp_step.cpu.jaxlens")
 SCHEMA = json.loads(Path(OWN, "shell", "answer.schema.json").read_text())
-VALUES = {"fits": "h100", "kernel": "no_such", "without": "fusion", "against": str(SAVED)}
+VALUES = {
+    "fits": "h100",
+    "write": "wrong.py",
+    "kernel": "no_such",
+    "without": "fusion",
+    "against": str(SAVED),
+}
 
 
 @pytest.fixture
@@ -92,7 +98,7 @@ def test_questions_are_listed_by_name(ask):
     assert status == 0
     lines = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert lines["memory"] == "Which line owns the memory peak?"
-    assert lines["checkpoint"] == "What would jax.checkpoint change?"
+    assert lines["checkpoint"] == "Which checkpoint policy?"
     assert lines["fits=DEVICE"] == "Will it fit a device, and what would make it?"
     assert {*lines} == {asked.written for asked in questions().values()}
 
