@@ -41,6 +41,7 @@ _DEEPEST = 3  # dataclasses in one another of which each field is a part
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _WAITING = 32  # compiles that wait to be written
 _recordings: Counter[str] = Counter()  # of this process, by the folder's name
+_PATIENCE = 0.1  # seconds that a compile waits to be written while XLA compiles another
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
 
 
@@ -68,6 +69,8 @@ class Recording(CompileWatch):
             0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
         )
         self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        # Set while XLA compiles, in which Python has nothing else to do.
+        self._compiling = threading.Event()
         self._writer = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
         self._end: dict[str, Any] = {}  # what the process's file says of its end
@@ -90,6 +93,7 @@ class Recording(CompileWatch):
             return
         written = threading.Event()
         self._end = {"ended": True, "error": error}
+        self._compiling.set()
         if error:  # the process may yet wait for others before it exits
             self._end["seconds"] = time.perf_counter() - self._zero
         for task in (self._write_process, written.set):
@@ -102,6 +106,7 @@ class Recording(CompileWatch):
         if os.getpid() == self._pid:
             super().stop()
             self._end = {"ended": True, **self._end}
+            self._compiling.set()
             self._queue.put(None)
             self._writer.join(_WAITS)
             if self._folder is not None and not self._writer.is_alive():
@@ -136,6 +141,7 @@ class Recording(CompileWatch):
             flags = tuple(bool(flag) for flag in donated[0] or ()) if donated else ()
             mine.jaxpr, mine.donated = stack.program, flags or mine.donated
         if kind == "compile":
+            self._compiling.set()
             mine.number, mine.devices = next(self._numbers), stack.devices
             mine.note = self._refused()
 
@@ -148,6 +154,8 @@ class Recording(CompileWatch):
             mine.seconds[kind] = now - mine.begun.pop(kind, now)
         if kind != "compile":
             return
+        if not self._end:
+            self._compiling.clear()
         self._going.pop(call, None)
         if mine is None or not mine.number:
             return
@@ -181,6 +189,7 @@ class Recording(CompileWatch):
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
+            self._compiling.wait(_PATIENCE)
             self._safely(task)
         self._safely(self._write_process)
 
