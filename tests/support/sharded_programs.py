@@ -171,7 +171,7 @@ def asked(name):
         },
         "collectives": [[c.id, c.opcode, c.over, c.lines] for c in sharding.collectives],
         "others": {other.change: other.sent for other in sharding.others},
-        "specs": [[steps.spec(op), spec] for op, spec in _partitioner(cap, sharding.axes)],
+        "specs": [[steps.specs.get(op, ""), spec] for op, spec in _partitioner(cap, sharding.axes)],
     }
 
 

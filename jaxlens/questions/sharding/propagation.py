@@ -10,17 +10,23 @@ Source of the passes: Shardy, `sdy-propagation-pipeline` and its options `debug-
 and `debug-propagation-edge-sharding`.
 """
 
+import json
+import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from jaxlens.errors import ReadError, UnavailableError
+from jaxlens.errors import OWN, UnavailableError
 from jaxlens.ir.hlo.shardings import spec_text
 from jaxlens.ir.stablehlo.reader import parse
 from jaxlens.ir.stablehlo.stamps import restamp
 from jaxlens.ir.stamps import stamps
 
+_TIMEOUT = 300.0  # seconds
 _PROPAGATE = "sdy-user-priority-propagate"
 _OPTIONS = ("debug-propagation-edge-sharding", "debug-sharding-origins")
 _EDGE = re.compile(
@@ -59,9 +65,74 @@ class _Step:
     source: Any
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, slots=True)
 class Propagation:
-    """The shardings of a StableHLO module after Shardy's propagation, and its steps.
+    """The shardings of a StableHLO module after Shardy's propagation, by the ids of its ops.
+
+    Attributes:
+        operands: How each value that an op reads is cut.
+        results: How each value that it makes is cut.
+        specs: The PartitionSpec of an op's one result; "" where it has none, or several.
+    """
+
+    operands: Mapping[str, tuple[tuple[Way, ...], ...]]
+    results: Mapping[str, tuple[tuple[Way, ...], ...]]
+    specs: Mapping[str, str]
+
+
+def propagation(text: str) -> Propagation:
+    """Runs Shardy's propagation on a program in another process, and returns its steps.
+
+    Args:
+        text: StableHLO of several devices, as it was lowered.
+
+    Raises:
+        UnavailableError: The program has no shardings of Shardy, or this jaxlib cannot run it so.
+    """
+    if "sdy.mesh" not in text:
+        raise UnavailableError("the program has no shardings of Shardy")
+    path = os.pathsep.join(filter(None, (str(Path(OWN).parent), os.environ.get("PYTHONPATH", ""))))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            input=text.encode(),
+            capture_output=True,
+            check=True,
+            timeout=_TIMEOUT,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = type(error).__name__
+        raise UnavailableError(f"Shardy's propagation cannot be followed: {reason}") from None
+    found = json.loads(done.stdout)
+    return Propagation(_ways(found["operands"]), _ways(found["results"]), found["specs"])
+
+
+def _ways(found: Mapping[str, Any]) -> dict[str, tuple[tuple[Way, ...], ...]]:
+    def way(axis: str, dimension: int, kind: Kind, source: str, ops: list[str]) -> Way:
+        return Way(axis, dimension, kind, source, tuple(ops))
+
+    return {op: tuple(tuple(way(*one) for one in ways) for ways in found[op]) for op in found}
+
+
+def _answer(text: str) -> dict[str, Any]:
+    """Runs the passes, which may end the process, and returns what they wrote as JSON has it."""
+    module = parse(text)
+    restamp(module, {})
+    with module.context:
+        passes = _passes()
+        passes.enable_verifier(False)  # edges of loops fail its check, not the propagation
+        passes.run(module.operation)
+        read = _read(module)
+    answer: dict[str, Any] = {"specs": {op: read.spec(op) for op in read.results}}
+    for name, values in (("operands", read.operands), ("results", read.results)):
+        answer[name] = {op: [list(map(astuple, read.ways(v))) for v in values[op]] for op in values}
+    return answer
+
+
+@dataclass(eq=False)
+class _Values:
+    """The values of a module after propagation, and the steps that cut them.
 
     Attributes:
         operands: The values that each op reads, by the op's id.
@@ -74,7 +145,6 @@ class Propagation:
     _same: dict[Any, Any] = field(default_factory=dict)  # what stands for a value in a loop
     _steps: dict[tuple[Any, str], _Step] = field(default_factory=dict)
     _asked: dict[tuple[Any, str], tuple[Kind, str]] = field(default_factory=dict)
-    _module: Any = None  # keeps the values alive
 
     def ways(self, value: Any) -> tuple[Way, ...]:
         """Returns how each mesh axis that cuts a value came to it."""
@@ -106,30 +176,6 @@ class Propagation:
         return value
 
 
-def propagation(text: str) -> Propagation:
-    """Runs Shardy's propagation on a program, and returns its steps.
-
-    Args:
-        text: StableHLO of several devices, as it was lowered.
-
-    Raises:
-        UnavailableError: The program has no shardings of Shardy, or this jaxlib cannot run it so.
-    """
-    if "sdy.mesh" not in text:
-        raise UnavailableError("the program has no shardings of Shardy")
-    try:
-        module = parse(text)
-        restamp(module, {})
-        with module.context:
-            passes = _passes()
-            passes.enable_verifier(False)  # edges of loops fail its check, not the propagation
-            passes.run(module.operation)
-            return _read(module)
-    except (ImportError, AttributeError, ValueError, ReadError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UnavailableError(f"Shardy's propagation cannot be followed: {reason}") from None
-
-
 def _passes() -> Any:
     """Returns the passes of this jaxlib's propagation, asked to record their steps."""
     from jaxlib.mlir.passmanager import PassManager
@@ -141,10 +187,10 @@ def _passes() -> Any:
     return PassManager.parse(text[: text.index("}", text.index(_PROPAGATE)) + 1] + ")")
 
 
-def _read(module: Any) -> Propagation:
+def _read(module: Any) -> _Values:
     from jaxlib.mlir.dialects import sdy
 
-    found = Propagation(_module=module)
+    found = _Values()
     for view in module.body.operations:
         function = view.operation
         if function.name == "func.func" and len(function.regions[0].blocks):
@@ -155,7 +201,7 @@ def _read(module: Any) -> Propagation:
 class _Reader:
     """Reads the functions of a module after propagation."""
 
-    def __init__(self, found: Propagation, sdy: Any) -> None:
+    def __init__(self, found: _Values, sdy: Any) -> None:
         self._found, self._sdy = found, sdy
 
     def function(self, function: Any) -> None:
@@ -284,3 +330,7 @@ def _own_axes(attributes: Any) -> list[str]:
 
 def _name(op: Any) -> str:
     return getattr(op.location, "name_str", "") or ""
+
+
+if __name__ == "__main__":
+    json.dump(_answer(sys.stdin.read()), sys.stdout)

@@ -86,7 +86,7 @@ def reasons(
             node = nodes.get(op)
             if node is None:
                 continue
-            cuts, here = tuple(names.cuts(shardings, op)), shardings.spec(op)
+            cuts, here = tuple(names.cuts(shardings, op)), shardings.specs.get(op, "")
             # Groups are named by the first mesh: an op of another one has other names.
             if mesh.issuperset(cut.axis for cut in cuts):
                 if here and here != chosen.get(op, here):
@@ -114,8 +114,8 @@ class _Names:
         several = len(results) > 1
         values = [(f"operand {n}", v) for n, v in enumerate(shardings.operands.get(op, ()))]
         values += [(f"result {n}" if several else "result", v) for n, v in enumerate(results)]
-        for name, value in values:
-            yield from (self._cut(name, way) for way in shardings.ways(value))
+        for name, ways in values:
+            yield from (self._cut(name, way) for way in ways)
 
     def _cut(self, value: str, way: Way) -> AxisCut:
         lines = (str(self.nodes[id].owner or "") for id in way.ops if id in self.nodes)

@@ -7,6 +7,8 @@ from functools import cache
 
 import pytest
 
+from jaxlens.errors import UnavailableError
+from jaxlens.questions.sharding.propagation import propagation
 from tests.support.paths import ROOT, environment
 
 SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
@@ -91,6 +93,11 @@ def test_a_sharding_that_is_tried_is_the_program_that_jax_lowers_with_it() -> No
     others = _all()["?left_to_xla"]["others"]
     assert others["input x not cut by data"] == _all()["left_to_xla, x whole"]
     assert others[""] == 2 * 3 / 4 * 64 * 128 * 4  # as it is: the gradient, in a ring of four
+
+
+def test_a_process_that_ends_is_no_answer() -> None:
+    with pytest.raises(UnavailableError, match="cannot be followed"):
+        propagation('sdy.mesh @mesh = <["x"=')
 
 
 def test_the_second_sentence_says_why() -> None:
