@@ -24,7 +24,18 @@ pytestmark = pytest.mark.backend
 
 X = jnp.arange(1, 5, dtype=jnp.float32)
 # These are asked of several programs, or of an option's value.
-APART = {"against", "key", "recompiles", "timeline", "arrays", "without", "fits", "hlo", "ladder"}
+APART = {
+    "against",
+    "dispatch",
+    "key",
+    "recompiles",
+    "timeline",
+    "arrays",
+    "without",
+    "fits",
+    "hlo",
+    "ladder",
+}
 ASKED = {question.name: question for question in (*rows(), *PANES.values())}
 
 
