@@ -40,6 +40,11 @@ def disagreement(capture: Capture, write: str) -> Disagreement:
     live = capture.driver.live()
     with live.measuring("compiled, op by op and in float64", "--miscompile") as (closed, leaves):
         live.check_effects("--miscompile runs the program in several ways")
+        if any(map(compat.is_ref, leaves)):
+            raise UnavailableError(
+                "--miscompile compares results, and not what a program writes to refs: look at a "
+                "function of arrays"
+            )
         options = dict(compat.options_of(live.staging.lowered) or ())
         made = jax.tree.leaves(live.run(1).outputs)
         with isolate.untouched(isolate.context()), compat.persistent_cache_off():
