@@ -1,5 +1,6 @@
 """The program that reports quote and views list, and what several questions ask of it."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -13,6 +14,7 @@ from jaxlens.ir.hlo.shardings import partitions
 
 T = TypeVar("T")
 D = TypeVar("D")
+_NUMBER = re.compile(r"\d{1,6}")
 _HEAD = 20_000  # characters of a program within which it declares its devices and mesh
 
 
@@ -122,8 +124,10 @@ def devices(capture: Capture) -> int:
     if text := head(capture):
         return max(capture.program.target.devices, partitions(text))
     # Opened from a later stage, of which HLO text says it itself.
-    attrs = Given(lambda: capture.optimized.module.attrs).or_else({})
-    return max(capture.program.target.devices, int(attrs.get("num_partitions", 1)))
+    hlo = Given(lambda: capture.hlo.module).or_else(None)
+    module = hlo or Given(lambda: capture.optimized.module).or_else(None)
+    number = module.attrs.get("num_partitions", "") if module else ""
+    return max(capture.program.target.devices, int(number) if _NUMBER.fullmatch(number) else 1)
 
 
 def head(capture: Capture) -> str:

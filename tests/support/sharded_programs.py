@@ -15,7 +15,7 @@ import jaxlens
 from jaxlens import core
 from jaxlens.core import numpy as cnp
 from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
-from jaxlens.questions.sharding.propagation import propagation
+from jaxlens.questions.sharding.measure import steps
 from tests.support import programs
 
 jax.config.update("jax_num_cpu_devices", 8)
@@ -158,7 +158,7 @@ def asked(name):
     f, args = globals()[name]()
     cap = jaxlens.capture(f, *args)
     sharding = jaxlens.sharding(cap, reshard=True)
-    steps = propagation(cap.stablehlo.raw)
+    specs = steps(cap.stablehlo.raw).specs
     return {
         "text": str(sharding),
         "reasons": {
@@ -171,7 +171,7 @@ def asked(name):
         },
         "collectives": [[c.id, c.opcode, c.over, c.lines] for c in sharding.collectives],
         "others": {other.change: other.sent for other in sharding.others},
-        "specs": [[steps.specs.get(op, ""), spec] for op, spec in _partitioner(cap, sharding.axes)],
+        "specs": [[specs.get(op, ""), spec] for op, spec in _partitioner(cap, sharding.axes)],
     }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Limits, PassStage
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.instructions import inputs_of, parameters
@@ -27,7 +28,6 @@ from jaxlens.program.kernel_cost import kernel_costs
 from jaxlens.program.subject import Given, ProgramFacts, devices, head
 from jaxlens.questions.sharding.collectives import Collective, collectives_of
 from jaxlens.questions.sharding.overlap import Overlap, overlaps, rates
-from jaxlens.questions.sharding.propagation import propagation
 from jaxlens.questions.sharding.reasons import TrafficReason, reasons
 
 _NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
@@ -227,6 +227,10 @@ def _reasons(
     over = {c.id: c.over for c in travels.collectives if c.over}
     if not over or unpartitioned is None:
         return ()
+    try:
+        from jaxlens.questions.sharding.measure import steps
+    except ImportError:
+        raise UnavailableError("Shardy's propagation needs JAX") from None
     chosen = {
         path[-1]: mesh.spread(node.id, "value", node.type, node.attrs["sharding"]).spec
         for node in unpartitioned.nodes()
@@ -234,7 +238,7 @@ def _reasons(
         for path in node.stamps
     }
     names = frozenset(name for name, _ in mesh.axes)
-    return reasons(capture, propagation(capture.stablehlo.raw), over, chosen, names)
+    return reasons(capture, steps(capture.stablehlo.raw), over, chosen, names)
 
 
 def _unpartitioned(dumps: Sequence[PassStage], hlo: Module) -> Module | None:

@@ -1,6 +1,7 @@
-"""Compiles a program with other shardings, to see what would travel then."""
+"""Asks Shardy for its steps, and compiles a program with other shardings."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,13 +14,39 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.stablehlo.reader import parse
 from jaxlens.ir.stablehlo.stamps import restamp
 from jaxlens.ir.stamps import stamps
+from jaxlens.questions.sharding.propagation import Propagation
 from jaxlens.questions.sharding.reasons import AxisCut, TrafficReason
+from jaxlens.stages.child.child import Child, child_environment
 from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.existing.module_text import of_text, stablehlo_capture
 
 _AXIS = r'"{}"(?::\(\d+\)\d+)?'
+_COMMAND = [sys.executable, "-m", "jaxlens.questions.sharding.propagation"]
+_TIMEOUT = 300.0  # seconds
 Change = Callable[[Any], None]
+
+
+def steps(text: str) -> Propagation:
+    """Returns the steps of Shardy's propagation on a program, from a child process.
+
+    Args:
+        text: StableHLO of several devices, as it was lowered.
+
+    Raises:
+        UnavailableError: The program has no shardings of Shardy, or its propagation cannot be
+            followed with this jaxlib.
+    """
+    if "sdy.mesh" not in text:
+        raise UnavailableError("the program has no shardings of Shardy")
+    child = Child(_COMMAND, child_environment("cpu", absent=True))
+    try:
+        found: Propagation = child.ask({"text": text}, _TIMEOUT)["found"]
+    except (ChildProcessError, TimeoutError) as error:
+        raise UnavailableError(f"Shardy's propagation cannot be followed: {error}") from None
+    finally:
+        child.end()
+    return found
 
 
 def variations(
@@ -129,7 +156,7 @@ def _op(module: Any, id: str) -> Any:
 def _cut_result(
     capture: Capture, reason: TrafficReason, axis: str, size: int | None
 ) -> Iterator[tuple[str, Change]]:
-    """Yields a constraint that leaves each device a piece of a sum, if the axis cuts none."""
+    """Yields a constraint that cuts the result by the axis, where nothing else does."""
     nodes = {node.id: node for node in capture.stablehlo.module.nodes()}
     results = nodes[reason.op].results
     if (

@@ -73,9 +73,12 @@ def _overlap(start: str, costs: Sequence[KernelCost], limits: Limits | None) -> 
 
 
 def _between(module: Module, ends: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Yields the collectives, and the instructions between their ends that make arrays."""
     for region in module.regions.values():
         order = [node.id for node in region.nodes]
+        arrays = {node.id for node in region.nodes if node.type.shape or node.type.parts}
         places = {id: place for place, id in enumerate(order)}
         for start in order:
             if start in ends:
-                yield start, order[places[start] + 1 : places.get(ends[start], 0)]
+                between = order[places[start] + 1 : places.get(ends[start], 0)]
+                yield start, [id for id in between if id in arrays]

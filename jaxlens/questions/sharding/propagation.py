@@ -10,23 +10,16 @@ Source of the passes: Shardy, `sdy-propagation-pipeline` and its options `debug-
 and `debug-propagation-edge-sharding`.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jaxlens.errors import OWN, UnavailableError
 from jaxlens.ir.hlo.shardings import spec_text
 from jaxlens.ir.stablehlo.reader import parse
 from jaxlens.ir.stablehlo.stamps import restamp
 from jaxlens.ir.stamps import stamps
 
-_TIMEOUT = 300.0  # seconds
 _PROPAGATE = "sdy-user-priority-propagate"
 _OPTIONS = ("debug-propagation-edge-sharding", "debug-sharding-origins")
 _EDGE = re.compile(
@@ -81,42 +74,11 @@ class Propagation:
 
 
 def propagation(text: str) -> Propagation:
-    """Runs Shardy's propagation on a program in another process, and returns its steps.
+    """Runs Shardy's propagation on a program, which may end the process, and returns its steps.
 
     Args:
         text: StableHLO of several devices, as it was lowered.
-
-    Raises:
-        UnavailableError: The program has no shardings of Shardy, or this jaxlib cannot run it so.
     """
-    if "sdy.mesh" not in text:
-        raise UnavailableError("the program has no shardings of Shardy")
-    path = os.pathsep.join(filter(None, (str(Path(OWN).parent), os.environ.get("PYTHONPATH", ""))))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__],
-            input=text.encode(),
-            capture_output=True,
-            check=True,
-            timeout=_TIMEOUT,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        reason = type(error).__name__
-        raise UnavailableError(f"Shardy's propagation cannot be followed: {reason}") from None
-    found = json.loads(done.stdout)
-    return Propagation(_ways(found["operands"]), _ways(found["results"]), found["specs"])
-
-
-def _ways(found: Mapping[str, Any]) -> dict[str, tuple[tuple[Way, ...], ...]]:
-    def way(axis: str, dimension: int, kind: Kind, source: str, ops: list[str]) -> Way:
-        return Way(axis, dimension, kind, source, tuple(ops))
-
-    return {op: tuple(tuple(way(*one) for one in ways) for ways in found[op]) for op in found}
-
-
-def _answer(text: str) -> dict[str, Any]:
-    """Runs the passes, which may end the process, and returns what they wrote as JSON has it."""
     module = parse(text)
     restamp(module, {})
     with module.context:
@@ -124,10 +86,11 @@ def _answer(text: str) -> dict[str, Any]:
         passes.enable_verifier(False)  # edges of loops fail its check, not the propagation
         passes.run(module.operation)
         read = _read(module)
-    answer: dict[str, Any] = {"specs": {op: read.spec(op) for op in read.results}}
-    for name, values in (("operands", read.operands), ("results", read.results)):
-        answer[name] = {op: [list(map(astuple, read.ways(v))) for v in values[op]] for op in values}
-    return answer
+    operands, results = (
+        {op: tuple(map(read.ways, found)) for op, found in values.items()}
+        for values in (read.operands, read.results)
+    )
+    return Propagation(operands, results, {op: read.spec(op) for op in read.results})
 
 
 @dataclass(eq=False)
@@ -333,4 +296,7 @@ def _name(op: Any) -> str:
 
 
 if __name__ == "__main__":
-    json.dump(_answer(sys.stdin.read()), sys.stdout)
+    from jaxlens.questions.sharding import propagation as module  # classes that the parent knows
+    from jaxlens.stages.child.main import serve
+
+    serve(lambda request: {"found": module.propagation(request["text"])})

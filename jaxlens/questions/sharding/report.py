@@ -125,10 +125,10 @@ def _why(sharding: Sharding) -> Iterator[Finding]:
     where = f" at {reason.line}" if reason.line else ""
     text = f"{_name(most)} is of the {reason.opcode}{where}: "
     if reads:
-        text += f"it reads {listed([f'what {words}' for words in reads])}"
-    if makes != reads:
-        result = f"what {listed(makes)}" if makes else f"not cut by {axis}"
-        text += f"{'; ' if reads else ''}its result is {result}"
+        text += f"its operands are cut by {axis} {listed(reads)}; its result is "
+        text += "too" if makes == reads else f"cut {listed(makes)}" if makes else "not"
+    else:
+        text += f"its result is cut by {axis} {listed(makes)}; its operands are not"
     yield Finding(f"{text}.", "counted", (most.id,))
 
 
@@ -163,8 +163,8 @@ def _others(sharding: Sharding) -> Table:
 
 
 def _asked(cuts: Iterable[AxisCut]) -> list[str]:
-    """Returns `input w cuts in dimension 0` of each that asked, once."""
-    texts = (f"{cut.asks or 'XLA'} cuts in dimension {cut.dimension}" for cut in cuts)
+    """Returns `in dimension 0 (as input w asks)` of each that differs."""
+    texts = (f"in dimension {c.dimension}{f' (as {c.asks} asks)' * bool(c.asks)}" for c in cuts)
     return list(dict.fromkeys(texts))
 
 

@@ -4,6 +4,7 @@ import re
 
 import jaxlens
 from jaxlens.questions.sharding.facts import facts
+from jaxlens.questions.sharding.overlap import overlaps
 from tests.support.paths import RECORDS
 
 # Starts and waits as XLA schedules them on GPUs; the product needs neither.
@@ -24,6 +25,8 @@ ENTRY main (x: f32[256,256], w: f32[64,256]) -> f32[256,256] {
   cut = f32[4,256]{1,0} slice(w), slice={[0:4], [0:256]}
   ag-start = (f32[64,256], f32[256,256]) all-gather-start(w), channel_id=1, GROUPS, IDS, AT
   swap-start = ((f32[4,256]{1,0}), f32[4,256]{1,0}) async-start(cut), calls=swap
+  n = s32[] constant(1)
+  n2 = s32[] add(n, n)
   product = f32[256,256]{1,0} dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ag-done = f32[256,256]{1,0} all-gather-done(ag-start)
   swap-done = f32[4,256]{1,0} async-done(swap-start)
@@ -80,3 +83,7 @@ def test_starts_and_waits_by_their_opcodes() -> None:
         "swap-start": ("all-to-all", "swap-done"),
         "all-reduce.1": ("all-reduce", ""),
     }
+    ends = {c.id: c.done for c in sharding.collectives}
+    beside = {o.collective: o.kernels for o in overlaps(jaxlens.capture(ASYNC), ends)}
+    # What counts for the schedule alone, a number, hides nothing.
+    assert beside == {"ag-start": ("product",), "swap-start": ("product",), "all-reduce.1": ()}

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from jaxlens.errors import UnavailableError
-from jaxlens.questions.sharding.propagation import propagation
+from jaxlens.questions.sharding.measure import steps
 from tests.support.paths import ROOT, environment
 
 SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
@@ -97,13 +97,14 @@ def test_a_sharding_that_is_tried_is_the_program_that_jax_lowers_with_it() -> No
 
 def test_a_process_that_ends_is_no_answer() -> None:
     with pytest.raises(UnavailableError, match="cannot be followed"):
-        propagation('sdy.mesh @mesh = <["x"=')
+        steps('sdy.mesh @mesh = <["x"=')
 
 
 def test_the_second_sentence_says_why() -> None:
     words = " ".join(_all()["?column_then_row"]["text"].split())
     assert (
-        f"all-reduce is of the dot_general at {line('h @ w2')}: it reads what input w1 cuts in "
-        "dimension 1 and what input w2 cuts in dimension 0; its result is not cut by model."
+        f"all-reduce is of the dot_general at {line('h @ w2')}: its operands are cut by "
+        "model in dimension 1 (as input w1 asks) and in dimension 0 (as input w2 asks); its result "
+        "is not."
     ) in words
     assert "Of 3 other shardings that could be compiled, none sends less. [compared]" in words

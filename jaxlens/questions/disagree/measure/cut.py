@@ -80,7 +80,7 @@ class ProgramCut:
         yield from map(self._halved, sorted({n for x in avals for n in x.shape if n > 1})[::-1])
 
     def _halved(self, size: int) -> "ProgramCut":
-        """Returns what may not trace, or compute else."""
+        """Returns it with the dimensions of this size halved, which may not trace."""
 
         def half(value: Any) -> Any:
             if value in range(size - 1, size + 2):
