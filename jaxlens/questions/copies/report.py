@@ -37,12 +37,16 @@ def _findings(facts: Copies) -> Iterator[Finding]:
     """Yields the answer, the next causes, what was tried, and what is inside fusions."""
     whole, words = facts.bytes, _Words(facts)
     open_ = passes(loop for copy in facts.copies for loop in copy.open)
-    for n, (cause, copies) in enumerate([*facts.causes.items()][:_CAUSES]):
-        size, ids = sum(copy.total for copy in copies), tuple(copy.id for copy in copies)
-        text = f"{_many(copies)}: {words.why(cause, copies)}."
+    reasons: dict[str, list[Copy]] = {}  # of several layers alike, the same clause
+    for cause, copies in facts.causes.items():
+        reasons.setdefault(words.why(cause, copies), []).extend(copies)
+    sizes = {why: sum(copy.total for copy in copies) for why, copies in reasons.items()}
+    for n, why in enumerate(sorted(reasons, key=lambda why: -sizes[why])[:_CAUSES]):
+        text, size = f"{_many(reasons[why])}: {why}.", sizes[why]
         if not n:
-            part = f"{share(size, whole)} of it " if len(facts.causes) > 1 else ""
+            part = f"{share(size, whole)} of it " if len(reasons) > 1 else ""
             text = f"A run{open_} copies {amount(whole)}, {part}{text}"
+        ids = tuple(copy.id for copy in reasons[why])
         yield Finding(text, ids=ids, weight=explains(size, whole))
     none = "No array is copied or transposed by an instruction of its own."
     yield _tried(facts) if facts.copies else Finding(none)

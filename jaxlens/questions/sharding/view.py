@@ -82,8 +82,9 @@ def _array(array: Spread, names: str, x: float, y: float) -> list[str]:
     """Returns the marks of an array: its name, type and spec, and its tiles."""
     tiling = array.tiling
     assert tiling is not None  # others are not drawn
+    more = names.removeprefix(array.name)
     marks = [
-        chart.words(x, y + 12, shorten(names, 24)),
+        chart.words(x, y + 12, shorten(array.name, 24 - len(more)) + more),
         chart.words(x, y + 26, shorten(f"{array.kind} {array.type}", 28), "dim"),
         chart.words(x, y + 40, array.spec, "dim"),
     ]
