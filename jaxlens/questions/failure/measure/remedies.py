@@ -5,9 +5,8 @@ import builtins
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -92,6 +91,9 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     branches, and either may append to a list or remove a file.
     """
     untried = Remedy(rewrite.text, rewrite.code)
+    derived = any(hasattr(x, "tangent") for x in line.variables.values() if is_tracer(x))
+    if derived and ".lax.while_loop(" in rewrite.code:
+        return None  # it has no reverse-mode derivative
     if not rewrite.tried or not calls_jax_alone(rewrite.tried, _names(line)):
         return untried
     try:
@@ -132,21 +134,7 @@ def _abstract(code: str, line: FailingLine) -> Any:
         if any(map(is_core_tracer, traced.values())):
             core: Any = sys.modules["jaxlens.core"]
             return core.eval_shape(evaluated, avals)
-        if any(hasattr(value, "tangent") for value in traced.values()):
-            jax.eval_shape(partial(_backwards, evaluated), structs)
         return jax.eval_shape(evaluated, structs)
-
-
-def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
-    """Applies the function's vjp: a `while_loop` traces, but has no reverse-mode derivative."""
-    real = {k: value for k, value in values.items() if jnp.issubdtype(value.dtype, jnp.inexact)}
-
-    def numbers(parts: dict[str, Any]) -> list[Any]:
-        results = map(jnp.asarray, jax.tree_util.tree_leaves(function({**values, **parts})))
-        return [result for result in results if jnp.issubdtype(result.dtype, jnp.inexact)]
-
-    results, back = jax.vjp(numbers, real)
-    return back([jnp.ones_like(result) for result in results])
 
 
 def _alias(line: FailingLine, module: str, usual: str) -> str:
