@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from jaxlens.ir.compile_log import DISK_PARTS, LOOPS, CallEvent, CallKey, CompileLog
 from jaxlens.program.call_key import key_report, key_table
 from jaxlens.program.recompile_causes import DONE, answers, at, place, tables
-from jaxlens.program.sentences import every, listed
+from jaxlens.program.sentences import listed
 from jaxlens.render.document import Document, Fold, TableBlock
 from jaxlens.report import Finding, Report, count, is_cause
 from jaxlens.views.report_blocks import report_blocks
@@ -137,21 +137,13 @@ def _loops(operations: Sequence[CallEvent]) -> Iterator[Finding]:
         calls = [call for call in operations if call.function == name]
         if len(calls) < 2:
             continue
-        programs = {call.program for call in calls if call.program}
         lines = {place(call.line) for call in calls}
         where = f" at {lines.pop()}" if len(lines) == 1 and "" not in lines else ""
-        of_library = any(call.defined for call in calls)  # the body is no function of the user's
-        what = f"what runs{where}" if of_library and where else "it"
+        what = f"what runs{where}" if where else "it"
         yield Finding(
             f"lax.{name} outside of jit compiled {len(calls)} times{_MADE_BY[name]}: each new "
             f"function object as its body is a new program; call {what} within one jitted function."
         )
-        if len(programs) == 1 and not of_library:
-            yield Finding(
-                f"Cure: give lax.{name}{where} the same function object each time (their programs "
-                f"were compared: {every(len(calls))} are equal).",
-                "compared",
-            )
 
 
 def _cures_of_busy_lines(operations: Sequence[CallEvent], jitted: Set[str]) -> Iterator[Finding]:

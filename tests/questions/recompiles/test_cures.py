@@ -289,9 +289,7 @@ def test_the_body_of_a_loop_outside_of_jit():
         for _ in range(3):
             looped(lambda c, x: (c + x, None))
     assert truth.names.count("jit(scan)") == 3
-    cure = next(f.text for f in log.findings if f.text.startswith("Cure: "))
-    assert cure.startswith("Cure: give lax.scan at test_cures.py")
-    assert cure.endswith("(their programs were compared: all 3 are equal).")
+    assert any("each new function object as its body is" in f.text for f in log.findings)
 
     def body(c, x):
         return c + x, None
@@ -350,7 +348,7 @@ def test_caches_that_are_cleared():
         f(X)
         jax.clear_caches()
         f(X)
-    assert the_cure(log).text.startswith("leave out jax.clear_caches()")
+    assert [call.main.kind for call in log.log.recompiles] == ["lost"]
     assert hits(lambda: f(X))
 
 

@@ -72,11 +72,6 @@ class RecompileCause:
         return new.startswith("another ") and "..." not in new
 
     @property
-    def of_library(self) -> bool:
-        """Whether no file of the user's defines the function."""
-        return self.last.defined is None or self.last.defined.library
-
-    @property
     def values(self) -> list[str]:
         """The values of the changed part in all calls, preceded by its value before the first."""
         changes = [call.main for call in self.calls]
@@ -272,13 +267,7 @@ def _cure_static_object(cause: RecompileCause, value: Any, by_identity: bool) ->
             f"them), so that values of {name} that are alike share a program",
             f"{reason}; {tried}" if tried else reason,
         )
-    text = f"make {name} once, and pass that object"
-    if cause.is_new_object and cause.of_library:
-        text = (
-            f"a library calls {cause.last.function}, with another {name} each time: make one "
-            "jitted function of your call into it, and call that"
-        )
-    return Cure(text, tried)
+    return Cure(f"make {name} once, and pass that object", tried)
 
 
 # ---- avals --------------------------------------------------------------------------------------
@@ -380,21 +369,9 @@ def _cure_varying_part(cause: RecompileCause) -> Cure:
     return Cure(text.format(names=roots), tried)
 
 
-def _cure_lost_key(cause: RecompileCause) -> Cure | None:
-    """Cure for a key that JAX had before, whose entry was cleared; None if a trace failed."""
-    own = [call for call in cause.log.calls if call.function == cause.last.function]
-    if any(step.failed for call in own for step in call.steps):
-        return None
-    return Cure(
-        "leave out jax.clear_caches() or clear_cache() between the calls, where it is called",
-        "the key equals an earlier one, which would have been a hit",
-    )
-
-
-_CURES: Mapping[str, Callable[[RecompileCause], Cure | None]] = {
+_CURES: Mapping[str, Callable[[RecompileCause], Cure]] = {
     **dict.fromkeys(_SAME, _cure_varying_part),
     "function": _cure_new_function,
     "static": _cure_static_value,
     "type": _cure_type,
-    "lost": _cure_lost_key,
 }
