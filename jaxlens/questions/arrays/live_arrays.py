@@ -92,7 +92,6 @@ class LiveArrays:
     Attributes:
         arrays: The live arrays.
         deleted: Names that still hold an array which was deleted or donated.
-        freed: Bytes that these arrays held on all devices.
         first: Whether there was no look before this one.
         gone: Arrays of the last look that live no more.
         allocated: Bytes in use by the device's allocator, where it tells.
@@ -100,7 +99,6 @@ class LiveArrays:
 
     arrays: tuple[LiveArray, ...]
     deleted: tuple[str, ...] = ()
-    freed: int = 0
     first: bool = True
     gone: tuple[GoneArray, ...] = ()
     allocated: Mapping[str, int] = field(default_factory=dict)

@@ -58,8 +58,7 @@ def _findings(facts: LiveArrays) -> Iterator[Finding]:
         names += f" and {count(len(facts.deleted) - _NAMED, 'more name')}" * (
             len(facts.deleted) > _NAMED
         )
-        freed = f" ({amount(facts.freed)} were freed)" if facts.freed else ""
-        yield Finding(f"Deleted or donated, so they hold no memory: {names}{freed}.")
+        yield Finding(f"Deleted or donated, so they hold no memory: {names}.")
     kept = [a for a in facts.named if f"({TRACEBACK} " in a.name]
     if kept:
         size = amount(sum(a.bytes for a in kept))

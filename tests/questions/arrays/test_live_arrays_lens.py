@@ -43,11 +43,11 @@ def test_what_grew_and_what_is_gone() -> None:
     old = LiveArray(("w",), "f32[10,10]", ONE)
     new = [LiveArray((f"history[{n}]",), "f32[10,10]", ONE, new=True) for n in range(2)]
     gone = (GoneArray("params['w']", 4_000), GoneArray("", 8))
-    look = LiveArrays((old, *new), deleted=("state",), freed=96, first=False, gone=gone)
+    look = LiveArrays((old, *new), deleted=("state",), first=False, gone=gone)
     assert sentences(look) == [
         "Since the last look: new in history: 2 arrays, 800 B; gone: 1 array, 4 kB (params).",
         "Variables hold 3 arrays of 1.2 kB on CPU 0: history 800 B in 2 arrays, w 400 B.",
-        "Deleted or donated, so they hold no memory: state (96 B were freed).",
+        "Deleted or donated, so they hold no memory: state.",
     ]
     assert len(look.new) == 2
 

@@ -34,7 +34,7 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
     """
     global _last
     live = [array for array in _all_live() if not array.is_deleted()]
-    names, deleted, freed = _names({**namespace, **dict(traceback_names())})
+    names, deleted = _names({**namespace, **dict(traceback_names())})
     groups = _by_buffer(live)
     nameless = [a for group in groups if not any(id(a) in names for a in group) for a in group]
     held_by = holders(sorted(nameless, key=lambda array: -array.nbytes))
@@ -56,7 +56,7 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
         seen_now.append((weakref.ref(whole), GoneArray(entry.name, entry.bytes)))
     gone = [lost for seen, lost in _last or () if (array := seen()) is None or array.is_deleted()]
     first, _last = _last is None, seen_now
-    return LiveArrays(tuple(arrays), deleted, freed, first, tuple(gone), _allocated())
+    return LiveArrays(tuple(arrays), deleted, first, tuple(gone), _allocated())
 
 
 def _all_live() -> Iterator[Any]:
@@ -70,19 +70,16 @@ def _clients() -> dict[str, Any]:
     return clients
 
 
-def _names(
-    namespace: Mapping[str, Any],
-) -> tuple[dict[int, list[str]], tuple[str, ...], int]:
-    """Returns names by the identity of the array, those of deleted arrays, and their bytes."""
+def _names(namespace: Mapping[str, Any]) -> tuple[dict[int, list[str]], tuple[str, ...]]:
+    """Returns names by the identity of the array, and those of deleted arrays."""
     names: dict[int, list[str]] = {}
-    deleted: dict[str, Any] = {}
+    deleted: list[str] = []
     for name, array in array_names(namespace):
         if not array.is_deleted():
             names.setdefault(id(array), []).append(name)
         elif not is_automatic(name):
-            deleted[name] = array
-    freed = {id(array): sum(_bytes(array).values()) for array in deleted.values()}
-    return names, tuple(deleted), sum(freed.values())
+            deleted.append(name)
+    return names, tuple(deleted)
 
 
 def _by_buffer(live: list[Any]) -> list[list[Any]]:
