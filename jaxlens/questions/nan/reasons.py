@@ -31,8 +31,7 @@ class DerivativeRule:
         cure: What avoids it.
         opcodes: The primitives that the rule divides with.
         half: Whether they are known by a first operand of 0.5.
-        backward: Whether they are known by being in a backward pass.
-        always: Whether they are known without either.
+        backward: Whether they are known by being in a backward pass; without either, always.
     """
 
     where: str
@@ -40,7 +39,6 @@ class DerivativeRule:
     opcodes: tuple[str, ...]
     half: bool = False
     backward: bool = False
-    always: bool = False
 
 
 _KEEP_POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
@@ -89,11 +87,11 @@ DERIVED = {
     "log1p": DerivativeRule(
         "log1p at -1", _KEEP_POSITIVE.format(op="1 + x"), ("div",), backward=True
     ),
-    "pow": DerivativeRule("a power at 0", _BASE, ("pow",), always=True),
-    "acos": DerivativeRule("arccos at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div"), always=True),
-    "asin": DerivativeRule("arcsin at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div"), always=True),
-    "atanh": DerivativeRule("arctanh at 1 or -1", _KEEP_INSIDE, ("div",), always=True),
-    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",), always=True),
+    "pow": DerivativeRule("a power at 0", _BASE, ("pow",)),
+    "acos": DerivativeRule("arccos at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div")),
+    "asin": DerivativeRule("arcsin at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div")),
+    "atanh": DerivativeRule("arctanh at 1 or -1", _KEEP_INSIDE, ("div",)),
+    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",)),
 }
 """By primitive, the equations that its derivative has besides it."""
 

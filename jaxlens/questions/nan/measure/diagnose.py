@@ -222,7 +222,8 @@ class Diagnosis:
                 rule = rules.get(other.opcode)
                 if rule is None or other is node:
                     continue
-                if (rule.half and half) or (rule.backward and backward) or rule.always:
+                always = not (rule.half or rule.backward)
+                if (rule.half and half) or (rule.backward and backward) or always:
                     line = self.span((*use.calls, other.id))
                     if line is not None and spot(line) == spot(span):
                         return other.opcode
