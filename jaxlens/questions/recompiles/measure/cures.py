@@ -72,6 +72,11 @@ class RecompileCause:
         return new.startswith("another ") and "..." not in new
 
     @property
+    def of_library(self) -> bool:
+        """Whether no file of the user's defines the function."""
+        return self.last.defined is None or self.last.defined.library
+
+    @property
     def values(self) -> list[str]:
         """The values of the changed part in all calls, preceded by its value before the first."""
         changes = [call.main for call in self.calls]
@@ -267,7 +272,13 @@ def _cure_static_object(cause: RecompileCause, value: Any, by_identity: bool) ->
             f"them), so that values of {name} that are alike share a program",
             f"{reason}; {tried}" if tried else reason,
         )
-    return Cure(f"make {name} once, and pass that object", tried)
+    text = f"make {name} once, and pass that object"
+    if cause.is_new_object and cause.of_library:
+        text = (
+            f"a library calls {cause.last.function}, with another {name} each time: make one "
+            "jitted function of your call into it, and call that"
+        )
+    return Cure(text, tried)
 
 
 # ---- avals --------------------------------------------------------------------------------------
