@@ -40,7 +40,7 @@ ENTRY main (x: f32[256,256], w: f32[64,256]) -> f32[256,256] {
 
 
 def test_each_channel_of_a_tpu_program_is_one_collective() -> None:
-    capture = jaxlens.load(RECORDS / "fsdp_step.v5e-2x2.jaxlens")
+    capture = jaxlens.load(RECORDS / "fsdp_step.tpu-v5e-2x2.jaxlens")
     channels: dict[str, set[str]] = {}
     for opcode, channel in re.findall(
         r" (all-gather|all-to-all|all-reduce|collective-permute-start)\([^\n]*?channel_id=(\d+)",
@@ -64,7 +64,7 @@ def test_each_channel_of_a_tpu_program_is_one_collective() -> None:
 
 
 def test_the_kernels_between_a_start_and_its_end_run_beside_it() -> None:
-    capture = jaxlens.load(RECORDS / "fsdp_step.v5e-2x2.jaxlens")
+    capture = jaxlens.load(RECORDS / "fsdp_step.tpu-v5e-2x2.jaxlens")
     order = [node.id for node in capture.optimized.module.body().nodes]
     sharding = facts(capture)
     ends = {c.id: c.done for c in sharding.collectives}
