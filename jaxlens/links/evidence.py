@@ -109,10 +109,10 @@ class Evidence:
                     names += [r for node in inner for r in node.regions if r not in names]
                     ops += [node.id for node in inner]
             own = frozenset(ops)
-            inner = [op for op in ops if around[op] & own]  # such as the ops of a reducer
+            within = [op for op in ops if around[op] & own]  # such as the ops of a reducer
             rest = [op for op in ops if not around[op] & own]
             rest.sort(key=lambda op: self.opcode[op] not in _LITERALS)
-            ops[:] = [*inner, *rest]
+            ops[:] = [*within, *rest]
         return {id: tuple(ops) for id, ops in ops_of.items()}
 
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

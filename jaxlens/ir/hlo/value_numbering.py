@@ -20,6 +20,7 @@ from functools import lru_cache
 
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo import text as hlo_text
+from jaxlens.ir.hlo.async_fusions import DONE, START, target
 from jaxlens.ir.hlo.lazy_module import Instruction
 
 # Opcodes whose computation is inlined.
@@ -86,8 +87,9 @@ class Numbers:
             part: The type of one result, of a collective of several.
         """
         if part is not None:
-            key = node.opcode, str(part), _meaning(node)
-            return self._kinds.setdefault(key, len(self._kinds))
+            return self._kinds.setdefault(
+                (node.opcode, str(part), _meaning(node)), len(self._kinds)
+            )
         if not isinstance(node, Instruction) or not node.operands or node.said is None:
             return self._kind(node)
         key = node.opcode, node.shape, node.said
@@ -251,18 +253,14 @@ class _Walk:
         return self.numbers.of((kind, *operands))
 
     def _asynchronous(self, frame: _Frame, node: Node, operands: list[int]) -> int | None:
-        """The number of either end of a collective that libtpu puts into several fusions.
+        """The number of either end of a collective that is in several fusions; else None.
 
-        Each fusion has the collective itself, so that its number tells which belong together:
-
-            start:   custom-call(all-gather(x)), target "AsyncCollectiveStart" -> (x, gathered, ...)
-            between: all-gather(x), beside what is computed meanwhile
-            done:    custom-call(x, gathered, all-gather(x), ...), target "AsyncCollectiveDone"
+        Each fusion has the collective (`async_fusions.py`): its number tells what belongs together.
         """
-        target = node.attrs.get("custom_call_target", "").strip('"')
-        if target == "AsyncCollectiveDone" and len(operands) > 2:
+        end = target(node)
+        if end == DONE and len(operands) > 2:
             return operands[2]
-        if target != "AsyncCollectiveStart" or len(node.operands) != 1:
+        if end != START or len(node.operands) != 1:
             return None
         sent = next((n for n in frame.region.nodes if n.id == node.operands[0]), node)
         parts = *self._operands(frame, sent.operands), operands[0]

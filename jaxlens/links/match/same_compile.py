@@ -152,22 +152,23 @@ def _by_identity(
 def _by_operand(left: NumberedModule, right: NumberedModule, links: _Links) -> Iterator[Link]:
     """Links what only moves a value with what moves what that value became, if nothing else does.
 
-        sum = all-reduce x              sum.2 = all-reduce (pad x)      linked by channel
-        piece = dynamic-slice sum       piece.2 = dynamic-slice sum.2   piece-piece.2
+    sum = all-reduce x              sum.2 = all-reduce (pad x)      linked by channel
+    piece = dynamic-slice sum       piece.2 = dynamic-slice sum.2   piece-piece.2
     """
     before, after = links.rest(left.nodes, right.nodes)
     tails, heads = grouped(left, before, _move), grouped(right, after, _move)
     became: defaultdict[str, list[str]] = defaultdict(list)
     for link in links.links:
         became[link.tail].append(link.head)
-    for (maker, family), movers in tails.items():
-        found = [node for head in became[maker] for node in heads.get((head, family), ())]
-        if len(movers) == len(found) == 1:
-            became[movers[0].id].append(found[0].id)
-            yield Link(movers[0].id, found[0].id, "inferred")
+    for tail in [movers[0] for movers in tails.values() if len(movers) == 1]:
+        keys = ((head, _family(left, tail)) for head in became[tail.operands[0]])
+        found = [node for key in keys for node in heads.get(key, ())]
+        if len(found) == 1:
+            became[tail.id].append(found[0].id)
+            yield Link(tail.id, found[0].id, "inferred")
 
 
-def _move(program: NumberedModule, node: Node) -> tuple[str, str] | None:
+def _move(program: NumberedModule, node: Node) -> Hashable:
     """Returns the operand of an instruction that only moves it, and how it does."""
     family = _family(program, node)
     return (node.operands[0], family) if family in _MOVES and node.operands else None

@@ -5,6 +5,7 @@ import re
 import jaxlens
 from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.overlap import overlaps
+from tests.support.async_gathers import AFTER
 from tests.support.paths import RECORDS
 
 # Starts and waits as XLA schedules them on GPUs; the product needs neither.
@@ -74,6 +75,18 @@ def test_the_kernels_between_a_start_and_its_end_run_beside_it() -> None:
         assert all(order.index(id) < order.index(k) < order.index(ends[id]) for k in kernels)
     words = " ".join(str(jaxlens.sharding(capture)).split())
     assert "11 of 17 collectives are waited for at once, kernels run beside the other 6" in words
+
+
+def test_gathers_of_one_channel_are_told_apart_by_what_they_send() -> None:
+    sharding = facts(jaxlens.capture(AFTER))
+    assert [(c.id, c.opcode, c.done, c.bytes, c.sent) for c in sharding.collectives] == [
+        ("first.p", "all-gather", "last.p", 64, 48),
+        ("first.q", "all-gather", "last.q", 128, 96),
+    ]
+    assert {o.collective: o.kernels for o in sharding.overlaps} == {
+        "first.p": ("next.p",),
+        "first.q": ("next.q",),
+    }
 
 
 def test_starts_and_waits_by_their_opcodes() -> None:
