@@ -22,7 +22,8 @@ PROGRAMS = ("mlp_step", "scan_rnn", "attention")
 WIDE = (
     "wide_step",
 )  # on a GPU that is here, whose autotuning takes library calls for its products
-SHARDED = ("sharded_step", "exchanges", "fsdp_step", "psum_step")  # over the four chips of a TPU's topology
+# Over the four chips of a TPU's topology.
+SHARDED = ("sharded_step", "exchanges", "fsdp_step", "psum_step")
 LARGEST = 200_000
 
 
