@@ -343,16 +343,12 @@ class _Judge:
         elif node.opcode == "parameter":
             note = "the computation it belonged to is gone"
         else:
-            instead = self._instead(node, users)
+            instead, kept = self._instead(node, users), ("constant", "copy")
             alive = any(self.relation.forward(user.id) for user in users)
             folded = any(u.id in self.done and self.done[u.id].name == "folded" for u in users)
-            if instead is not None and instead.opcode == "constant" and node.opcode != "copy":
+            if instead is not None and instead.opcode == "constant" and node.opcode not in kept:
                 name, note = "folded", f"into {instead.id}"
-            elif (
-                node.opcode not in ("constant", "copy")
-                and node.id in self.constants
-                and (alive or folded)
-            ):
+            elif node.opcode not in kept and node.id in self.constants and (alive or folded):
                 name, note = "folded", "it depended on constants only"
             elif instead is not None:
                 note = f"{instead.id} is read in its place"

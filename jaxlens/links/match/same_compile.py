@@ -37,8 +37,7 @@ def follow(left: NumberedModule, right: NumberedModule) -> Relation:
     bodies += [(name, name) for name in left.bodies if name in right.bodies]
     links.add(_by_value(left, right, bodies))
     links.add(_by_loops(left, right, links))
-    for key in (_channel_and_op, _channel):
-        links.add(_by_identity(left, right, left.nodes.values(), right.nodes.values(), key))
+    links.add(_by_identity(left, right, left.nodes.values(), right.nodes.values(), _channel))
     links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes), _stamped))
     for how in _PLACES_AND_KEYS:
         links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes), how))
@@ -111,12 +110,6 @@ def _channel(_: NumberedModule, node: Node) -> Hashable:
     opcode = node.opcode.removesuffix("-start")
     channel = node.attrs.get("channel_id") if opcode in EXCHANGES else None
     return (opcode, channel) if channel else None
-
-
-def _channel_and_op(program: NumberedModule, node: Node) -> Hashable:
-    """Returns the channel and the op: all collectives of a `shard_map` can have one channel."""
-    channel = _channel(program, node)
-    return (channel, node.stamps) if channel else None
 
 
 def _stamped(program: NumberedModule, node: Node) -> Hashable:

@@ -8,9 +8,8 @@ from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.program.kernel_cost import instruction_costs
 from jaxlens.program.kernels import inside
 from tests.support import fixed_captures as fixed
-from tests.support.async_gathers import AFTER
 
-MODULE = fixed.module(AFTER)
+MODULE = fixed.module(fixed.SPLIT_GATHERS)
 NODES = {node.id: node for node in MODULE.nodes()}
 
 

@@ -8,7 +8,6 @@ from jaxlens.ir.hlo.value_numbering import Numbers, number
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.link import Link, Relation
 from jaxlens.links.match.same_compile import relate
-from tests.support import async_gathers
 from tests.support import fixed_captures as fixed
 
 pytestmark = pytest.mark.reads_jax
@@ -253,14 +252,41 @@ def test_a_loop_that_lost_state_pairs_nothing_by_place_in_it() -> None:
 
 @pytest.mark.parametrize("name", ["p", "q"])
 def test_a_gather_is_followed_into_each_fusion_that_libtpu_splits_it_into(name: str) -> None:
-    relation = linked(async_gathers.BEFORE, async_gathers.AFTER)
+    relation = linked(fixed.GATHERS, fixed.SPLIT_GATHERS)
     parts = tuple(f"gather.{name}.{n}" for n in (1, 2, 3))
     assert relation.forward(f"gather.{name}") == parts
     assert all(relation.back(part) == (f"gather.{name}",) for part in parts)
-    fates = between(fixed.module(async_gathers.BEFORE), fixed.module(async_gathers.AFTER)).fates
+    fates = between(fixed.module(fixed.GATHERS), fixed.module(fixed.SPLIT_GATHERS)).fates
     fate = fates[f"gather.{name}"]
     assert fate.fusions == (f"first.{name}", f"next.{name}", f"last.{name}")
     assert (fate.name, fate.copies) == ("fused", 1)  # it is not computed three times
+
+
+def test_what_reads_the_end_of_a_gather_reads_the_gather() -> None:
+    reader = "  reader = f32[16]{0} negate(%s)\n  ROOT"
+    before = fixed.GATHERS.replace("  ROOT", reader % "gather.p")
+    after = fixed.SPLIT_GATHERS.replace("  ROOT out", reader % "last.p" + " out")
+    after = after.replace("reader =", "other =")
+    assert linked(before, after).out("reader") == (Link("reader", "other", "value"),)
+
+
+def test_gathers_of_one_channel_are_told_apart_by_their_ops() -> None:
+    def with_ops(text: str) -> str:
+        ops = ((".p", stamped("all_gather", "s1")), (".q", stamped("all_gather", "s2")))
+        return "\n".join(
+            line + next(op for name, op in ops if f"gather{name}" in line)
+            if " all-gather(" in line
+            else line
+            for line in text.splitlines()
+        )
+
+    # What is sent has another value now, as in another precision.
+    after = fixed.SPLIT_GATHERS.replace(" copy(", " negate(")
+    assert linked(fixed.GATHERS, after).forward("gather.p") == ()
+    relation = linked(with_ops(fixed.GATHERS), with_ops(after))
+    for name in "pq":
+        assert relation.forward(f"gather.{name}") == tuple(f"gather.{name}.{n}" for n in (1, 2, 3))
+        assert {link.how for link in relation.out(f"gather.{name}")} == {"stamped"}
 
 
 def stamped(op: str, id: str) -> str:

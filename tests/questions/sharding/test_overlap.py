@@ -5,7 +5,7 @@ import re
 import jaxlens
 from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.overlap import overlaps
-from tests.support.async_gathers import AFTER
+from tests.support.fixed_captures import SPLIT_GATHERS
 from tests.support.paths import RECORDS
 
 # Starts and waits as XLA schedules them on GPUs; the product needs neither.
@@ -78,7 +78,7 @@ def test_the_kernels_between_a_start_and_its_end_run_beside_it() -> None:
 
 
 def test_gathers_of_one_channel_are_told_apart_by_what_they_send() -> None:
-    sharding = facts(jaxlens.capture(AFTER))
+    sharding = facts(jaxlens.capture(SPLIT_GATHERS))
     assert [(c.id, c.opcode, c.done, c.bytes, c.sent) for c in sharding.collectives] == [
         ("first.p", "all-gather", "last.p", 64, 48),
         ("first.q", "all-gather", "last.q", 128, 96),
