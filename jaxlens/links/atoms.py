@@ -31,6 +31,7 @@ class Atoms:
         made: How the equations of an op are known, by op; stamped ops are left out.
         jaxpr: Atoms of each equation.
         ops: Atoms of each op.
+        wholes: Ops that are the body of a `shard_map`, and compute nothing else.
     """
 
     paths: list[Path] = field(default_factory=list)
@@ -38,6 +39,7 @@ class Atoms:
     made: dict[str, How] = field(default_factory=dict)
     jaxpr: dict[str, tuple[int, ...]] = field(default_factory=dict)
     ops: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    wholes: set[str] = field(default_factory=set)
     _ending: dict[Path, list[int]] = field(default_factory=dict)
 
     def at_path(self, path: Path) -> tuple[int, ...]:
@@ -62,6 +64,7 @@ def atoms(jaxpr: Module, stablehlo: Module | None, later: Iterable[Module] = ())
             table.jaxpr[node.id] = (_equation(table, node.id),)
         return table
     ops = {node.id: node for node in stablehlo.nodes()}
+    table.wholes.update(n.id for n in ops.values() if n.opcode == "sdy.manual_computation")
     makers = _makers(jaxpr, stablehlo, table.made)
     for id in ops:
         table.paths.append((id,))

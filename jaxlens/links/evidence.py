@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
 
+from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo.instructions import EXCHANGES
 from jaxlens.links.atoms import Path
 from jaxlens.links.heirs import fixed_nodes, makers
 from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
@@ -31,6 +33,17 @@ def word(op: str) -> str:
     """Returns the HLO opcode of a StableHLO op."""
     name = op.rpartition(".")[2].replace("_", "-")
     return _WORDS.get(name, name)
+
+
+def _around(program: Module) -> Mapping[str, frozenset[str]]:
+    """Returns the ops whose blocks are around each op."""
+    around: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for region in program.regions.values():  # callers come before callees
+        for node in region.nodes:
+            for inner in (program.regions[name] for name in node.regions):
+                for op in inner.nodes if inner.kind == "block" else ():
+                    around[op.id] = around[node.id] | {node.id}
+    return around
 
 
 class Evidence:
@@ -78,7 +91,7 @@ class Evidence:
         include the ops of that function.
         """
         program = self.linked.modules["stablehlo"]
-        blocks = {n.id for r in program.regions.values() if r.kind == "block" for n in r.nodes}
+        around = _around(program)
         ops_of: defaultdict[str, list[str]] = defaultdict(list)
         atoms = self.linked.atoms
         for path, equations in zip(atoms.paths, atoms.equations, strict=True):
@@ -88,9 +101,6 @@ class Evidence:
         self._equation_of = {op: id for id, ops in ops_of.items() for op in ops}
         bodies = {node.id: node.regions for node in program.nodes() if node.opcode in CALLS}
 
-        def weight(op: str) -> int:
-            return 0 if op in blocks else 1 if self.opcode[op] in _LITERALS else 2
-
         for id, ops in ops_of.items():
             if not self.equations[id].regions and all(op in bodies for op in ops):
                 names = [name for op in ops for name in bodies[op]]
@@ -98,17 +108,23 @@ class Evidence:
                     inner = program.regions[name].nodes
                     names += [r for node in inner for r in node.regions if r not in names]
                     ops += [node.id for node in inner]
-            ops.sort(key=weight)
+            own = frozenset(ops)
+            within = [op for op in ops if around[op] & own]  # such as the ops of a reducer
+            rest = [op for op in ops if not around[op] & own]
+            rest.sort(key=lambda op: self.opcode[op] not in _LITERALS)
+            ops[:] = [*within, *rest]
         return {id: tuple(ops) for id, ops in ops_of.items()}
 
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
         paths, how_made = self.linked.atoms.paths, self.linked.atoms.made
-        exact: dict[str, list[str]] = {}
-        guessed: dict[str, list[str]] = {}
+        exact: dict[str, dict[str, None]] = {}
+        guessed: dict[str, dict[str, None]] = {}
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
-        for node in self.linked.modules[stage].nodes():
+        module = self.linked.modules[stage]
+        combined = {n.id for n in module.nodes() if n.opcode in EXCHANGES and n.type.parts}
+        for node in module.nodes():
             stamps = node.stamps
             ops = memo.get(stamps)
             if ops is None:
@@ -121,8 +137,12 @@ class Evidence:
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
             carriers = guessed if reach.how.get(node.id) == "inferred" else exact
             for op in ops:
-                carriers.setdefault(op, []).append(node.id)
-        return exact, guessed
+                # Of combined collectives, each element of the result has the stamp of one.
+                is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
+                whole = is_part and word(self.opcode.get(op, "")) in EXCHANGES
+                carriers.setdefault(op, {})[node.operands[0] if whole else node.id] = None
+        lists = ({op: list(ids) for op, ids in found.items()} for found in (exact, guessed))
+        return next(lists), next(lists)
 
     @cached_property
     def change(self) -> ProgramChange:

@@ -1,9 +1,10 @@
 """The atoms of each instruction of an HLO program, and how they are known.
 
-The sources, best first: the stamps of the instruction; links from HLO before optimisation, by
-value, name or position; its name stack and frames. An instruction that the compiler inserted (a
-copy, a broadcast of a constant, a cast around a library call) has none of them and takes the atoms
-of its neighbours: one that moves a value those of its operand, any other those of its users:
+The sources, best first: the stamps of the instruction (a `shard_map`'s own is the last source);
+links from HLO before optimisation, by value, name or position; its name stack and frames. An
+instruction that the compiler inserted (a copy, a broadcast of a constant, a cast around a library
+call) has none of them and takes the atoms of its neighbours: one that moves a value those of its
+operand, any other those of its users:
 
     copy.1 = copy(add.3)             the atoms of add.3
     broadcast.2 = broadcast(c)       the atoms of mul.5
@@ -67,13 +68,15 @@ def reach(
     how: dict[str, How] = {}
     ops = atoms.ops
     memo: dict[tuple[Path, ...], tuple[int, ...]] = {}
+    within: dict[str, tuple[int, ...]] = {}  # what the compiler put into a shard_map
     for node in module.nodes():
         stamps = node.stamps
         if stamps:
             if stamps not in memo:
                 memo[stamps] = tuple(dict.fromkeys(n for p in stamps for n in atoms.at_path(p)))
+            is_put_in = all(path[-1] in atoms.wholes for path in stamps)
             if memo[stamps]:
-                own[node.id] = memo[stamps]
+                (within if is_put_in else own)[node.id] = memo[stamps]
         elif followed and node.id in followed:
             own[node.id], how[node.id] = followed[node.id]
         elif (
@@ -83,6 +86,7 @@ def reach(
             how[node.id] = "span"
     for id, numbers in _Neighbours(module, own).infer():
         own[id], how[id] = numbers, "inferred"
+    own = {**within, **own}
     return Reach(own, _with_contents(module, own), how)
 
 

@@ -14,6 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.async_fusions import waits
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.trips import CONTROL
@@ -119,13 +120,13 @@ def fusion_sizes(change: ProgramChange) -> tuple[int, int]:
 def operations(module: Module) -> list[Node]:
     """Returns the instructions that run one by one: of the entry, loops, branches and calls.
 
-    Parameters, constants, tuples and bitcasts are left out.
+    Parameters, constants, tuples, bitcasts and the ends of asynchronous ones are left out.
     """
     regions, visited = [module.entry], {module.entry}
     nodes = []
     for name in regions:
         for node in module.regions[name].nodes:
-            if node.opcode not in PLUMBING:
+            if node.opcode not in PLUMBING and not waits(node, module):
                 nodes.append(node)
             if node.opcode in CONTROL:
                 inner = [r for r in node.regions if r not in visited and r in module.regions]

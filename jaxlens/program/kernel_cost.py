@@ -18,8 +18,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Limits
 from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.hlo.async_fusions import waits
 from jaxlens.ir.hlo.flops import PRODUCTS, Done, done
-from jaxlens.ir.hlo.instructions import EXCHANGES, idle
+from jaxlens.ir.hlo.instructions import EXCHANGES
 from jaxlens.ir.hlo.library_products import library_product
 from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.ir.hlo.traffic import Moved, Sizes, Traffic
@@ -154,7 +155,7 @@ def instruction_costs(module: Module, platform: str = "") -> tuple[KernelCost, .
         nodes = module.regions[region].nodes
         types = {node.id: node.type for node in nodes}
         for node in nodes:
-            if node.opcode not in _SILENT and not idle(node):
+            if node.opcode not in _SILENT and not waits(node, module):
                 costs.append(_cost(node, types, traffic, times, platform))
     return tuple(costs)
 
@@ -201,19 +202,20 @@ def _cost(
 ) -> KernelCost:
     module = traffic.module
     instructions = inside(node, module)
+    computed = {inner.id for inner in instructions}
     work = Done()
     product: tuple[Node, Mapping[str, Type]] | None = None
     for region in fused(node, module):
         types_inside = {inner.id: inner.type for inner in region.nodes}
         for inner in region.nodes:
-            if inner.opcode != "fusion":
+            if inner.id in computed:
                 work += done(inner, types_inside, module)
                 if inner.opcode in PRODUCTS:
                     product = inner, types_inside
     if node.opcode != "fusion":
         work = done(node, types, module)
-        computed = node.opcode in PRODUCTS or library_product(node) is not None
-        product = (node, types) if computed else None
+        is_product = node.opcode in PRODUCTS or library_product(node) is not None
+        product = (node, types) if is_product else None
     moved = traffic.moved(node)
     main = product[0] if product else next(iter(reversed(instructions)), node)
     own = [str(main.owner)] if main.owner else []
@@ -233,7 +235,7 @@ def _cost(
         runs.times,
         runs.open,
         work.unknown,
-        node.opcode.removesuffix("-start") in EXCHANGES,
+        any(inner.opcode.removesuffix("-start") in EXCHANGES for inner in instructions),
         _memories(moved, runs.times, platform),
     )
 

@@ -12,6 +12,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region, Span
+from jaxlens.ir.hlo.async_fusions import async_fusion
 from jaxlens.ir.hlo.data_flow import MOVES, moves
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
@@ -156,14 +157,16 @@ def fused(node: Node, module: Module) -> Iterator[Region]:
 
 
 def inside(node: Node, module: Module) -> tuple[Node, ...]:
-    """Returns the instructions of a fusion; for any other instruction, the instruction itself."""
+    """Returns what a fusion computes; for any other instruction, the instruction itself."""
     if node.opcode != "fusion":
         return (node,)
+    part = async_fusion(node, module)
+    foreign = part.foreign if part else ()
     return tuple(
         inner
         for region in fused(node, module)
         for inner in region.nodes
-        if inner.opcode not in ("fusion", "parameter")
+        if inner.opcode not in ("fusion", "parameter") and inner.id not in foreign
     )
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from jaxlens.captures import Capture, load
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, RECORDS
 
 pytestmark = pytest.mark.reads_jax
 
@@ -43,3 +43,21 @@ def test_links_are_the_same_in_both_directions(record: Capture) -> None:
         there = {(id, to) for id in ids[one] for to in links.forward(id, other, one)}
         back = {(to, id) for id in ids[other] for to in links.back(id, one, other)}
         assert there == back, (one, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "became"),
+    [
+        ("exchanges", {"reduce_scatter": "reduce_scatter.7", "psum": "psum.9"}),
+        ("psum_step", {"psum": "all-reduce"}),  # XLA combined the sums of both layers
+    ],
+)
+def test_a_collective_of_a_shard_map_is_no_op_of_its_reducer(name, became) -> None:
+    capture = load(RECORDS / f"{name}.tpu-v5e-2x2.jaxlens")
+    fates = capture.links.fates()
+    sums = [node for node in capture.jaxpr.module.nodes() if node.opcode in became]
+    assert {node.opcode for node in sums} == {*became}
+    for node in sums:
+        assert fates[node.id].name == "kept"
+        assert fates[node.id].instructions == (became[node.opcode],)
+        assert node.id in capture.links.back(became[node.opcode], "jaxpr", at="optimized")

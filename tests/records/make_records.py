@@ -22,8 +22,8 @@ PROGRAMS = ("mlp_step", "scan_rnn", "attention")
 WIDE = (
     "wide_step",
 )  # on a GPU that is here, whose autotuning takes library calls for its products
-SHARDED = ("sharded_step", "exchanges")  # over the four chips of a TPU's topology
-ASYNC = ("fsdp_step",)  # whose collectives libtpu puts into fusions: for `sharding` alone
+# Over the four chips of a TPU's topology.
+SHARDED = ("sharded_step", "exchanges", "fsdp_step", "psum_step")
 LARGEST = 200_000
 
 
@@ -47,9 +47,6 @@ def record(targets: list[str]) -> None:
         for name in SHARDED if target.startswith("tpu:") else ():
             f, args = programs[name](described(target))
             save(capture(f, args, name=name), name, target)
-        for name in ASYNC if target.startswith("tpu:") else ():
-            f, args = programs[name](described(target))
-            save(capture(f, args, name=name), name, target.removeprefix("tpu:"))
 
 
 def profile(program: Any) -> None:

@@ -29,6 +29,11 @@ BEFORE = (TEXTS / "layer.before.hlo.txt").read_text()
 # The same after fusion: two fusions, which both compute the sum.
 AFTER = (TEXTS / "layer.after.hlo.txt").read_text()
 
+# Two gathers of one channel, as of a `shard_map`, and the fusions into which libtpu splits each:
+# one starts it, one computes a sine beside it, one waits for its end.
+GATHERS = (TEXTS / "gathers.before.hlo.txt").read_text()
+SPLIT_GATHERS = (TEXTS / "gathers.after.hlo.txt").read_text()
+
 BUFFERS = """BufferAssignment:
 allocation 0: size 128, parameter 0, shape |f32[4,8]| at ShapeIndex {}:
  value: <1 x @0> (size=128,offset=0): f32[4,8]{1,0}

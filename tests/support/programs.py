@@ -330,6 +330,25 @@ def exchanges(devices: Any) -> Program:
     return lambda x: each(x), (cut((64, 256), "data", "model"),)
 
 
+def psum_step(devices: Any) -> Program:
+    """A train step of two layers in a `shard_map`: each device has a part of the batch."""
+    mesh, cut = _four(devices)
+
+    def loss(weights, x):
+        for w in weights:
+            x = jnp.tanh(x @ w)
+        return jnp.mean(x**2)
+
+    def body(weights, x):
+        grads = [jax.lax.psum(g, "data") for g in jax.grad(loss)(weights, x)]
+        return [w - 0.1 * g for w, g in zip(weights, grads, strict=True)]
+
+    step = jax.shard_map(
+        body, mesh=mesh, in_specs=(jax.P(), jax.P("data")), out_specs=jax.P(), check_vma=False
+    )
+    return step, ([cut((256, 256)), cut((256, 256))], cut((64, 256), "data"))
+
+
 def _four(devices: Any) -> tuple[Any, Callable[..., jax.ShapeDtypeStruct]]:
     """A mesh of two by two, and arrays cut over it, of which only the shapes are there."""
     grid = np.array(devices[:4]).reshape(2, 2)

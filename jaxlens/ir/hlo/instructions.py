@@ -28,10 +28,14 @@ _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": 
 
 
 def idle(node: Node) -> bool:
-    """Whether an instruction is one of `ENDS`, or a custom call that only allocates a buffer."""
+    """Whether an instruction is one of `ENDS`, or a custom call that only names a buffer.
+
+    "ConcatBitcast" names the slices that were copied beside each other as one array.
+    """
     if node.opcode != "custom-call":  # attributes are read from text on first use
         return node.opcode in ENDS or node.opcode.endswith("-done")
-    return "AllocateBuffer" in node.attrs.get("custom_call_target", "")
+    target = node.attrs.get("custom_call_target", "")
+    return "AllocateBuffer" in target or target.strip('"') == "ConcatBitcast"
 
 
 def written(node: Node) -> Type:

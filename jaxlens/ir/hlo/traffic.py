@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.hlo.async_fusions import AsyncFusion, async_fusion
 from jaxlens.ir.hlo.instructions import ENDS, PLUMBING, users_of, written
 from jaxlens.ir.hlo.memory_spaces import by_space, space_of
 from jaxlens.ir.trips import CONTROL
@@ -61,8 +62,15 @@ class Traffic:
         if node.opcode in _SILENT or node.opcode.endswith("-done"):
             return Moved({}, {})
         region = self.module.regions.get(node.regions[0]) if node.opcode == "fusion" else None
+        sent = async_fusion(node, self.module)
+        if sent and sent.part == "done":
+            return Moved({}, {})
+        if sent and sent.part == "start":
+            return Moved(by_space(self._type(node.operands[0])), by_space(node.type.parts[1]))
         if region is not None:
-            return Moved(_sum(self._inputs(node, region)), _sum(self._outputs(node, region)))
+            return Moved(
+                _sum(self._inputs(node, region, sent)), _sum(self._outputs(node, region, sent))
+            )
         placed, result = self._placed(node), written(node)
         taken = self._taken(node)
         read: dict[str, Sizes] = {}
@@ -101,10 +109,12 @@ class Traffic:
         sizes = {name: self._type(update).bytes for name, update in pairs}
         return {name: size for name, size in sizes.items() if size is not None}
 
-    def _inputs(self, node: Node, region: Region) -> Iterator[Sizes]:
+    def _inputs(self, node: Node, region: Region, sent: AsyncFusion | None) -> Iterator[Sizes]:
         """Yields the bytes that a fusion reads of each operand."""
         pairs = [*zip(node.operands, region.parameters, strict=False)]
-        for operand in dict.fromkeys(node.operands):
+        passed = sent.passed if sent else ()
+        read = (name for n, name in enumerate(node.operands) if n not in passed)
+        for operand in dict.fromkeys(read):
             own = [parameter for name, parameter in pairs if name == operand]
             needed = self._needed(own, region)
             whole = self._type(operand) if operand in self.nodes or not own else own[0].type
@@ -161,15 +171,17 @@ class Traffic:
             node = self.nodes[node.operands[0]]
         return node
 
-    def _outputs(self, node: Node, region: Region) -> Iterator[Sizes]:
+    def _outputs(self, node: Node, region: Region, sent: AsyncFusion | None) -> Iterator[Sizes]:
         """Yields the bytes that a fusion writes of each result."""
         roots = self._roots(region)
         types = node.type.parts or (node.type,)
         if len(types) != len(roots):
             types = tuple(root.type for root in roots)
-        for root, type_ in zip(roots, types, strict=True):
+        handed = sent.handed if sent else ()
+        for n, (root, type_) in enumerate(zip(roots, types, strict=True)):
             placed = self._placed(root)
-            yield _part(type_, sum(placed.values())) if placed else by_space(type_)
+            if n not in handed:
+                yield _part(type_, sum(placed.values())) if placed else by_space(type_)
 
 
 def _part(whole: Type, size: int) -> Sizes:

@@ -20,6 +20,7 @@ from functools import lru_cache
 
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo import text as hlo_text
+from jaxlens.ir.hlo.async_fusions import DONE, START, target
 from jaxlens.ir.hlo.lazy_module import Instruction
 
 # Opcodes whose computation is inlined.
@@ -35,11 +36,13 @@ _SILENT = frozenset(
 )
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 # Opcodes whose value is their first operand.
-_TRANSPARENT = frozenset({"copy", "opt-barrier", "copy-done"})
+_TRANSPARENT = frozenset({"copy", "opt-barrier", "copy-start", "copy-done"})
 _PASSING = _TRANSPARENT | {"get-tuple-element"}
 # Equal attributes and operands do not give equal values.
 _IMPURE = frozenset("rng rng-get-and-update-state infeed outfeed send recv after-all".split())
 _UNIQUE = _IMPURE | {"constant"}
+# Those that XLA combines: of several operands, each result is that of one.
+_COMBINED = frozenset("all-reduce reduce-scatter all-gather collective-permute".split())
 _EXPANSION = 20  # inlining may enlarge a program this many times; further calls are not inlined
 
 Key = tuple[object, ...]
@@ -73,12 +76,20 @@ class Numbers:
             return parts[int(index)]
         return self.of(("get-tuple-element", index, number))
 
-    def kind(self, node: Node) -> int:
+    def kind(self, node: Node, part: Type | None = None) -> int:
         """The number of an instruction's operation, without its operands.
 
         Few texts of a program's instructions differ apart from names and metadata, so each is
         parsed once.
+
+        Args:
+            node: The instruction.
+            part: The type of one result, of a collective of several.
         """
+        if part is not None:
+            return self._kinds.setdefault(
+                (node.opcode, str(part), _meaning(node)), len(self._kinds)
+            )
         if not isinstance(node, Instruction) or not node.operands or node.said is None:
             return self._kind(node)
         key = node.opcode, node.shape, node.said
@@ -222,12 +233,39 @@ class _Walk:
             return self.numbers.tuple_of(tuple(operands))
         if opcode in _COMMUTATIVE:
             operands.sort()
+        if opcode == "custom-call":
+            value = self._asynchronous(frame, node, operands)
+            if value is not None:
+                return value
+        called = tuple(self.functions.get(name, name) for name in node.regions)
+        if opcode in _COMBINED and len(operands) == len(node.type.parts) > 1:
+            pairs = zip(node.type.parts, operands, strict=True)
+            parts = [
+                self.numbers.of((self.numbers.kind(node, part), called, "", operand))
+                for part, operand in pairs
+            ]
+            self.occurrences += [(node, part) for part in parts]
+            return self.numbers.tuple_of(tuple(parts))
         kind = self.numbers.kind(node)
         if node.regions or opcode in _UNIQUE:
-            called = tuple(self.functions.get(name, name) for name in node.regions)
             unique = node.id if opcode in _IMPURE or _elided(node) else ""
             return self.numbers.of((kind, called, unique, *operands))
         return self.numbers.of((kind, *operands))
+
+    def _asynchronous(self, frame: _Frame, node: Node, operands: list[int]) -> int | None:
+        """The number of either end of a collective that is in several fusions; else None.
+
+        Each fusion has the collective (`async_fusions.py`): its number tells what belongs together.
+        """
+        end = target(node)
+        if end == DONE and len(operands) > 2:
+            return operands[2]
+        if end != START or len(node.operands) != 1:
+            return None
+        sent = next((n for n in frame.region.nodes if n.id == node.operands[0]), node)
+        parts = *self._operands(frame, sent.operands), operands[0]
+        rest = (self.numbers.of((node.id, index)) for index in range(2, len(node.type.parts)))
+        return self.numbers.tuple_of((*parts, *rest)) if len(parts) == 2 else None
 
 
 def _frame(region: Region, parameters: tuple[int, ...], call: Node | None = None) -> _Frame:

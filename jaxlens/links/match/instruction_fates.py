@@ -14,6 +14,7 @@ from typing import Literal
 
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.instructions import EXCHANGES
 from jaxlens.ir.hlo.passes import START, interval
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.link import Link, Relation
@@ -39,6 +40,7 @@ class Fate:
         fusions: The fusion around each of `into`; "" for one outside all fusions.
         by: The responsible pass ("fusion"), an interval ("between cse and algsimp") or "".
         note: Details as part of a sentence, "" for none.
+        once: Whether `into` are the parts of one execution, as of an asynchronous collective.
     """
 
     id: str
@@ -47,11 +49,14 @@ class Fate:
     fusions: tuple[str, ...] = ()
     by: str = ""
     note: str = ""
+    once: bool = False
 
     @property
     def copies(self) -> int:
         """The number of fusions or instructions that compute it after; above 1 it is recomputed."""
-        return len(set(self.fusions)) if self.name == "fused" else min(len(self.into), 1)
+        if self.name == "fused" and not self.once:
+            return len(set(self.fusions))
+        return min(len(self.into), 1)
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,15 @@ def between(
         through, blame = _traced(first, last, passes, programs)
         tails = {link.tail for link in relation.links}
         heads = {link.head for link in relation.links}
-        more = [k for k in through.links if k.tail not in tails and k.head not in heads]
+        more = [
+            link
+            for link in through.links
+            if link.tail not in tails
+            and (
+                link.head not in heads
+                or first.nodes[link.tail].opcode == last.nodes[link.head].opcode
+            )
+        ]
         relation = Relation((*relation.links, *more))
     fates = _Judge(first, last, relation, blame).fates()
     return ProgramChange(before, after, relation, fates, last.fusion_of, first.fusion_of)
@@ -284,7 +297,8 @@ class _Judge:
         home = self.fusion_before.get(node.id, "")
         if any(place != home for place in fusions) and any(fusions):
             by = self.blame.fused.get(node.id, "")
-            return Fate(node.id, "fused", into, fusions, by)
+            once = node.opcode in EXCHANGES
+            return Fate(node.id, "fused", into, fusions, by, once=once)
         if node.id not in into and links[0].how == "value" and into[0] in self.old:
             return Fate(node.id, "merged", into, fusions, renamed, f"with {into[0]}")
         note = self._difference(node, self.new[node.id if node.id in into else into[0]])
@@ -329,16 +343,12 @@ class _Judge:
         elif node.opcode == "parameter":
             note = "the computation it belonged to is gone"
         else:
-            instead = self._instead(node, users)
+            instead, kept = self._instead(node, users), ("constant", "copy")
             alive = any(self.relation.forward(user.id) for user in users)
             folded = any(u.id in self.done and self.done[u.id].name == "folded" for u in users)
-            if instead is not None and instead.opcode == "constant" and node.opcode != "copy":
+            if instead is not None and instead.opcode == "constant" and node.opcode not in kept:
                 name, note = "folded", f"into {instead.id}"
-            elif (
-                node.opcode not in ("constant", "copy")
-                and node.id in self.constants
-                and (alive or folded)
-            ):
+            elif node.opcode not in kept and node.id in self.constants and (alive or folded):
                 name, note = "folded", "it depended on constants only"
             elif instead is not None:
                 note = f"{instead.id} is read in its place"

@@ -68,6 +68,18 @@ class NumberedModule:
         return {name: _classes(body) for name, body in bodies.items()}
 
     @cached_property
+    def home(self) -> Mapping[str, str]:
+        """The computation of each instruction."""
+        regions = self.module.regions.items()
+        return {node.id: name for name, region in regions for node in region.nodes}
+
+    @cached_property
+    def value_of(self) -> Mapping[str, int]:
+        """The value number of each instruction."""
+        classes = (item for body in self.bodies.values() for item in body.items())
+        return {node.id: value for value, nodes in classes for node in nodes}
+
+    @cached_property
     def applied(self) -> frozenset[str]:
         """Instructions of computations that are applied to elements: reducers, comparators."""
         nodes = (node for node in self.nodes.values() if node.opcode not in _CONTROL)

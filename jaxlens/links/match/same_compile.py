@@ -14,10 +14,12 @@ several instructions on either side: CSE merged them, or two fusions compute it.
 are linked.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.links.match.by_keys import Key, nearest, unique
+from jaxlens.ir.hlo.instructions import EXCHANGES
+from jaxlens.links.match.by_keys import Key, grouped, nearest, unique
 from jaxlens.links.match.link import How, Link, Relation
 from jaxlens.links.match.numbered import NumberedModule, NumberedModules
 
@@ -35,8 +37,11 @@ def follow(left: NumberedModule, right: NumberedModule) -> Relation:
     bodies += [(name, name) for name in left.bodies if name in right.bodies]
     links.add(_by_value(left, right, bodies))
     links.add(_by_loops(left, right, links))
+    links.add(_by_identity(left, right, left.nodes.values(), right.nodes.values(), _channel))
+    links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes), _stamped))
     for how in _PLACES_AND_KEYS:
         links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes), how))
+    links.add(_by_operand(left, right, links))
     return Relation(links.links)
 
 
@@ -45,11 +50,13 @@ class _Links:
 
     def __init__(self) -> None:
         self.links: dict[Link, None] = {}
+        self.pairs: set[tuple[str, str]] = set()
         self.tails: set[str] = set()
         self.heads: set[str] = set()
 
     def add(self, links: Iterable[Link]) -> None:
-        new = dict.fromkeys(links)
+        new = {link: None for link in links if link[:2] not in self.pairs}
+        self.pairs.update(link[:2] for link in new)
         self.links.update(new)
         self.tails.update([link.tail for link in new])
         self.heads.update([link.head for link in new])
@@ -81,10 +88,10 @@ def _name(_: NumberedModule, node: Node) -> tuple[str, str]:
     return node.id, node.opcode
 
 
-def _spot(program: NumberedModule, node: Node) -> tuple[int, bool] | None:
-    """Returns the position; a reducer has that of its caller, so the key tells them apart."""
+def _spot(program: NumberedModule, node: Node) -> Hashable:
+    """Returns the position, with the op; a reducer has that of its caller, and is told apart."""
     spot = program.spot(node)
-    return (spot, node.id in program.applied) if spot else None
+    return (spot, node.stamps, node.id in program.applied) if spot else None
 
 
 def _family_and_spot(program: NumberedModule, node: Node) -> tuple[str, int]:
@@ -96,6 +103,71 @@ _PLACES_AND_KEYS: Mapping[How, tuple[Key[NumberedModule], tuple[Key[NumberedModu
     "span": (_spot, (_family, _family_and_type, _type)),
 }
 _KEYS_OF_EQUALS = (_name, _family_and_spot, _family)
+
+
+def _channel(_: NumberedModule, node: Node) -> Hashable:
+    """Returns the channel of a collective, which all instructions that execute it have."""
+    opcode = node.opcode.removesuffix("-start")
+    channel = node.attrs.get("channel_id") if opcode in EXCHANGES else None
+    return (opcode, channel) if channel else None
+
+
+def _stamped(program: NumberedModule, node: Node) -> Hashable:
+    """Returns the op that an instruction came from, and what it does, in any precision."""
+    dtype = "float" if node.type.dtype in _FLOATS else node.type.dtype
+    kind = _family(program, node), dtype, node.type.shape, node.id in program.applied
+    return (node.stamps, *kind) if node.stamps else None
+
+
+_FLOATS = frozenset({"f32", "bf16", "f16"})
+
+
+def _by_identity(
+    left: NumberedModule,
+    right: NumberedModule,
+    before: Iterable[Node],
+    after: Iterable[Node],
+    key: Key[NumberedModule],
+) -> Iterator[Link]:
+    """Links the only instruction of a key before with those of the key after.
+
+    Several after are copies in several fusions, or the parts of a collective that other work runs
+    beside. Where one computation has several values of a key, a pass expanded an op: nothing tells
+    which of them is meant.
+    """
+    tails = grouped(left, before, key)
+    for shared, heads in grouped(right, after, key, among=tails).items():
+        values = {(right.home[node.id], right.value_of.get(node.id)) for node in heads}
+        if len(tails[shared]) == 1 and len(values) == len({home for home, _ in values}):
+            yield from (Link(tails[shared][0].id, node.id, "stamped") for node in heads)
+
+
+def _by_operand(left: NumberedModule, right: NumberedModule, links: _Links) -> Iterator[Link]:
+    """Links what only moves a value with what moves what that value became, if nothing else does.
+
+    sum = all-reduce x              sum.2 = all-reduce (pad x)      linked by channel
+    piece = dynamic-slice sum       piece.2 = dynamic-slice sum.2   piece-piece.2
+    """
+    before, after = links.rest(left.nodes, right.nodes)
+    tails, heads = grouped(left, before, _move), grouped(right, after, _move)
+    became: defaultdict[str, list[str]] = defaultdict(list)
+    for link in links.links:
+        became[link.tail].append(link.head)
+    for tail in [movers[0] for movers in tails.values() if len(movers) == 1]:
+        keys = ((head, _family(left, tail)) for head in became[tail.operands[0]])
+        found = [node for key in keys for node in heads.get(key, ())]
+        if len(found) == 1:
+            became[tail.id].append(found[0].id)
+            yield Link(tail.id, found[0].id, "inferred")
+
+
+def _move(program: NumberedModule, node: Node) -> Hashable:
+    """Returns the operand of an instruction that only moves it, and how it does."""
+    family = _family(program, node)
+    return (node.operands[0], family) if family in _MOVES and node.operands else None
+
+
+_MOVES = frozenset({"reshape", "copy", "transpose", "slice", "dynamic-slice"})
 
 
 def _by_keys(

@@ -8,14 +8,15 @@ has one (priority fusion on GPUs) or the program shows an obstacle; otherwise it
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo.async_fusions import async_fusion, waits
 from jaxlens.ir.hlo.fusion_log import refusals
 from jaxlens.ir.hlo.instructions import ENDS, EXCHANGES, PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
@@ -161,7 +162,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
         _fused(node, times.times, traffic, change)
         for name, times in often.items()
         for node in module.regions[name].nodes
-        if node.opcode == "fusion"
+        if node.opcode == "fusion" and not waits(node, module)
     ]
     joined = [fusion for fusion in fusions if len(fusion.operations) > 1]
     joined.sort(key=lambda fusion: -fusion.saved * fusion.times)
@@ -264,26 +265,30 @@ def _boundaries(
     for name, times in runs(module).items():
         region = module.regions[name]
         nodes = {node.id: node for node in region.nodes}
-        readers, out = _readers(region.nodes, set(region.results))
+        readers, out = _readers(module, region)
+        sends = {n.id for n in region.nodes if any(map(_sends, inside(n, module)))}
         for id, users in readers.items():
             producer = nodes[id]
             if not users or producer.opcode in PLUMBING | _LOOPS:
                 continue
-            whole = traffic.main(id)
-            size = whole + sum(min(whole, sum(map(traffic.main, v))) for v in users.values())
+            names = {name for read in users.values() for name in read}
+            whole = min(traffic.main(id), sum(map(traffic.main, names)))
+            size = whole
+            for user, read in users.items():
+                most = (traffic.moved(nodes[user]).read or {}).get(0)  # it may read a slice of it
+                size += min(whole, sum(map(traffic.main, read)), most or whole)
             is_result = results and name == module.entry and id in out
             consumers = [nodes[user] for user in users]
-            why, trust = _why(producer, consumers, is_result, library, refused)
+            why, trust = _why(producer, consumers, is_result, library, sends, refused)
             lines = tuple(lines_of(inside(producer, module)))
             yield Boundary(id, tuple(users), size, times.times, why, trust, lines)
 
 
-def _readers(
-    nodes: Sequence[Node], results: set[str]
-) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
+def _readers(module: Module, region: Region) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
     """Collects the users of each value; bitcasts and tuples between them are skipped.
 
-    A user of one tuple element reads it under the name of its `get-tuple-element`.
+    A user of one tuple element reads it under the name of its `get-tuple-element`. What a fusion
+    hands on of an asynchronous collective is skipped, too.
 
     Returns:
         By value its users, with the names under which each reads it; and the values that are
@@ -292,26 +297,41 @@ def _readers(
     through: dict[str, tuple[tuple[str, str], ...]] = {}
     readers: dict[str, dict[str, list[str]]] = {}
     out: set[str] = set()
-    for node in nodes:
-        read = dict.fromkeys(s for o in node.operands for s in through.get(o, ((o, o),)))
-        if node.opcode in _THROUGH:
-            part = node.opcode == "get-tuple-element"
-            through[node.id] = tuple((s, node.id if part else name) for s, name in read)
+    same: dict[tuple[str, str], str] = {}  # operands that a fusion hands on, by it and index
+    for node in region.nodes:
+        operands = list(node.operands)
+        if sent := async_fusion(node, module):
+            same |= {(node.id, str(n)): name for n, name in sent.handed.items()}
+            operands = [name for n, name in enumerate(operands) if n not in sent.passed]
+        is_part = node.opcode == "get-tuple-element"
+        alias = same.get((operands[0], node.attrs["index"])) if is_part else None
+        if sent and sent.part == "done":
+            alias = node.operands[1]
+        read = dict.fromkeys(s for o in operands for s in through.get(o, ((o, o),)))
+        if alias is not None:
+            through[node.id] = through.get(alias, ((alias, alias),))
+        elif node.opcode in _THROUGH:
+            through[node.id] = tuple((s, node.id if is_part else name) for s, name in read)
         else:
             readers[node.id] = {}
             for source, name in read:
                 if source in readers and source != node.id:
                     readers[source].setdefault(node.id, []).append(name)
-        if node.id in results:
+        if node.id in region.results:
             out.update(source for source, _ in through.get(node.id, ((node.id, node.id),)))
     return readers, out
+
+
+def _sends(node: Node) -> bool:
+    return node.opcode.removesuffix("-start") in EXCHANGES
 
 
 def _why(
     producer: Node,
     consumers: Sequence[Node],
     result: bool,
-    library: frozenset[str],
+    library: Container[str],
+    sends: Container[str],
     refused: Mapping[str, str],
 ) -> tuple[str, str]:
     """Returns why a producer and its users are not fused, and how far to trust that reason."""
@@ -320,7 +340,7 @@ def _why(
     both = (producer, *consumers)
     calls = [n.id for n in both if n.id in library or n.opcode in _LIBRARY]
     loops = [n.id for n in consumers if n.opcode in _LOOPS]
-    between = [n.id for n in both if n.opcode.removesuffix("-start") in EXCHANGES]
+    between = [n.id for n in both if n.id in sends]
     reasons = []
     if between:
         reasons.append(f"{between[0]} exchanges data between devices")

@@ -14,6 +14,7 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo.instructions import written
 from jaxlens.ir.hlo.shardings import Device, groups
 from jaxlens.ir.trips import runs
+from jaxlens.links.match.numbered import NumberedModule
 from jaxlens.program.subject import Given
 from jaxlens.report import total
 
@@ -133,13 +134,14 @@ def collectives_of(
         over: Returns the mesh axes along which the devices of a group differ.
     """
     module = capture.optimized.module
+    program = capture.links.programs().numbered(module)
     started = {
         name for node in module.nodes() if node.opcode == "async-start" for name in node.regions
     }
     for region_name, often in runs(module).items():
         if region_name in started:  # the instruction that starts it is the collective
             continue
-        for sending in _sending(module, module.regions[region_name]):
+        for sending in _sending(module, module.regions[region_name], program):
             node, inner, nodes = sending.first, sending.inner, sending.beside
             opcode = inner.opcode.removesuffix("-start")
             # A ragged one also takes the buffer of its result, offsets and sizes.
@@ -180,14 +182,19 @@ class _Sending:
     last: Node
 
 
-def _sending(module: Module, region: Region) -> Iterable[_Sending]:
+def _sending(module: Module, region: Region, program: NumberedModule) -> Iterable[_Sending]:
     """Returns the collectives of a computation.
 
     Libtpu puts one into several fusions, of which the first starts it, the last waits for its end,
-    and those between compute meanwhile: its channel tells that they are one.
+    and those between compute meanwhile: its value and channel tell that they are one.
+
+    Args:
+        module: The program.
+        region: The computation.
+        program: The same program, numbered.
     """
     here = {node.id: node for node in region.nodes}
-    found: dict[str, _Sending] = {}
+    found: dict[object, _Sending] = {}
     going: dict[str, _Sending] = {}  # by the instruction that another can wait for
     for node in region.nodes:
         if node.opcode.removesuffix("-start") in _SENT:
@@ -195,11 +202,11 @@ def _sending(module: Module, region: Region) -> Iterable[_Sending]:
         elif node.opcode in ("fusion", "async-start"):
             for nodes in (module.regions[name].nodes for name in node.regions):
                 for inner in (n for n in nodes if n.opcode in _SENT):
-                    channel = inner.attrs.get("channel_id", inner.id)
-                    if channel not in found:
-                        found[channel] = _Sending(node, inner, {n.id: n for n in nodes}, node)
-                    going[node.id] = found[channel]
-                    found[channel].last = node
+                    key = inner.attrs.get("channel_id"), program.value_of[inner.id]
+                    if key not in found:
+                        found[key] = _Sending(node, inner, {n.id: n for n in nodes}, node)
+                    going[node.id] = found[key]
+                    found[key].last = node
         elif node.opcode.endswith(("-done", "-update")):
             for sending in [going[name] for name in node.operands if name in going]:
                 going[node.id], sending.last = sending, node

@@ -15,6 +15,7 @@ from functools import cache, partial
 
 from jaxlens.ir.facts import Kernel, KernelKind, KernelText, Part, lazy_kernel
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.instructions import idle
 from jaxlens.ir.hlo.value_numbering import functions
 from jaxlens.ir.machine import launches
 from jaxlens.ir.machine.disassemble import disassemble, missing, readable, symbols
@@ -33,7 +34,7 @@ _SILENT = frozenset(
     "optimization-barrier domain".split()
 )
 _CALLS = frozenset({"while", "conditional", "call", "async-start"})
-_ASYNC = frozenset({"copy-start", "copy-done", "async-start", "async-update", "async-done"})
+_ASYNC = ("-start", "-done", "async-update")
 _LIBRARY = frozenset({"custom-call", "dot", "convolution", "fft", "cholesky", "triangular-solve"})
 _LIBRARY_NAMES = {"ynn": "YNNPACK", "onednn": "oneDNN", "cublas": "cuBLAS", "cudnn": "cuDNN"}
 _SORT = "the runtime sorts; shown is the comparison that it calls"
@@ -247,6 +248,8 @@ def _kind_and_note(node: Node, platform: str) -> tuple[KernelKind, str]:
     """
     opcode = node.opcode
     library = _library(node) if opcode == "fusion" else ""
+    if opcode == "custom-call" and idle(node):
+        return "thunk", "names a buffer; nothing is computed"
     if opcode == "custom-call":
         target = node.attrs.get("custom_call_target", "").strip('"') or "a target without a name"
         if target.startswith(_WRITTEN):
@@ -256,7 +259,7 @@ def _kind_and_note(node: Node, platform: str) -> tuple[KernelKind, str]:
         return "library call", f"computed by {library}; its code is not dumped"
     if opcode in _LIBRARY and platform != "tpu":
         return "library call", f"the runtime calls a library for {opcode}; its code is not dumped"
-    if platform == "tpu" and opcode not in _CALLS | _ASYNC:
+    if platform == "tpu" and opcode not in _CALLS and not opcode.endswith(_ASYNC):
         return "kernel", "XLA shows no machine code for TPUs"
     if opcode == "fusion":
         return "kernel", f"XLA showed no code of this name on {platform}"

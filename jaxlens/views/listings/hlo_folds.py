@@ -56,7 +56,8 @@ def runs(nodes: Sequence[Node], root: str) -> Iterator[LineRun]:
 
 def is_long(node: Node) -> bool:
     """Whether an instruction has so many operands that its line names only the first of them."""
-    return len(node.operands) >= (MANY if node.opcode == "tuple" else _MANY_READ)
+    hands_on = node.opcode == "fusion" and len(node.type.parts) >= MANY
+    return len(node.operands) >= (MANY if hands_on or node.opcode == "tuple" else _MANY_READ)
 
 
 def operands(node: Node, names: Mapping[str, str]) -> str:

@@ -51,12 +51,17 @@ def called(node: Node, names: Mapping[str, str]) -> str:
     return f"{_COMMENT} ({visible(own)})\0" if own else ""
 
 
+def short_type(kind: Type) -> str:
+    """Returns a type without its layout; a long tuple as `(19 values)`."""
+    text = str(kind)
+    return text if len(text) <= _LONG_TYPE else f"({len(kind.parts)} values)"
+
+
 @lru_cache(maxsize=4096)
 def type_text(kind: Type, brief: bool = False) -> str:
     """Returns a type with its layout folded; a long tuple as its number of elements."""
-    text, layout = str(kind), kind.layout
-    if len(text) > _LONG_TYPE:
-        text, layout = f"({len(kind.parts)} values)", text
+    text = short_type(kind)
+    layout = kind.layout if text == str(kind) else str(kind)
     fold = f"{_FOLD}{visible(layout)}" if layout and not brief else ""
     return f"{_TYPE}{visible(text)}{fold}\0"
 

@@ -15,6 +15,7 @@ from jaxlens.program.sentences import fusion_kind, lines_of, listed
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.hlo import instructions
+from jaxlens.views.listings.hlo_pieces import short_type
 from jaxlens.views.passes.rows import origins, successor
 
 _MOST = 600  # maximum number of rows; the others are only counted
@@ -155,7 +156,7 @@ class _Columns:
         passes = Counter(origin.by for origin in origins if origin.by).most_common(1)
         parts = [fusion_kind(node), count(n, "operation") + (f" from {lines}" if lines else "")]
         parts += [f"by {name}" for name, _ in passes]
-        return f"{fusion} {node.type}: {', '.join(filter(None, parts))}"
+        return f"{fusion} {short_type(node.type)}: {', '.join(filter(None, parts))}"
 
     def _was_inside(self, id: str, fusion: str) -> bool:
         origin = self.origins.get(id)
@@ -173,6 +174,8 @@ class _Columns:
         if origin.id in self.again:
             places = dict.fromkeys(place or "outside" for place in origin.fusions)
             note = f"computed in {listed([place for place in places if place != fusion])} too"
+        elif origin.once and len({*origin.fusions}) > 1:  # an asynchronous collective
+            note = f"one, from {origin.fusions[0]} to {origin.fusions[-1]}"
         left, right = self.left[origin.id], self.right[id]
         fate = "same" if self._was_inside(id, fusion) else "fused"
         return DiffRow(left, right if self.full else _beside(left, right), fate, note)

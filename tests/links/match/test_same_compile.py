@@ -5,6 +5,7 @@ import time
 import pytest
 
 from jaxlens.ir.hlo.value_numbering import Numbers, number
+from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.link import Link, Relation
 from jaxlens.links.match.same_compile import relate
 from tests.support import fixed_captures as fixed
@@ -247,3 +248,153 @@ def test_a_loop_that_lost_state_pairs_nothing_by_place_in_it() -> None:
     relation = linked(before, after)
     assert relation.forward("a.w") == ("b.w",)
     assert relation.forward("up") == ()
+
+
+@pytest.mark.parametrize("name", ["p", "q"])
+def test_a_gather_is_followed_into_each_fusion_that_libtpu_splits_it_into(name: str) -> None:
+    relation = linked(fixed.GATHERS, fixed.SPLIT_GATHERS)
+    parts = tuple(f"gather.{name}.{n}" for n in (1, 2, 3))
+    assert relation.forward(f"gather.{name}") == parts
+    assert all(relation.back(part) == (f"gather.{name}",) for part in parts)
+    fates = between(fixed.module(fixed.GATHERS), fixed.module(fixed.SPLIT_GATHERS)).fates
+    fate = fates[f"gather.{name}"]
+    assert fate.fusions == (f"first.{name}", f"next.{name}", f"last.{name}")
+    assert (fate.name, fate.copies) == ("fused", 1)  # it is not computed three times
+
+
+def test_what_reads_the_end_of_a_gather_reads_the_gather() -> None:
+    reader = "  reader = f32[16]{0} negate(%s)\n  ROOT"
+    before = fixed.GATHERS.replace("  ROOT", reader % "gather.p")
+    after = fixed.SPLIT_GATHERS.replace("  ROOT out", reader % "last.p" + " out")
+    after = after.replace("reader =", "other =")
+    assert linked(before, after).out("reader") == (Link("reader", "other", "value"),)
+
+
+def test_gathers_of_one_channel_are_told_apart_by_their_ops() -> None:
+    def with_ops(text: str) -> str:
+        ops = ((".p", stamped("all_gather", "s1")), (".q", stamped("all_gather", "s2")))
+        return "\n".join(
+            line + next(op for name, op in ops if f"gather{name}" in line)
+            if " all-gather(" in line
+            else line
+            for line in text.splitlines()
+        )
+
+    # What is sent has another value now, as in another precision.
+    after = fixed.SPLIT_GATHERS.replace(" copy(", " negate(")
+    assert linked(fixed.GATHERS, after).forward("gather.p") == ()
+    relation = linked(with_ops(fixed.GATHERS), with_ops(after))
+    for name in "pq":
+        assert relation.forward(f"gather.{name}") == tuple(f"gather.{name}.{n}" for n in (1, 2, 3))
+        assert {link.how for link in relation.out(f"gather.{name}")} == {"stamped"}
+
+
+def stamped(op: str, id: str) -> str:
+    return f', metadata={{op_name="jit(f)/_jl{id}_/{op}"}}'
+
+
+def in_fusions(*bodies: str) -> str:
+    """A program of a fusion for each body, whose parameter is `a` and whose root is `r`."""
+    regions = "".join(
+        f"%f{n} (a{n}: f32[4]) -> f32[4] {{\n  %a{n} = f32[4]{{0}} parameter(0)\n{body}\n}}\n\n"
+        for n, body in enumerate(bodies)
+    )
+    calls = "".join(
+        f"  %k{n} = f32[4]{{0}} fusion(%p), kind=kLoop, calls=%f{n}\n" for n in range(len(bodies))
+    )
+    return entry(PARAMETERS + calls + "  ROOT %o = f32[4]{0} add(%k0, %q)", regions)
+
+
+WIDENED = """  %w{0} = bf16[4]{{0}} convert(%a{0})
+  %v{0} = f32[4]{{0}} convert(%w{0})
+  %t{0} = f32[4]{{0}} tanh(%v{0}){1}
+  ROOT %r{0} = f32[4]{{0}} negate(%t{0})"""
+TWICE = """  %s{0} = f32[4]{{0}} tanh(%a{0}){1}
+  %t{0} = f32[4]{{0}} tanh(%s{0}){1}
+  ROOT %r{0} = f32[4]{{0}} negate(%t{0})"""
+
+
+@pytest.mark.parametrize(
+    ("bodies", "heads"),
+    [
+        ((WIDENED.format(0, stamped("tanh", "s1")),), ("t0",)),
+        # Two fusions compute it, each in its own precision.
+        (
+            (
+                WIDENED.format(0, stamped("tanh", "s1")),
+                f"  ROOT %t1 = bf16[4]{{0}} tanh(%a1){stamped('tanh', 's1')}",
+            ),
+            ("t0", "t1"),
+        ),
+        # A pass expanded the op: neither is known to be the one.
+        ((TWICE.format(0, stamped("tanh", "s1")),), ()),
+        ((WIDENED.format(0, stamped("tanh", "s2")),), ()),
+        ((WIDENED.format(0, ""),), ()),
+    ],
+    ids=["widened", "in two fusions", "expanded", "another op", "no stamp"],
+)
+def test_the_op_links_what_has_another_value_now(bodies, heads) -> None:
+    before = entry(
+        "  %p = f32[4]{0} parameter(0)\n  %q = f32[4]{0} parameter(1)\n"
+        f"  %x = bf16[4]{{0}} convert(%p)\n  %t = bf16[4]{{0}} tanh(%x){stamped('tanh', 's1')}\n"
+        "  %y = f32[4]{0} convert(%t)\n  ROOT %o = f32[4]{0} add(%y, %q)"
+    )
+    relation = linked(before, in_fusions(*bodies))
+    assert relation.forward("t") == heads
+    assert {link.how for link in relation.out("t")} <= {"stamped"}
+
+
+SUM = "sum (x: f32[], y: f32[]) -> f32[] {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+SUM += "  ROOT s = f32[] add(x, y)\n}\n\n"
+OTHER = SUM.replace("sum", "sum.2").replace("s =", "s.2 =").replace("x", "x.2").replace("y", "y.2")
+
+
+def test_collectives_that_are_combined_lead_to_the_one() -> None:
+    before = entry(
+        PARAMETERS
+        + "  %a = f32[4]{0} all-reduce(%p), channel_id=1, to_apply=%sum\n"
+        + "  %b = f32[4]{0} all-reduce(%q), channel_id=2, to_apply=%sum.2\n"
+        + "  ROOT %r = f32[4]{0} subtract(%a, %b)",
+        SUM + OTHER,
+    )
+    after = entry(
+        PARAMETERS
+        + "  %c = (f32[4]{0}, f32[4]{0}) all-reduce(%p, %q), channel_id=1, to_apply=%sum\n"
+        + "  %a2 = f32[4]{0} get-tuple-element(%c), index=0\n"
+        + "  %b2 = f32[4]{0} get-tuple-element(%c), index=1\n"
+        + "  ROOT %r2 = f32[4]{0} subtract(%a2, %b2)",
+        SUM,
+    )
+    relation = linked(before, after)
+    assert (relation.forward("a"), relation.forward("b")) == (("c",), ("c",))
+    assert relation.forward("r") == ("r2",)
+    assert (relation.forward("s"), relation.forward("s.2")) == (("s",), ("s",))
+
+
+def test_what_moves_a_value_is_followed_by_the_value() -> None:
+    reduced = "  %a = f32[4]{0} all-reduce(%p), channel_id=7, to_apply=%sum\n"
+    before = entry(
+        PARAMETERS
+        + reduced
+        + "  %z = s32[] constant(2)\n"
+        + "  %d = f32[2]{0} dynamic-slice(%a, %z), dynamic_slice_sizes={2}\n"
+        + "  ROOT %r = f32[4]{0} pad(%d, %z), padding=0_2",
+        SUM,
+    )
+    body = """%f (i: f32[4]) -> f32[3] {
+  %i = f32[4]{0} parameter(0)
+  %c = f32[] constant(0)
+  %w = f32[6]{0} pad(%i, %c), padding=0_2
+  %a2 = f32[6]{0} all-reduce(%w), channel_id=7, to_apply=%sum
+  %n = u32[] constant(3)
+  ROOT %d2 = f32[3]{0} dynamic-slice(%a2, %n), dynamic_slice_sizes={3}
+}
+
+"""
+    more = "  %d3 = f32[3]{0} dynamic-slice(%a2, %n), dynamic_slice_sizes={3}\n  ROOT"
+    after = PARAMETERS + "  ROOT %k = f32[3]{0} fusion(%p), kind=kCustom, calls=%f"
+    relation = linked(before, entry(after, SUM + body))
+    assert relation.out("a") == (Link("a", "a2", "stamped"),)
+    assert relation.out("d") == (Link("d", "d2", "inferred"),)
+    twice = linked(before, entry(after, SUM + body.replace("  ROOT", more)))
+    assert twice.forward("d") == ()  # two move it now

@@ -5,6 +5,7 @@ import re
 import jaxlens
 from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.overlap import overlaps
+from tests.support.fixed_captures import SPLIT_GATHERS
 from tests.support.paths import RECORDS
 
 # Starts and waits as XLA schedules them on GPUs; the product needs neither.
@@ -40,7 +41,7 @@ ENTRY main (x: f32[256,256], w: f32[64,256]) -> f32[256,256] {
 
 
 def test_each_channel_of_a_tpu_program_is_one_collective() -> None:
-    capture = jaxlens.load(RECORDS / "fsdp_step.v5e-2x2.jaxlens")
+    capture = jaxlens.load(RECORDS / "fsdp_step.tpu-v5e-2x2.jaxlens")
     channels: dict[str, set[str]] = {}
     for opcode, channel in re.findall(
         r" (all-gather|all-to-all|all-reduce|collective-permute-start)\([^\n]*?channel_id=(\d+)",
@@ -64,7 +65,7 @@ def test_each_channel_of_a_tpu_program_is_one_collective() -> None:
 
 
 def test_the_kernels_between_a_start_and_its_end_run_beside_it() -> None:
-    capture = jaxlens.load(RECORDS / "fsdp_step.v5e-2x2.jaxlens")
+    capture = jaxlens.load(RECORDS / "fsdp_step.tpu-v5e-2x2.jaxlens")
     order = [node.id for node in capture.optimized.module.body().nodes]
     sharding = facts(capture)
     ends = {c.id: c.done for c in sharding.collectives}
@@ -74,6 +75,18 @@ def test_the_kernels_between_a_start_and_its_end_run_beside_it() -> None:
         assert all(order.index(id) < order.index(k) < order.index(ends[id]) for k in kernels)
     words = " ".join(str(jaxlens.sharding(capture)).split())
     assert "11 of 17 collectives are waited for at once, kernels run beside the other 6" in words
+
+
+def test_gathers_of_one_channel_are_told_apart_by_what_they_send() -> None:
+    sharding = facts(jaxlens.capture(SPLIT_GATHERS))
+    assert [(c.id, c.opcode, c.done, c.bytes, c.sent) for c in sharding.collectives] == [
+        ("first.p", "all-gather", "last.p", 64, 48),
+        ("first.q", "all-gather", "last.q", 128, 96),
+    ]
+    assert {o.collective: o.kernels for o in sharding.overlaps} == {
+        "first.p": ("next.p",),
+        "first.q": ("next.q",),
+    }
 
 
 def test_starts_and_waits_by_their_opcodes() -> None:
