@@ -238,12 +238,10 @@ class CompileResult:
     Attributes:
         executable: The loaded executable of XLA.
         module: Its StableHLO, as an MLIR module. Only the thread that compiles may read it.
-        devices: The devices that it is for, of all processes.
     """
 
     executable: Any
     module: Any
-    devices: tuple[Any, ...]
 
 
 def compiled(frame: FrameType) -> CompileResult | None:
@@ -254,10 +252,8 @@ def compiled(frame: FrameType) -> CompileResult | None:
     for outer in islice(_outwards(frame), 6):
         if outer.f_code.co_name == "_cached_compilation":
             values = outer.f_locals
-            executable, devices = values.get("xla_executable"), values.get("dev")
-            if executable is not None:
-                flat = tuple(getattr(devices, "flat", ()))
-                return CompileResult(executable, values.get("computation"), flat)
+            if (executable := values.get("xla_executable")) is not None:
+                return CompileResult(executable, values.get("computation"))
     return None
 
 

@@ -13,13 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from jaxlens import compat
-from jaxlens.call import equinox_calls
 from jaxlens.call.arguments.inputs import signature_of, static_text
 from jaxlens.call.call import Call
 from jaxlens.compat import events as compat_events
 from jaxlens.compat.events import LOWERING, Stack
 from jaxlens.ir.compile_log import TYPE_TEXT, KeyChange, KeyChangeKind, KeyPart
-from jaxlens.keys.function_origin import function_origin, is_elsewhere, recreated
+from jaxlens.keys.function_origin import function_origin, place_of, recreated
 from jaxlens.keys.jax_key import JaxKey, cached_key, commitment_text, user_function, value_text
 from jaxlens.keys.value_diff import AuxData, PyTreeDef, differences, same
 
@@ -220,7 +219,7 @@ _LOST = (
 
 
 def trace_changes(
-    new: JaxKey, memory: Sequence[JaxKey], ignored: Sequence[JaxKey] = ()
+    new: JaxKey, memory: Sequence[JaxKey], ignored: Sequence[JaxKey] = (), reads: bool = True
 ) -> Comparison:
     """Returns the differences to the nearest earlier trace of the function, or of its line.
 
@@ -228,13 +227,14 @@ def trace_changes(
         new: The key of the call, which is in JAX's cache already.
         memory: Keys of earlier calls, oldest first.
         ignored: Keys in JAX's cache with which the call is not compared.
+        reads: Whether JAX's cache may have others.
     """
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
         return (KeyChange("lost", new.name, f"the same key {_LOST}"),), len(own)
     # With that many at hand, those of JAX's caches would add little, and take long to read.
-    known = [*memory, *ignored]
-    cached_own, cached_siblings = _cached(new, known) if len(own) < _ENOUGH else ([], [])
+    known, reads = [*memory, *ignored], reads and len(own) < _ENOUGH
+    cached_own, cached_siblings = _cached(new, known) if reads else ([], [])
     if own or cached_own:
         return _nearest(new, own[::-1], cached_own)[0], len(own) + len(cached_own)
     siblings = [key for key in reversed(memory) if key.origin == new.origin]
@@ -308,11 +308,10 @@ def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[J
 
     Without those in `memory`, and without traces for another function or `jax.eval_shape`.
     """
-    fun = new.function()
+    fun, here = new.function(), (new.origin.file, new.origin.line)
     keys: list[tuple[bool, JaxKey]] = []
     for inner, context, rest in compat.every_trace_key() or ():
-        is_plain = inner is not fun and not equinox_calls.is_equinox(inner)
-        if is_plain and is_elsewhere(inner, new.origin):
+        if inner is not fun and (place_of(inner) or here) != here:
             continue
         function, exact = user_function(inner, rest[1]), (context, rest)
         is_own = function is fun
@@ -329,6 +328,20 @@ def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[J
         if len(keys) == _MOST:
             break
     return [key for own, key in keys if own], [key for own, key in keys if not own]
+
+
+def cached_functions(new: JaxKey) -> set[Any]:
+    """Returns the ids of the functions in JAX's trace cache, and file and line of each.
+
+    Without those that have the new key's entry alone.
+    """
+    found: set[Any] = set()
+    for inner, context, rest in compat.every_trace_key() or ():
+        function = user_function(inner, rest[1])
+        if function is not new.function() or (context, rest) != new.exact:
+            origin = None if (place := place_of(function)) else function_origin(function)
+            found |= {id(function), (origin.file, origin.line) if origin else place}
+    return found
 
 
 def _is_lowered(inner: Any, rest: tuple[Any, ...]) -> bool:

@@ -6,6 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from jaxlens import compat
+from jaxlens.call import equinox_calls
 from jaxlens.call.traceable import function_name
 from jaxlens.compat import events as compat_events
 from jaxlens.ir.compile_log import KeyChange
@@ -71,10 +72,15 @@ def function_origin(fun: Any) -> FunctionOrigin:
     return FunctionOrigin(tuple(wrappers), *place, code=hash(code))
 
 
-def is_elsewhere(fun: Any, place: FunctionOrigin) -> bool:
-    """Whether a plain function is defined at another line: quick, as most of JAX's caches are."""
-    is_plain = type(fun) is FunctionType and not hasattr(fun, "__wrapped__")
-    return is_plain and fun.__code__.co_firstlineno != place.line
+def place_of(fun: Any) -> tuple[str, int] | None:
+    """Returns file and line of a plain function, as most in JAX's caches are; None for another.
+
+    It is quick: `function_origin` looks into partials, methods and what Equinox makes.
+    """
+    if type(fun) is not FunctionType or hasattr(fun, "__wrapped__"):
+        return None
+    code = fun.__code__
+    return None if equinox_calls.is_equinox(fun) else (code.co_filename, code.co_firstlineno)
 
 
 def recreated(name: str, place: FunctionOrigin) -> KeyChange:

@@ -228,6 +228,9 @@ class _Recorder:
         # Functions that were called in earlier watches, to know one that JAX's caches have lost.
         self._earlier: dict[int, Callable[[], Any]] = {}
         self._disk_keys: dict[str, Mapping[str, str]] = {}  # by the program's name
+        # Functions of which JAX's trace cache may have keys that `_memory` has not, by id and by
+        # place; None until the cache is read.
+        self._unlogged: set[Any] | None = None
         self._local = _Local()
         self._stop: Callable[[], None] = lambda: None
         self._hears_traces = True
@@ -254,6 +257,7 @@ class _Recorder:
                 self._earlier = {id(f()): f for f in known if f() is not None}
                 self._memory.clear()
                 self._programs.clear()
+                self._unlogged = None
                 self._local = _Local()
 
     def _safe(self, hear: Callable[..., None]) -> Callable[..., None]:
@@ -290,6 +294,7 @@ class _Recorder:
     def _step_call(self, kind: CompileStepKind, name: str) -> PendingCall | None:
         stack = self._stack()
         if stack is None:
+            self._unlogged = None
             return None
         call = self._joined(kind, name, stack) or self._new(name, stack)
         call.begun.add(kind)
@@ -446,16 +451,29 @@ class _Recorder:
         call.key = key_of(jit_call, caller.info, origin)
         if call.key is not None:
             call.parts = tuple(call.key.parts())
-            self._memory[origin].append(call)
+            calls = self._memory[origin]
+            if len(calls) == calls.maxlen and self._unlogged is not None and calls[0].key:
+                self._unlogged.add(id(calls[0].key.function()))
+            calls.append(call)
 
     def _explain_trace(self, call: PendingCall) -> None:
         if call.key is not None:
             keys = self._other_keys(call.key)
-            call.changes, call.earlier = explain.trace_changes(call.key, keys)
+            reads = self._reads(call.key)
+            call.changes, call.earlier = explain.trace_changes(call.key, keys, reads=reads)
             function = call.key.function()
             earlier = self._earlier.get(id(function), lambda: None)()
             if not call.earlier and function is not None and earlier is function:
                 call.changes = explain.lost(call.key)
+        elif call.role == "user":
+            self._unlogged = None  # JAX's cache gets a key that no logged call has
+
+    def _reads(self, key: JaxKey) -> bool:
+        """Whether JAX's trace cache may have keys of a function that no logged call has."""
+        if self._unlogged is None:
+            self._unlogged = explain.cached_functions(key)
+        place = key.origin.file, key.origin.line
+        return place in self._unlogged or id(key.function()) in self._unlogged
 
     def _other_keys(self, key: JaxKey) -> list[JaxKey]:
         """Returns the keys of other calls of functions with the same origin."""
@@ -472,7 +490,8 @@ class _Recorder:
         compiled = [o.key for o in others if o.key is not None and "compile" in o.begun]
         traced = [o.key for o in others if o.key is not None and "compile" not in o.begun]
         if "trace" in call.begun and traced:
-            call.changes, call.earlier = explain.trace_changes(call.key, compiled, traced)
+            reads = self._reads(call.key)
+            call.changes, call.earlier = explain.trace_changes(call.key, compiled, traced, reads)
         elif call.layer == "lower" and not call.earlier:
             call.changes, call.earlier = explain.compile_changes(call.key, compiled)
 

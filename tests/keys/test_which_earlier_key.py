@@ -6,6 +6,7 @@ import pytest
 
 import jaxlens
 from jaxlens import compat
+from jaxlens.listen import listen
 from jaxlens.stages.driver import capture
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -87,3 +88,35 @@ def test_of_equally_near_keys_of_the_log_the_latest():
         "x: f32[5], was f32[4]",
         "x: f32[8], was f32[5]",
     ]
+
+
+def test_a_key_that_the_log_forgot_is_read_from_jax():
+    first, *others = functions(70)
+    with jaxlens.recompiles() as log:
+        first(vector(3))
+        for f in others:
+            f.trace(vector(2))
+        first(vector(4))
+    assert [str(change) for change in log.log.calls[-1].changes] == ["x: f32[4], was f32[3]"]
+
+
+def test_jax_is_asked_once_for_functions_that_are_new_since(monkeypatch):
+    jax.clear_caches()
+    asked, keys = [], compat.every_trace_key
+    monkeypatch.setattr(compat, "every_trace_key", lambda: asked.append(1) or keys())
+    with jaxlens.recompiles() as log:
+        for f in functions(4):
+            f.trace(vector(3))
+    assert len(asked) == 1
+    assert [len(call.changes) for call in log.log.calls] == [0, 1, 1, 1]
+
+
+def test_a_trace_whose_key_was_not_logged_is_read_from_jax(monkeypatch):
+    other, f = one(1)[0], one(1)[0]
+    with jaxlens.recompiles() as log:
+        other.trace(vector(3))
+        with monkeypatch.context() as patched:
+            patched.setattr(listen, "key_of", lambda *call: None)
+            f(vector(3))
+        f.trace(vector(4))
+    assert [str(change) for change in log.log.calls[-1].changes] == ["x: f32[4], was f32[3]"]

@@ -79,28 +79,27 @@ class Finder:
     def closed_jaxprs(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """As `jaxprs`, with closed jaxprs where the parameters have these."""
         leaf = self._leaf
-        if all(type(value) in leaf for value in params.values()):
-            return []
-        pairs = [pair for name in sorted(params) for pair in self._inside(name, params[name])]
+        names = [name for name in sorted(params) if type(params[name]) not in leaf]
+        pairs = [pair for name in names for pair in self._inside(name, params[name])]
         return sorted(pairs, key=lambda pair: pair[0] not in params)
 
     def _inside(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-        pending = [(name, value)]
+        pending, leaf = [(name, value)], self._leaf
         opened_here: set[int] = set()  # a container of the user's may contain itself
         while pending:
             role, part = pending.pop()
             kind = type(part)
-            if kind in self._leaf:
+            if kind in leaf:
                 continue
             inside = contents(part)
             if inside is None:
                 if opened(part) is None:
-                    self._leaf.add(kind)
+                    leaf.add(kind)
                 else:
                     yield role, part
             elif id(part) not in opened_here:
                 opened_here.add(id(part))
-                pending.extend((key or role, inner) for key, inner in reversed(inside))
+                pending += [(key or role, x) for key, x in inside[::-1] if type(x) not in leaf]
 
 
 def contents(value: Any) -> list[tuple[str, Any]] | None:

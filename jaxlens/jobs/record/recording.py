@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import count
-from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -84,6 +83,8 @@ class Recording(CompileWatch):
         """Starts the recording and its thread."""
         self._writer.start()
         if self._parent:  # also workers of `multiprocessing` call this, which leave by os._exit
+            from multiprocessing.util import Finalize
+
             Finalize(None, self.stop, exitpriority=-1000)
         super().start()
 
@@ -134,7 +135,8 @@ class Recording(CompileWatch):
             self.start()
         if call.role == "op" and call.function not in LOOPS:
             return
-        mine = self._going.setdefault(call, LoweredProgram(now))
+        if (mine := self._going.get(call)) is None:
+            mine = self._going[call] = LoweredProgram(now)
         mine.begun[kind] = now
         if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
             donated = (stack.lowering or ())[_DONATED:][:1]
