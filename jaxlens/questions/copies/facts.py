@@ -151,8 +151,9 @@ def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
     orders = [c for c in causes if c.order and (c.argument in leaves or c.result is not None)]
     buffers = {leaves[c.argument] for c in causes if c.argument in leaves and not c.order}
     kept = sorted(n for n in buffers if not inputs[n].donated)
-    if any(c.kind == "read" for c in causes):
-        code = "old, total = jax.lax.optimization_barrier((old, total))"
+    if late := [c.value.strip("`") for c in causes if c.kind == "read"]:
+        pair = f"{next((name for name in late if ' ' not in name), 'old')}, read"
+        code = f"{pair} = jax.lax.optimization_barrier(({pair}))"
         yield "reading before writing", code, {"reordered": True}
     if kept and jit:
         roots, is_all = list(dict.fromkeys(root_name(inputs[n].name) for n in kept)), jit == OF_ALL
