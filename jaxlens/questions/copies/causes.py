@@ -112,7 +112,8 @@ class Causes:
         if order == has:
             return
         number, results = self._number(node), self._flow.returned(self.module.body())
-        value, writer = self._value(node), max(readers, key=self._wants, default=copy)
+        wanting = (reader for reader in readers if self._op(reader) in _WANTING)
+        value, writer = self._value(node), next(wanting, next(iter(readers), copy))
         by: dict[str, Any] = {"writer": writer.id, "op": self._op(writer)}
         if number is not None and copy.id in results:
             yield CopyCause("transposed", value, order)
@@ -124,9 +125,6 @@ class Causes:
             yield CopyCause("layout", value, own, result=place, **by)
         else:
             yield CopyCause("layout", value, order, **by, reader=node.id)
-
-    def _wants(self, node: Node) -> bool:
-        return self._op(node) in _WANTING
 
     def _op(self, node: Node) -> str:
         """Returns the opcode of an instruction; of a fusion, of its convolution or product."""

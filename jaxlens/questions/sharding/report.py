@@ -221,7 +221,7 @@ def _pieces(sharding: Sharding) -> Iterator[Finding]:
         yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
     whole.sort(key=lambda spread: -(spread.type.bytes or 0))
     size = sum(spread.type.bytes or 0 for spread in whole)
-    if size:
+    if is_cause(size, size + sum((spread.piece and spread.piece.bytes) or 0 for spread in cut)):
         names = listed([f"{spread.name} {spread.type}" for spread in whole if spread.type.bytes])
         yield Finding(f"Every device holds {amount(size)} of inputs whole: {names}.")
     unknown = [spread.name for spread in sharding.inputs if spread.tiling is None]
