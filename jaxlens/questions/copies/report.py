@@ -25,7 +25,7 @@ from jaxlens.report import (
 _ROWS = 20
 _QUOTE = 32  # characters of a quoted line
 _CAUSES = 3  # causes with a sentence each
-_VALUES = 2  # values of a cause that are named
+_NAMES = 70  # characters of the names of two values; of longer ones the first is named
 _BYTES = NumberColumn("bytes a run", amount, "bytes")
 
 
@@ -100,7 +100,8 @@ class _Words:
         causes = [copy.cause for copy in copies]
         cause, orders = causes[0], {cause.order for cause in causes}
         writer, reader = (self._at(id, most) for id in (cause.writer, cause.reader))
-        value = listed(list(dict.fromkeys(cause.value for cause in causes)), _VALUES)
+        values = list(dict.fromkeys(cause.value for cause in causes))
+        value = listed(values, 2 if len("".join(values[:2])) <= _NAMES else 1)
         reader = THAT_LINE if reader == writer else reader
         if cause.kind == "layout" and reader:
             value += f" of {reader}"

@@ -208,6 +208,9 @@ def test_the_arrays_of_an_argument_are_one_sentence() -> None:
     first, *rest = jaxlens.copies(f, {"a": A, "b": A, "c": K}, 1.0).report.findings
     assert "3 copies: the program returns `state['a']`, `state['b']` and 1 more unch" in first.text
     assert len(rest) == 1
+    first, *_ = jaxlens.copies(f, {letter * 60: A for letter in "abc"}, 1.0).report.findings
+    assert len(first.text) <= 200
+    assert "aaa']` and 2 more unchanged" in first.text
 
 
 def test_what_removes_next_to_nothing_is_no_mend() -> None:
