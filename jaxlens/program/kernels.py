@@ -13,10 +13,9 @@ from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region, Span
 from jaxlens.ir.hlo.async_fusions import async_fusion
-from jaxlens.ir.hlo.data_flow import MOVES, moves
 from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.traffic import Traffic
-from jaxlens.ir.trips import CONTROL, runs, trips
+from jaxlens.ir.trips import CONTROL, trips
 from jaxlens.program.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.report import count
 
@@ -168,13 +167,6 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
         for inner in region.nodes
         if inner.opcode not in ("fusion", "parameter") and inner.id not in foreign
     )
-
-
-def fused_moves(module: Module) -> int:
-    """Returns the number of copies and transposes of arrays inside fusions that compute."""
-    run = (node for name in runs(module) for node in module.regions[name].nodes)
-    parts = (p for node in run if not moves(node, module) for p in inside(node, module))
-    return sum(part.opcode in MOVES and bool(part.type.shape) for part in parts)
 
 
 def tally(kinds: Iterable[str]) -> str:

@@ -72,6 +72,19 @@ def left_to_xla():
     return step, (jnp.ones((64, 128)), put((256, 64), "data"))
 
 
+def of_a_tree():
+    """As `left_to_xla`, of two layers whose weights are cut as in FSDP."""
+
+    def step(p, x):
+        grads = jax.grad(lambda p: (layers(p["w1"], p["w2"], x) ** 2).mean())(p)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, p, grads)
+
+    return step, (
+        {"w1": put((64, 128), "data"), "w2": put((128, 64), "data")},
+        put((256, 64), "data"),
+    )
+
+
 def of_the_core():
     mesh = core.Mesh(jax.devices()[:4], ("i",))
     ins, outs = core.PartitionSpec("i"), core.PartitionSpec()

@@ -10,7 +10,8 @@ dependency puts the read first:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
@@ -24,20 +25,24 @@ _WANTING = frozenset({"convolution", "dot", "custom-call"})  # operands in some 
 CAUSES = {
     "resharding": "the devices exchange parts of it, from {reader} to {writer}",
     "memory": "{writer} reads it in another memory space",
-    "layout": "{writer} wants {value} {order}",
+    "layout": "the {op} at {writer} wants {value} {order}",
+    "transposed": "the program returns {value} {order}",
     "shifted": "in the carry of {writer}, {value} takes the place of {other}",
-    "returned": "{other} is {value} as it is, which the caller keeps",
-    "exchanged": "{other} is {value} as it is, and lies where another argument was donated",
+    "returned": "the program returns {value} unchanged, in a new buffer",
     "kept": "{writer} would write over {value}, which the caller keeps",
+    "constant": "{writer} would write over {value}, a constant",
     "read": "{writer} writes over {value}, which {reader} may read later",
-    "unknown": "XLA does not say why",
+    "shared": "several places of the carry of {writer} begin with the same value, {value}",
+    "twice": "{value} is returned several times, in a buffer each",
+    "branch": "the branches of {writer} return in the same buffer",
+    "unknown": "at {writer}, XLA does not say why",
 }
 """The kinds of causes as clauses; of several that a copy has, the first counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyCause:
-    """Why a value is copied; equal for values that differ in no more than name, order and number.
+    """Why a value is copied.
 
     Attributes:
         kind: One of `CAUSES`.
@@ -45,7 +50,8 @@ class CopyCause:
         order: Of a layout, the order in which the dimensions of `value` should lie; ().
         argument: The number of the parameter that it is; None for none.
         result: The number of the result whose layout it is; None for none.
-        other: Where it goes on: another place of the carry, or a result.
+        other: The place of the carry where it goes on.
+        op: Of a layout, the opcode of what wants it.
         writer: The instruction that writes over it, or the loop that does; of a layout, that
             wants it.
         reader: The instruction that still reads it; of a layout, that makes it.
@@ -53,11 +59,12 @@ class CopyCause:
     """
 
     kind: str
-    value: str = field(default="", compare=False)
-    order: tuple[int, ...] = field(default=(), compare=False)
-    argument: int | None = field(default=None, compare=False)
-    result: int | None = field(default=None, compare=False)
+    value: str = ""
+    order: tuple[int, ...] = ()
+    argument: int | None = None
+    result: int | None = None
     other: str = ""
+    op: str = ""
     writer: str = ""
     reader: str = ""
     loop: str = ""
@@ -92,7 +99,7 @@ class Causes:
         if space_of(written(copy)) != space_of(written(self._flow.nodes[copy.operands[0]])):
             yield CopyCause("memory", writer=first)
         yield from self._layout(copy, readers)
-        yield CopyCause("unknown", writer=first)
+        yield CopyCause("unknown", writer=copy.id)
 
     def _layout(self, copy: Node, readers: Sequence[Node]) -> Iterator[CopyCause]:
         """Yields what wants a value in another order, and the argument or result that has it.
@@ -105,17 +112,24 @@ class Causes:
         if order == has:
             return
         number, results = self._number(node), self._flow.returned(self.module.body())
-        wanting = (n for n in readers for p in inside(n, self.module) if p.opcode in _WANTING)
-        writer = next(wanting, next(iter(readers), copy)).id
-        if number is not None:
-            of = self._value(node), order, number if order else None
-            yield CopyCause("layout", *of, writer=writer)
-        elif order and copy.id in results:
-            place, own = results.index(copy.id), tuple(axes.index(n) for n in has)
-            name = self._results.get(place, f"result {place}")
-            yield CopyCause("layout", name, own, result=place, writer=node.id)
+        wanting = (reader for reader in readers if self._op(reader) in _WANTING)
+        value, writer = self._value(node), next(wanting, next(iter(readers), copy))
+        by: dict[str, Any] = {"writer": writer.id, "op": self._op(writer)}
+        if number is not None and copy.id in results:
+            yield CopyCause("transposed", value, order)
+        elif number is not None:
+            yield CopyCause("layout", value, order, number if order else None, **by)
+        elif copy.id in results:
+            place, own = results.index(copy.id), tuple(axes.index(n) for n in has) if axes else ()
+            value, by = self._results.get(place, ""), {"writer": node.id, "op": self._op(node)}
+            yield CopyCause("layout", value, own, result=place, **by)
         else:
-            yield CopyCause("layout", order=order, writer=writer, reader=node.id)
+            yield CopyCause("layout", value, order, **by, reader=node.id)
+
+    def _op(self, node: Node) -> str:
+        """Returns the opcode of an instruction; of a fusion, of its convolution or product."""
+        opcodes = (part.opcode for part in inside(node, self.module))
+        return next((opcode for opcode in opcodes if opcode in _WANTING), node.opcode)
 
     def _overwritten(self, copy: Node) -> Iterator[CopyCause]:
         """Yields the causes that lie in who else reads and writes the value's buffer."""
@@ -123,25 +137,35 @@ class Causes:
         source = flow.behind(copy.id)[-1]
         value, number = self._value(source), self._number(source)
         for node in region.nodes:
-            for behind in map(flow.behind, flow.over(node)):
-                if copy in behind and number is not None and source.id not in self._donated:
-                    yield CopyCause("kept", value, argument=number, writer=node.id)
-                elif copy in behind:
-                    yield from self._read(source, node, {node.id})
+            over = [flow.behind(id) for id in flow.over(node)]
+            if not any(copy in behind for behind in over):
+                continue
+            if number is not None and source.id not in self._donated:
+                yield CopyCause("kept", value, argument=number, writer=node.id)
+            elif source.opcode == "constant":
+                yield CopyCause("constant", value, writer=node.id)
+            else:
+                yield from self._read(source, node, {node.id})
+            if sum(source in behind for behind in over) > 1:
+                yield CopyCause("shared", value, writer=node.id)
         replaced = {flow.state(node): node for node in region.nodes}
         given = {self._number(node): node for node in region.nodes}
         replaced |= {place: given[n] for n, place in self._aliases.items() if n in given}
-        for place, name in enumerate(flow.returned(region)):
-            made, old = flow.behind(name)[-1], replaced.get(place)
+        returned = [flow.behind(id)[-1] for id in flow.returned(region)]
+        caller = flow.caller(copy)
+        if returned.count(source) > 1:
+            yield CopyCause("twice", value, writer=source.id)
+        for place, made in enumerate(returned):
+            old = replaced.get(place)
             if source not in (made, old):
                 continue
             if flow.state(made) not in (None, place):
                 other = self._value(old) if old is not None else f"place {place}"
                 yield CopyCause("shifted", self._value(made), other=other)
             if made is source and number is not None:
-                kind = "exchanged" if source.id in self._donated else "returned"
-                other = self._results.get(place, f"result {place}")
-                yield CopyCause(kind, value, argument=number, other=other)
+                yield CopyCause("returned", value, argument=number)
+            if made is source and caller is not None and caller.opcode == "conditional":
+                yield CopyCause("branch", value, writer=caller.id)
             if old is not None:
                 yield from self._read(old, made, set())
 

@@ -16,7 +16,6 @@ from jaxlens.ir.hlo.data_flow import moves
 from jaxlens.ir.hlo.instructions import numbers, written
 from jaxlens.program.donated import OF_ALL, option
 from jaxlens.program.kernel_cost import instruction_costs
-from jaxlens.program.kernels import fused_moves
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given, ProgramFacts, devices
 from jaxlens.questions.copies.causes import Causes, CopyCause
@@ -77,13 +76,11 @@ class Copies(ProgramFacts):
 
     Attributes:
         copies: Those of arrays, most bytes a run first; scalars are left out.
-        fused: Copies and transposes inside fusions that compute.
         mends: What was tried.
         untried: Why nothing was tried; "" where it was, or where nothing was known to try.
     """
 
     copies: tuple[Copy, ...]
-    fused: int = 0
     mends: tuple[Mend, ...] = ()
     untried: str = ""
 
@@ -91,13 +88,6 @@ class Copies(ProgramFacts):
     def bytes(self) -> int:
         """Bytes copied in a run; with one pass of a loop whose trips are unknown."""
         return sum(copy.total for copy in self.copies)
-
-    @property
-    def causes(self) -> dict[CopyCause, list[Copy]]:
-        """The copies by cause, that of most bytes first."""
-        causes = dict.fromkeys(copy.cause for copy in self.copies)
-        groups = {cause: [c for c in self.copies if c.cause == cause] for cause in causes}
-        return dict(sorted(groups.items(), key=lambda item: -sum(copy.total for copy in item[1])))
 
 
 def facts(capture: Capture) -> Copies:
@@ -107,9 +97,9 @@ def facts(capture: Capture) -> Copies:
         UnavailableError: The backend provides no optimised HLO.
     """
     module = capture.optimized.module
-    copies, fused = _copies(module, Causes(capture).cause), fused_moves(module)
+    copies = _copies(module, Causes(capture).cause)
     mends = Given(lambda: _tried(capture, copies) if copies else ())
-    return Copies(copies, fused, mends.or_else(()), mends.lacking, _subject=capture)
+    return Copies(copies, mends.or_else(()), mends.lacking, _subject=capture)
 
 
 def _copies(module: Module, cause: Callable[[Node], CopyCause]) -> tuple[Copy, ...]:
@@ -161,8 +151,9 @@ def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
     orders = [c for c in causes if c.order and (c.argument in leaves or c.result is not None)]
     buffers = {leaves[c.argument] for c in causes if c.argument in leaves and not c.order}
     kept = sorted(n for n in buffers if not inputs[n].donated)
-    if any(c.kind == "read" for c in causes):
-        code = "old, total = jax.lax.optimization_barrier((old, total))"
+    if late := [c.value.strip("`") for c in causes if c.kind == "read"]:
+        pair = f"{next((name for name in late if ' ' not in name), 'old')}, read"
+        code = f"{pair} = jax.lax.optimization_barrier(({pair}))"
         yield "reading before writing", code, {"reordered": True}
     if kept and jit:
         roots, is_all = list(dict.fromkeys(root_name(inputs[n].name) for n in kept)), jit == OF_ALL
@@ -176,9 +167,10 @@ def _changes(capture: Capture, causes: Sequence[CopyCause]) -> Iterator[Change]:
         results = {c.result: c.order for c in orders if c.result is not None}
         name = f"giving {listed([*values])} another order of dimensions"
         yield name, code, {"arguments": arguments, "results": results}
-    if loops := {c.loop for c in causes if c.loop and c.kind in ("shifted", "read")}:
-        back = capture.links.back
-        scans = frozenset(id for loop in loops for id in back(loop, "jaxpr", "optimized"))
+    loops = {c.loop for c in causes if c.loop and c.kind in ("shifted", "read")}
+    ids = {id for loop in loops for id in capture.links.back(loop, "jaxpr", "optimized")}
+    eqns = (eqn for eqn in capture.jaxpr.module.nodes() if loops and eqn.opcode == "scan")
+    if scans := frozenset(eqn.id for eqn in eqns if eqn.id in ids):
         yield "taking two steps a trip", "unroll=2 in the loop", {"unrolled": scans}
     if taken := sorted(n for n in buffers if inputs[n].donated):
         names = listed([inputs[n].name for n in taken])

@@ -4,6 +4,7 @@ The jaxpr of the call is evaluated again, with the change, while JAX traces a ne
 array leaves. The user's Python does not run again, and nothing is executed.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens import progress
 from jaxlens.call.arguments.written_shapes import abstract
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.call.traceable import TraceableCall
@@ -54,9 +56,11 @@ def compiled(live: LiveDriver, change: Alteration) -> Module:
     Raises:
         UnavailableError: It cannot be traced or compiled so; says why.
     """
+    traced = partial(_traced, live.traced.jaxpr, change)
     try:
-        traced = partial(_traced, live.traced.jaxpr, change)
-        return Capture(*live.retraced(traced)).optimized.module
+        with warnings.catch_warnings(), progress.step("jaxlens compiles it with a change"):
+            warnings.simplefilter("ignore")  # of donated arrays that the changed program cannot use
+            return Capture(*live.retraced(traced)).optimized.module
     except UnavailableError:
         raise
     except Exception as error:  # JAX or XLA can reject the change for any reason
@@ -68,10 +72,7 @@ def _traced(closed: Any, change: Alteration, call: TraceableCall, place: Resolve
     avals, eqns = list(closed.in_avals), equations(closed)
     if len(avals) != len(call.inputs):
         raise UnavailableError("its inputs are not those of the call")
-    loops = (eqns[id] for id in change.unrolled if id in eqns)
-    unrolled = {id(eqn) for eqn in loops if eqn.primitive.name == "scan"}
-    if change.unrolled and not unrolled:
-        raise UnavailableError("it is no lax.scan")
+    unrolled = {id(eqns[name]) for name in change.unrolled}
 
     def changed(*args: Any) -> list[Any]:
         given = list(args)

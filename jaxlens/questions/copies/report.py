@@ -1,10 +1,11 @@
 """The copies of a program, why each is there, and what was tried, in sentences and tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from jaxlens.program.kernels import linked_span
 from jaxlens.program.sentences import THAT_LINE, bracketed, listed, passes, quoter
-from jaxlens.questions.copies.causes import CAUSES, CopyCause
+from jaxlens.questions.copies.causes import CAUSES
 from jaxlens.questions.copies.facts import Copies, Copy, Mend
 from jaxlens.report import (
     Cell,
@@ -16,6 +17,7 @@ from jaxlens.report import (
     amount,
     count,
     explains,
+    is_cause,
     share,
     table,
 )
@@ -23,6 +25,7 @@ from jaxlens.report import (
 _ROWS = 20
 _QUOTE = 32  # characters of a quoted line
 _CAUSES = 3  # causes with a sentence each
+_NAMES = 70  # characters of the names of two values; of longer ones the first is named
 _BYTES = NumberColumn("bytes a run", amount, "bytes")
 
 
@@ -34,25 +37,19 @@ def report(facts: Copies) -> Report:
 
 
 def _findings(facts: Copies) -> Iterator[Finding]:
-    """Yields the answer, the next causes, what was tried, and what is inside fusions."""
-    whole, words = facts.bytes, _Words(facts)
+    """Yields the answer, the next causes, and what was tried."""
+    whole = facts.bytes
     open_ = passes(loop for copy in facts.copies for loop in copy.open)
-    reasons: dict[str, list[Copy]] = {}  # of several layers alike, the same clause
-    for cause, copies in facts.causes.items():
-        reasons.setdefault(words.why(cause, copies), []).extend(copies)
-    sizes = {why: sum(copy.total for copy in copies) for why, copies in reasons.items()}
-    for n, why in enumerate(sorted(reasons, key=lambda why: -sizes[why])[:_CAUSES]):
-        text, size = f"{_many(reasons[why])}: {why}.", sizes[why]
+    for n, copies in enumerate((groups := _Words(facts).groups(facts.copies))[:_CAUSES]):
+        size = sum(copy.total for copy in copies)
+        text = f"{_many(copies)}: {_Words(facts).why(copies)}."
         if not n:
-            part = f"{share(size, whole)} of it " if len(reasons) > 1 else ""
+            part = f"{share(size, whole)} of it " if len(groups) > 1 else ""
             text = f"A run{open_} copies {amount(whole)}, {part}{text}"
-        ids = tuple(copy.id for copy in reasons[why])
+        ids = tuple(copy.id for copy in copies)
         yield Finding(text, ids=ids, weight=explains(size, whole))
     none = "No array is copied or transposed by an instruction of its own."
     yield _tried(facts) if facts.copies else Finding(none)
-    if facts.fused:
-        more = count(facts.fused, "copy or transpose is", "copies and transposes are")
-        yield Finding(f"{more} inside fusions that compute, and no traffic of their own.")
 
 
 def _many(copies: Sequence[Copy]) -> str:
@@ -68,36 +65,51 @@ def _tried(facts: Copies) -> Finding:
     """Returns the sentence on the change that leaves least, or on why none was tried."""
     worked = [mend for mend in facts.mends if not mend.why]
     best = min(worked, key=lambda mend: mend.bytes, default=None)
-    if best is not None and best.bytes < facts.bytes:
+    if best is not None and is_cause(facts.bytes - best.bytes, facts.bytes):
         left = f"{amount(best.bytes)} in {count(best.copies or 0, 'copy', 'copies')}"
         text = f"Tried: {best.name} left {left if best.copies else 'no copy'}: {best.code}."
         return Finding(text, "compared")
-    why = f"was tried: {facts.untried}" if facts.untried else "that is known removes any"
+    why = f"was tried: {facts.untried}" if facts.untried else "that is known removes a fifth of it"
     return Finding(f"No change {why}.", "unknown")
 
 
 class _Words:
-    """The cause of a copy in words, with the lines of the instructions in conflict."""
+    """The cause of copies in words, with the lines of the instructions in conflict."""
 
     def __init__(self, facts: Copies) -> None:
         self._subject = facts.subject()
         self._nodes = {node.id: node for node in self._subject.optimized.module.nodes()}
         self._quote = quoter(self._subject)
 
-    def why(self, cause: CopyCause, copies: Sequence[Copy], most: int = _QUOTE) -> str:
-        """Returns the cause of copies as a clause, with `most` characters of a quoted line."""
-        writer, reader = (self._at(id, most) for id in (cause.writer, cause.reader))
-        values = listed([*dict.fromkeys(copy.cause.value for copy in copies)])
-        is_one = {cause.order} == {copy.cause.order for copy in copies} != {()}
-        order = f"in the order {cause.order}" if is_one else "in another order"
-        reader = THAT_LINE if reader == writer else reader
-        words = {"value": values or f"a value of {reader}", "order": order, "other": cause.other}
-        return CAUSES[cause.kind].format(writer=writer, reader=reader, **words)
+    def groups(self, copies: Iterable[Copy], *more: str) -> list[list[Copy]]:
+        """Returns copies of the same kind and lines together, those of most bytes first.
 
-    def line(self, *ids: str) -> str:
-        """Returns the line of the first of some instructions that has one; else ""."""
-        spans = (linked_span(self._subject, self._nodes.get(id)) for id in ids)
-        return next((str(span) for span in spans if span is not None), "")
+        Args:
+            copies: The copies.
+            more: Attributes of a copy that are the same too.
+        """
+        groups: dict[Any, list[Copy]] = {}
+        for copy in copies:
+            cause, own = copy.cause, (getattr(copy, name) for name in more)
+            lines = self._at(cause.writer, 0), self._at(cause.reader, 0)
+            groups.setdefault((cause.kind, cause.op, *lines, *own), []).append(copy)
+        return sorted(groups.values(), key=lambda group: -sum(copy.total for copy in group))
+
+    def why(self, copies: Sequence[Copy], most: int = _QUOTE) -> str:
+        """Returns the cause of a group as a clause, with `most` characters of a quoted line."""
+        causes = [copy.cause for copy in copies]
+        cause, orders = causes[0], {cause.order for cause in causes}
+        writer, reader = (self._at(id, most) for id in (cause.writer, cause.reader))
+        values = list(dict.fromkeys(cause.value for cause in causes))
+        value = listed(values, 2 if len("".join(values[:2])) <= _NAMES else 1)
+        reader = THAT_LINE if reader == writer else reader
+        if cause.kind == "layout" and reader:
+            value += f" of {reader}"
+        is_one = len(orders) == 1 and () not in orders
+        order = f"in the order {cause.order}" if is_one else "in another order"
+        other = "another" if cause.other == cause.value else cause.other
+        words = {"value": value, "order": order, "other": other, "op": cause.op}
+        return CAUSES[cause.kind].format(writer=writer, reader=reader, **words)
 
     def _at(self, id: str, most: int) -> str:
         if (span := linked_span(self._subject, self._nodes.get(id))) is None:
@@ -107,14 +119,15 @@ class _Words:
 
 def _copies(facts: Copies) -> Table:
     words, rows = _Words(facts), []
-    for copy in facts.copies:
-        why = words.why(copy.cause, [copy], 0).replace("`", "")
-        sizes = copy.bytes, copy.times, copy.total
-        line = words.line(copy.id, copy.cause.writer)
-        rows.append((Cell(copy.id, ids=(copy.id,)), copy.type, *sizes, line, why))
+    for copies in words.groups(facts.copies, "type", "times"):
+        first, ids = copies[0], tuple(copy.id for copy in copies)
+        name = Cell(first.id + f" and {len(ids) - 1} more" * (len(ids) > 1), ids=ids)
+        sizes = first.bytes, first.times, sum(copy.total for copy in copies)
+        rows.append((name, first.type, *sizes, words.why(copies, 0).replace("`", "")))
     size, times = NumberColumn("bytes", amount), NumberColumn("times")
-    columns = ("instruction", "value", size, times, _BYTES, "line", "why")
-    note = "A copy reads and writes these bytes. Copies of scalars are left out."
+    note = "A copy reads and writes these bytes. Copies of scalars are left out, and those inside "
+    note += "fusions that compute, which are no traffic of their own."
+    columns = ("instruction", "value", size, times, _BYTES, "why")
     return table("Copies", columns, rows, note, most=_ROWS, stage="optimized")
 
 

@@ -16,8 +16,8 @@ def _copies() -> Lens[Copies]:
 
     Returns:
         An answer with `.bytes` (copied in a run), `.copies` (each with `.id`, `.type`, `.bytes`,
-        `.times`, `.total`, `.cause`), `.causes` (the copies by cause), `.fused` and `.mends` (each
-        with `.name`, `.code`, `.copies`, `.bytes`).
+        `.times`, `.total`, `.cause`) and `.mends` (each with `.name`, `.code`, `.copies`,
+        `.bytes`).
 
     Raises:
         UnavailableError: There is no optimised HLO.

@@ -1,7 +1,7 @@
 """What is known of a compiled program that may be wrong."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Span
@@ -121,10 +121,16 @@ class Disagreement(ProgramFacts):
         return "\n\n".join(paragraphs)
 
 
-def wrong_result(results: tuple[CheckedResult, ...]) -> str:
-    """Says which result is wrong, and in how many elements."""
+def wrong_result(results: tuple[CheckedResult, ...], names: Sequence[str] = ()) -> str:
+    """Says which result is wrong, and in how many elements.
+
+    Args:
+        results: The results.
+        names: Their names, where they have any.
+    """
     one = max(results, key=lambda one: one.wrong)
-    result = f"result {one.index}, {one.dtype}[{','.join(map(str, one.shape))}], "
+    name = f"`{names[one.index]}`" if one.index < len(names) > 1 else f"result {one.index}"
+    result = f"{name}, {one.dtype}[{','.join(map(str, one.shape))}], "
     elements = count(math.prod(one.shape), "element")
     if one.nan:
         return f"{result}is NaN in {one.nan:,} of {elements}"

@@ -14,7 +14,7 @@ from jaxlens.render.document import Block, Code, Findings, Fold, TableBlock, Tab
 from jaxlens.report import Finding, NumberColumn, Report, Table, count, table
 from jaxlens.views.listings.panes import jaxpr_tab
 
-_CHECKED = ("index", "dtype", "unequal", "wrong", "error", "own", "allowed")
+_CHECKED = ("dtype", "unequal", "wrong", "error", "own", "allowed")
 
 
 def report(facts: Disagreement) -> Report:
@@ -27,7 +27,7 @@ def _findings(facts: Disagreement) -> Iterator[Finding]:
     if not facts.found:
         yield Finding(_agrees(facts), "measured")
     elif part is None:
-        yield Finding(f"Jit is wrong: {wrong_result(facts.results)}.", "measured", weight=1.0)
+        yield Finding(f"Jit is wrong: {_wrong(facts)}.", "measured", weight=1.0)
         text = (
             "Compiled again from its equations it is right: donated arguments, where they are, or "
         )
@@ -41,7 +41,7 @@ def _reduced(facts: Disagreement, part: ReducedProgram) -> Iterator[Finding]:
     names = listed([f"`{name}`" for name in part.opcodes])
     lines = list(dict.fromkeys(map(named_line, facts.spans.values())))
     where = located(facts.span, quoter(facts.subject())) if len(lines) == 1 else listed(lines)
-    text = f"Jit is wrong: {names} in {where}: {wrong_result(facts.results)}."
+    text = f"Jit is wrong: {names} in {where}: {_wrong(facts)}."
     yield Finding(text, "measured", ids, weight=1.0)
     tried = f"{count(len(facts.trials) - 1, 'change')} to the compile"
     if facts.cures:
@@ -69,6 +69,10 @@ def _reduced(facts: Disagreement, part: ReducedProgram) -> Iterator[Finding]:
     yield Finding(text)
 
 
+def _wrong(facts: Disagreement) -> str:
+    return wrong_result(facts.results, [result.name for result in facts.subject().outputs])
+
+
 def _agrees(facts: Disagreement) -> str:
     unequal = [one for one in facts.results if one.unequal]
     if not unequal:
@@ -80,10 +84,11 @@ def _agrees(facts: Disagreement) -> str:
 
 def _tables(facts: Disagreement) -> Iterator[Table]:
     counts = [NumberColumn(name) for name in ("differ", "wrong")]
-    names = ("compiled", "op by op", "explained")
-    ulps = [NumberColumn(name, ulps_text, rare=True) for name in names]
+    kinds = ("compiled", "op by op", "explained")
+    ulps = [NumberColumn(kind, ulps_text, rare=True) for kind in kinds]
     shown = [one for one in facts.results if one.unequal]
-    rows = (tuple(getattr(one, name) for name in _CHECKED) for one in shown)
+    names = [result.name for result in facts.subject().outputs]
+    rows = ((names[one.index], *(getattr(one, name) for name in _CHECKED)) for one in shown)
     note = "Elements that differ from op by op, and that rounding does not explain; errors against "
     note += "float64 in ulps, of the worst element."
     if shown:

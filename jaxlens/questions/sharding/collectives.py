@@ -49,6 +49,7 @@ class Collective:
         open: The loops around it whose trips are unknown, by line.
         done: The instruction that waits for its end, where other work can run before; "" if it is
             its own.
+        values: How many values it joins.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Collective:
     lines: tuple[str, ...]
     open: tuple[str, ...] = ()
     done: str = ""
+    values: int = 1
 
     @property
     def trips(self) -> int | None:
@@ -162,6 +164,7 @@ def collectives_of(
                 _lines(capture, inner, nodes),
                 often.open,
                 sending.last.id if sending.last is not node else "",
+                len(names),
             )
 
 

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,11 +12,12 @@ import jax
 from jaxlens.call.target import ResolvedTarget
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import root_name
 from jaxlens.ir.stablehlo.reader import parse
 from jaxlens.ir.stablehlo.stamps import restamp
 from jaxlens.ir.stamps import stamps
 from jaxlens.questions.sharding.propagation import Propagation
-from jaxlens.questions.sharding.reasons import AxisCut, TrafficReason
+from jaxlens.questions.sharding.reasons import AxisCut, TrafficReason, input_name
 from jaxlens.stages.child.child import Child, child_environment
 from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.driver import LiveDriver
@@ -63,8 +65,8 @@ def variations(
     """
     live: LiveDriver = capture.driver.live()
     axis = reason.cuts[0].axis
-    cuts = {(c.kind, c.asker): c for c in reason.cuts if c.axis == axis and c.kind}
-    changes = [(_words(cut), _without(cut)) for cut in cuts.values()]
+    cuts = {_words(c): c for c in reason.cuts if c.axis == axis and c.kind}
+    changes = [(words, _without(cut, _names(capture, cut))) for words, cut in cuts.items()]
     for words, change in [*changes, *_cut_result(capture, reason, axis, size)]:
         try:
             module = parse(capture.stablehlo.raw)
@@ -105,11 +107,24 @@ def _described(live: LiveDriver) -> ResolvedTarget:
 
 
 def _words(cut: AxisCut) -> str:
-    return f"{cut.asks} " + ("left out" if cut.kind == "constraint" else f"not cut by {cut.axis}")
+    if cut.kind == "constraint":
+        return f"{cut.asks} left out"
+    return f"{cut.kind} {root_name(cut.source)} not cut by {cut.axis}"
 
 
-def _without(cut: AxisCut) -> Change:
-    """Takes the axis out of what asks for a cut; a constraint then asks for nothing."""
+def _names(capture: Capture, cut: AxisCut) -> Callable[[int], str]:
+    """Returns a function from the number of an input, or of an output, to its name."""
+    module, outputs = capture.stablehlo.module, capture.outputs
+    if cut.kind == "input":
+        return partial(input_name, module, capture.program.inputs)
+    return lambda number: outputs[number].name if number < len(outputs) else ""
+
+
+def _without(cut: AxisCut, name: Callable[[int], str]) -> Change:
+    """Takes the axis out of what asks for a cut; a constraint then asks for nothing.
+
+    Of an argument of several arrays it is taken out of all.
+    """
     pattern = re.compile(rf"(?:, )?{_AXIS.format(re.escape(cut.axis))}")
 
     def smaller(attribute: Any) -> Any:
@@ -124,13 +139,14 @@ def _without(cut: AxisCut) -> Change:
             op.attributes["sharding"] = type(sharding).parse(text, sharding.context)
             return
         main = next(view.operation for view in module.body.operations if _is_main(view.operation))
-        name = "arg_attrs" if cut.kind == "input" else "res_attrs"
-        marks = list(main.attributes[name])
-        number = int(cut.asker)
-        entries = {named.name: named.attr for named in marks[number]}
-        entries["sdy.sharding"] = smaller(entries["sdy.sharding"])
-        marks[number] = type(marks[number]).get(entries)
-        main.attributes[name] = type(main.attributes[name]).get(marks)
+        kind = "arg_attrs" if cut.kind == "input" else "res_attrs"
+        marks = list(main.attributes[kind])
+        for number, mark in enumerate(marks):
+            entries = {named.name: named.attr for named in mark}
+            if "sdy.sharding" in entries and root_name(name(number)) == root_name(cut.source):
+                entries["sdy.sharding"] = smaller(entries["sdy.sharding"])
+                marks[number] = type(mark).get(entries)
+        main.attributes[kind] = type(main.attributes[kind]).get(marks)
 
     return change
 

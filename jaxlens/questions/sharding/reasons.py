@@ -121,7 +121,7 @@ class _Names:
         lines = (str(self.nodes[id].owner or "") for id in way.ops if id in self.nodes)
         source = way.source
         if way.kind == "input":
-            source = self._input(int(source))
+            source = input_name(self.module, self.inputs, int(source))
         elif way.kind == "output":
             number = int(source)
             source = self.outputs[number].name if number < len(self.outputs) else ""
@@ -132,10 +132,11 @@ class _Names:
             value, way.axis, way.dimension, way.kind, source, way.source, way.ops, passed
         )
 
-    def _input(self, number: int) -> str:
-        """Returns the name of an input; JAX drops those that the program does not read."""
-        if len(self.module.body().parameters) == len(self.inputs):
-            return self.inputs[number].name
-        mark = self.module.attrs.get(f"main arg{number}", "")
-        named = [leaf for leaf in self.inputs if mark.startswith(leaf.path or leaf.name)]
-        return max((leaf.name for leaf in named), key=len, default="")
+
+def input_name(module: Module, inputs: Sequence[Input], number: int) -> str:
+    """Returns the name of an input; JAX drops those that the program does not read."""
+    if len(module.body().parameters) == len(inputs):
+        return inputs[number].name
+    mark = module.attrs.get(f"main arg{number}", "")
+    named = [leaf for leaf in inputs if mark.startswith(leaf.path or leaf.name)]
+    return max((leaf.name for leaf in named), key=len, default="")

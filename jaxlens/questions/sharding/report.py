@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from jaxlens.program.sentences import listed, passes
+from jaxlens.program.sentences import every, listed, passes
 from jaxlens.questions.sharding.collectives import Collective
 from jaxlens.questions.sharding.facts import Sharding
 from jaxlens.questions.sharding.reasons import AxisCut
@@ -120,12 +120,16 @@ def _why(sharding: Sharding) -> Iterator[Finding]:
     most, reason = sharding.explained
     axis = reason.cuts[0].axis
     cuts = [cut for cut in reason.cuts if cut.axis == axis]
-    reads = _asked(cut for cut in cuts if cut.value.startswith("operand"))
+    operands = [cut for cut in cuts if cut.value.startswith("operand")]
+    reads = _asked(operands)
     makes = _asked(cut for cut in cuts if cut.value.startswith("result"))
     where = f" at {reason.line}" if reason.line else ""
-    text = f"{_name(most)} is of the {reason.opcode}{where}: "
+    more = f", and of {count(most.values - 1, 'more value')}" if most.values > 1 else ""
+    text = f"{_name(most)} is of the {reason.opcode}{where}{more}: "
     if reads:
-        text += f"its operands are cut by {axis} {listed(reads)}; its result is "
+        names = {cut.value for cut in operands}
+        whose = "its operands are" if len(names) > 1 else f"its {operands[0].value} is"
+        text += f"{whose} cut by {axis} {listed(reads)}; its result is "
         text += "too" if makes == reads else f"cut {listed(makes)}" if makes else "not"
     else:
         text += f"its result is cut by {axis} {listed(makes)}; its operands are not"
@@ -138,10 +142,11 @@ def _tried(sharding: Sharding) -> Iterator[Finding]:
         return
     here, *others = sharding.others
     known = [other for other in others if other.sent is not None]
-    best = min(known, key=lambda other: other.sent or 0.0, default=here)
-    if here.sent is None or best.sent is None or best.sent >= here.sent:
+    best = min([here, *known], key=lambda other: other.sent or 0.0)
+    if here.sent is None or best.sent is None or not is_cause(here.sent - best.sent, here.sent):
         tried = count(len(others), "other sharding")
-        yield Finding(f"Of {tried} that could be compiled, none sends less.", "compared")
+        less = "a fifth less" if best is not here else "less"
+        yield Finding(f"Of {tried} that could be compiled, none sends {less}.", "compared")
         return
     text = f"With {best.change}, a device sends {amount(best.sent)} in place of {amount(here.sent)}"
     if here.held is not None and best.held is not None:
@@ -210,11 +215,13 @@ def _pieces(sharding: Sharding) -> Iterator[Finding]:
     cut = [spread for spread in sharding.inputs if spread.tiling and spread.tiling.parts > 1]
     whole = [spread for spread in sharding.inputs if spread.tiling and spread.tiling.parts <= 1]
     if cut or whole:
-        some = f"{len(cut)} of {count(len(sharding.inputs), 'input')}" if cut else "No input"
+        all_ = len(sharding.inputs)
+        some = f"{len(cut)} of {count(all_, 'input')}" if cut else "No input"
+        some = f"{every(all_)} inputs".capitalize() if len(cut) == all_ > 1 else some
         yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
     whole.sort(key=lambda spread: -(spread.type.bytes or 0))
     size = sum(spread.type.bytes or 0 for spread in whole)
-    if size:
+    if is_cause(size, size + sum((spread.piece and spread.piece.bytes) or 0 for spread in cut)):
         names = listed([f"{spread.name} {spread.type}" for spread in whole if spread.type.bytes])
         yield Finding(f"Every device holds {amount(size)} of inputs whole: {names}.")
     unknown = [spread.name for spread in sharding.inputs if spread.tiling is None]

@@ -147,8 +147,8 @@ def _opcodes(module):
     [
         (
             lambda x: (x, x * 2),
-            "A run copies 40 kB, 1 copy of 40 kB: `result[0]` is `x` as it is, which the caller "
-            "keeps.",
+            "A run copies 40 kB, 1 copy of 40 kB: the program returns `x` unchanged, in a new "
+            "buffer.",
             "Tried: donating x left no copy: donate_argnames=('x',).",
         ),
         (lambda x: x * 2, "No array is copied or transposed by an instruction of its own.", ""),
@@ -171,6 +171,55 @@ def test_the_same_line_in_several_layers_is_one_sentence() -> None:
     first, *rest = jaxlens.copies(layers, [(w, w)] * 3, x).report.findings
     assert first.text.startswith("A run copies 98.3 kB, 6 copies of 16.4 kB: ")
     assert not any("16.4 kB" in finding.text for finding in rest)
+
+
+def stacked(x):
+    return lax.scan(lambda c, _: (c + 1, (c * 2, jnp.sin(c))), x, None, length=50)
+
+
+def chosen(p, x):
+    return lax.cond(p, lambda x: (x * 2, x), lambda x: (x, jnp.sin(x)), x * 2)
+
+
+P, KEY = jax.ShapeDtypeStruct((), bool), jax.random.key(0)
+OTHERS = {
+    "shared": (stacked, (A,), "several places of the carry of .* begin with the same value, the "),
+    "branch": (chosen, (P, A), "the branches of .* return in the same buffer"),
+    "constant": (lambda key: jax.random.bits(key, N), (KEY,), r"over the u32\[4\], a constant"),
+    "twice": (lambda x: (x * 2 + 1,) * 2, (A,), r"the f32\[10000\] is returned several times"),
+    "transposed": (lambda x: x.transpose(1, 2, 3, 0), (X,), r"returns `x` in the order \(1, 2"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_copies_that_no_change_removes_have_a_cause_too(kind) -> None:
+    f, args, words = OTHERS[kind]
+    found = jaxlens.copies(f, *args)
+    assert len(found.copies) == counted(f, *args) > 0
+    assert kind in {copy.cause.kind for copy in found.copies}
+    assert "unknown" not in {copy.cause.kind for copy in found.copies}
+    assert any(re.search(words, finding.text) for finding in found.report.findings)
+
+
+def test_the_arrays_of_an_argument_are_one_sentence() -> None:
+    def f(state, x):
+        return state, {name: value + x for name, value in state.items()}
+
+    first, *rest = jaxlens.copies(f, {"a": A, "b": A, "c": K}, 1.0).report.findings
+    assert "3 copies: the program returns `state['a']`, `state['b']` and 1 more unch" in first.text
+    assert len(rest) == 1
+    first, *_ = jaxlens.copies(f, {letter * 60: A for letter in "abc"}, 1.0).report.findings
+    assert len(first.text) <= 200
+    assert "aaa']` and 2 more unchanged" in first.text
+
+
+def test_what_removes_next_to_nothing_is_no_mend() -> None:
+    def f(x):
+        return lax.scan(lambda c, _: (c + x.sum(), [c * n for n in range(9)]), x, None, length=50)
+
+    found = jaxlens.copies(f, A)
+    assert 0.8 * found.bytes < min(mend.bytes for mend in found.mends) < found.bytes
+    assert found.report.findings[-1].text == "No change that is known removes a fifth of it."
 
 
 WHILE = """
@@ -234,7 +283,7 @@ def test_the_cause_in_a_program_written_by_hand(kind) -> None:
 
 def test_an_exchange_of_donated_arguments() -> None:
     found = jaxlens.copies(jax.jit(lambda x, y: (y, x), donate_argnums=(0, 1)), A, A)
-    assert {copy.cause.kind for copy in found.copies} == {"exchanged"}
+    assert {copy.cause.kind for copy in found.copies} == {"returned"}
     (mend,) = found.mends
     kept = counted(lambda x, y: (y, x), A, A)
     assert (mend.copies, mend.bytes) == (kept, kept * 4 * N)

@@ -181,7 +181,7 @@ def test_a_flag_that_loses_nan_is_named():
     facts = jaxlens.disagree(f, jnp.asarray([1.0, np.nan, 3.0, np.inf])).facts
     assert facts.reduced.opcodes == ("ne",)
     assert facts.cures == ("xla_cpu_enable_fast_math=false",)
-    assert "result 0, bool[4], differs from op by op in 1 of 4 elements" in first(facts)
+    assert "`result[0]`, bool[4], differs from op by op in 1 of 4 elements" in first(facts)
     assert "with `xla_cpu_enable_fast_math=false`" in report(facts).findings[1].text
 
 

@@ -12,7 +12,7 @@ from jaxlens.questions.sharding.measure import steps
 from tests.support.paths import ROOT, environment
 
 SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
-NAMES = ("column_then_row", "left_to_xla", "constrained", "resharded")
+NAMES = ("column_then_row", "left_to_xla", "constrained", "resharded", "of_a_tree")
 
 
 @cache
@@ -93,6 +93,13 @@ def test_a_sharding_that_is_tried_is_the_program_that_jax_lowers_with_it() -> No
     others = _all()["?left_to_xla"]["others"]
     assert others["input x not cut by data"] == _all()["left_to_xla, x whole"]
     assert others[""] == 2 * 3 / 4 * 64 * 128 * 4  # as it is: the gradient, in a ring of four
+
+
+def test_an_argument_of_several_arrays_is_tried_as_one() -> None:
+    answer = _all()["?of_a_tree"]
+    gradients = 2 * 3 / 4 * 2 * 64 * 128 * 4  # of both layers, in a ring of four
+    assert answer["others"]["input p not cut by data"] == gradients < answer["others"][""]
+    assert "and of 1 more value: its operands are cut by data" in " ".join(answer["text"].split())
 
 
 def test_a_process_that_ends_is_no_answer() -> None:
