@@ -56,8 +56,7 @@ def test_four_processes_with_one_program(tmp_path):
     assert sharding.processes == (0, 0, 1, 1, 2, 2, 3, 3)
     sent = 2 * 7 / 8 * 4  # of one f32 in a ring of eight, whose edges are half inside a process
     assert sharding.between == (4 * sent, 4 * sent)
-    for answer in (sharding, jaxlens.cost(step.capture)):
-        assert "send 28 B a run between the 4 processes, in all-reduce" in str(answer)
+    assert "send 28 B a run between the 4 processes, in all-reduce" in str(sharding)
 
 
 DIFFER = {

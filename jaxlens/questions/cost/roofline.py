@@ -23,8 +23,6 @@ from jaxlens.program.sentences import listed, passes
 from jaxlens.program.subject import Forwarding, Given
 from jaxlens.questions.cost.modules import ModuleCost, module_costs, shares
 from jaxlens.questions.cost.report import report as cost_report
-from jaxlens.questions.sharding.facts import Sharding, exchanges
-from jaxlens.questions.sharding.report import between
 from jaxlens.report import (
     Cell,
     Finding,
@@ -59,7 +57,6 @@ class CostFacts(Forwarding):
         seconds: Measured seconds per run, by instruction; None where nothing was run.
         run: The measured executions; None where nothing was run.
         works: The kernels with their instructions.
-        exchanges: What travels between devices, if they are of several processes; None else.
     """
 
     _forwarded = Cost
@@ -69,7 +66,6 @@ class CostFacts(Forwarding):
     seconds: Mapping[str, float] | None
     run: Run | None = field(repr=False, compare=False)
     works: Given[list[Work]] = field(repr=False, compare=False)
-    exchanges: Sharding | None = field(repr=False, compare=False)
     _modules: Given[tuple[ModuleCost, ...]] = field(repr=False, compare=False)
 
     def _record(self) -> Cost:
@@ -144,7 +140,6 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         seconds,
         measured,
         Given(lambda: works(capture)),
-        exchanges(capture) if kernels and capture.program.target.processes else None,
         Given(lambda: module_costs(capture, kernels, seconds)),
     )
 
@@ -212,7 +207,6 @@ def roofline(facts: CostFacts) -> Report:
     if facts.kernels:
         findings += _moves(facts.kernels)
         tables.append(kernel_table(facts.kernels))
-        findings += between(facts.exchanges) if facts.exchanges else ()
     if limits is not None:
         findings += _bounds(facts.points, limits)
         kind = facts.counts.subject.program.target.kind
@@ -294,11 +288,6 @@ def _bounds(points: Sequence[Point], limits: Limits) -> Iterator[Finding]:
             f"On {limits.name} a run{of} takes {duration(whole)} at best, {share(took, whole)} of "
             f"it for {line}; {share(memory, whole)} of it is bound by memory."
         )
-        travels = sum(point.kernel.travels for point in points)
-        if travels:
-            kernels = count(travels, "kernel")
-            text += f" How fast devices exchange data is not in these limits: {kernels} may take "
-            text += "longer."
         yield Finding(text, "estimate", (points[0].kernel.instruction,))
 
 

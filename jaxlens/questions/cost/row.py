@@ -93,6 +93,4 @@ COST = Question(
     pane=_pane,
 )
 
-
-USES = ("sharding",)
 ROWS = (COST,)
