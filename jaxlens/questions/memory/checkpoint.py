@@ -11,7 +11,6 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import REMAT
 from jaxlens.ir.graph import Module, Node
 from jaxlens.program.counted import count_module
-from jaxlens.program.equations import written_out
 from jaxlens.program.published_limits import refusal
 from jaxlens.program.sentences import listed
 from jaxlens.questions.memory.facts import ABSENT, MemoryFacts, Tried, facts
@@ -150,7 +149,6 @@ def sentences(use: MemoryFacts) -> Iterator[Finding]:
         yield from _cheaper(sizes, (best.flops or 0) - flops, what, now, flops)
     else:
         yield Finding(f"No way of jax.checkpoint that was tried lowers {what} by more than 2%.")
-        yield from _of_loops(subject)
     for size, trial in sizes:
         if trial.code == ABSENT:
             yield _present(use, what, size, now)
@@ -191,22 +189,6 @@ def _cheaper(
         size, trial = min(cheap, key=lambda pair: pair[0])
         changed = f"{_change(size, now)}, and flops {_change(trial.flops, flops)}"
         yield Finding(f"For fewer flops, {phrase(trial)}: {what} is {amount(size)}, {changed}.")
-
-
-def _of_loops(subject: Capture) -> Iterator[Finding]:
-    """Yields what is left to try where checkpoints of an unrolled loop lower nothing.
-
-    In such a loop XLA may merge recomputed values with those of the forward pass (CSE), or compute
-    them early. In the body of a scan it can do neither, because a trip of the backward pass has
-    only its own inputs.
-    """
-    if lines := [loop.line for loop in written_out(subject)[1] if loop.line and not loop.backward]:
-        yield Finding(
-            f"The loop at {listed(list(dict.fromkeys(lines)))} is unrolled: with jax.checkpoint "
-            "round each step, best in the body of a `lax.scan`, it would keep what each step hands "
-            "to the next, and compute the rest again (not tried).",
-            "estimate",
-        )
 
 
 def loosened(platform: str) -> str:

@@ -273,25 +273,6 @@ def test_every_loop_that_jax_makes_a_scan_of_is_checkpointed(loop):
     assert body.peak < 0.9 * answer.peak
 
 
-def unrolled_loss(w, x):
-    for part in w:
-        x = jnp.tanh(jnp.tanh(x @ part) @ part.T)
-    return (x * x).mean()
-
-
-def test_a_loop_that_is_unrolled_is_named_where_no_checkpoint_helps():
-    w, x = jnp.ones((6, 32, 32)), jnp.ones((1024, 32))
-    answer = jaxlens.memory(jaxlens.capture(jax.grad(unrolled_loss), w, x), checkpoint=True)
-    none, loop = answer.findings[:2]
-    assert none.text.startswith("No way of jax.checkpoint that was tried lowers the peak")
-    line = unrolled_loss.__code__.co_firstlineno + 1
-    line = f"test_memory_real.py:{line}-{line + 1}"
-    assert loop.text.startswith(
-        f"The loop at {line} is unrolled: with jax.checkpoint round each step"
-    )
-    assert loop.trust == "estimate"
-
-
 def test_without_a_gradient_there_is_nothing_to_checkpoint():
     answer = jaxlens.memory(jaxlens.capture(jnp.sin, X), checkpoint=True)
     with pytest.raises(UnavailableError, match="nothing is differentiated"):
