@@ -7,7 +7,6 @@ from functools import partial
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo.instructions import idle
-from jaxlens.ir.jaxpr.equation_flops import is_complex
 from jaxlens.program.counted import Cost, Counted
 from jaxlens.program.sentences import Quoter, bracketed, listed, passes, quoter
 from jaxlens.program.subject import Given
@@ -94,14 +93,12 @@ def _counted(cost: Cost) -> Iterator[Finding]:
     yield _sum(cost)
     unknown = [loop for loop in cost.loops if loop.trips is None]
     if unknown:
-        noun = "while loop" if all(loop.kind == "while" for loop in unknown) else "loop or grid"
-        times = "an unknown number of times"
-        if all(loop.kind == "shard_map" for loop in unknown):
-            noun, times = "shard_map", "on an unknown number of devices"
-        head, rest = f"A {noun}", f"runs {times}; its body counts"
+        kinds = {"while": "while loop", "pallas_call": "grid"}
+        nouns = Counter(kinds.get(loop.kind, loop.kind) for loop in unknown)
+        head = listed([count(n, noun) for noun, n in nouns.items()])
+        rest = "runs an unknown number of times; its body counts"
         if len(unknown) > 1:
-            nouns = noun.replace("loop", "loops").replace("grid", "grids")
-            head, rest = f"{len(unknown)} {nouns}", f"run {times}; their bodies count"
+            rest = "run an unknown number of times; their bodies count"
         lines = listed(list(dict.fromkeys(loop.line for loop in unknown if loop.line)))
         where = f" ({lines})" if lines else ""
         ids = tuple(loop.id for loop in unknown)
@@ -116,20 +113,10 @@ def _counted(cost: Cost) -> Iterator[Finding]:
 
 
 def _sum(cost: Cost) -> Finding:
-    """Returns the finding with the count; where it is zero, with the reason."""
-    transcendentals = _transcendentals(cost)
-    where = f" over the equations{passes(cost.open)}."
-    if cost.counted:
-        also = f" and {transcendentals}" if cost.functions else ""
-        return Finding(f"{amount(cost.counted, 'flop')}{also} counted{where}")
-    if cost.unknown:
-        also = f" besides {transcendentals}" if cost.functions else ""
-        names = listed(list(cost.unknown), 6)
-        return Finding(f"No flop could be counted{also}: there is no rule for {names}.", "unknown")
-    if cost.functions:
-        return Finding(f"{transcendentals} and no other arithmetic counted{where}")
-    size = "" if cost.bytes is None else f", {amount(cost.bytes)} in and out"
-    return Finding(f"No arithmetic: the equations only move data{size}.")
+    """Returns the finding with the count."""
+    also = f" and {_transcendentals(cost)}" if cost.functions else ""
+    where = f"over the equations{passes(cost.open)}"
+    return Finding(f"{amount(cost.counted, 'flop')}{also} counted {where}.")
 
 
 def _transcendentals(cost: Cost) -> str:
@@ -150,11 +137,6 @@ def _gap(cost: Cost, subject: Capture) -> Iterator[Finding]:
     calls = _custom_calls(subject)
     if calls:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(calls)}.", "xla")
-    if any(is_complex(value.type) for n in subject.jaxpr.module.nodes() for value in n.results):
-        yield Finding(
-            "The count is of operations on real numbers, 8 for the multiply-add of a complex dot; "
-            "XLA counts 2 for it, and 8 n log2 n for an FFT. So the two are not compared."
-        )
 
 
 def _percent(share: float) -> str:
