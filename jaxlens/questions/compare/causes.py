@@ -11,7 +11,6 @@ from jaxlens.program.subject import Given
 from jaxlens.render.graph.text_width import shorten
 
 _MOST = 3
-_UNTUNED = "autotuning off"
 _WIDEST = 48  # characters, at most, of flags as the heading of a column
 
 
@@ -106,29 +105,13 @@ def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
 
 
 def _devices(before: Target, after: Target) -> str:
-    """Returns how the devices differ; "" if they are equal.
-
-    A GPU autotunes its own programs by measuring, so one that is not here can get another program.
-    """
+    """Returns how the devices differ; "" if they are equal."""
     was, now = device(before), device(after)
     if was != now:
-        there = [
-            f"{name}, which is not here ({_UNTUNED})" if _is_untuned(target, other) else name
-            for name, target, other in ((was, before, after), (now, after, before))
-        ]
-        comma = "," if there[1].endswith(")") else ""
-        return f"On {there[1]}{comma} instead of {there[0]}"
+        return f"On {now} instead of {was}"
     if before.absent == after.absent:
         return ""
-    aside = f" ({_UNTUNED})" if after.platform == "gpu" else ""
-    if after.absent:
-        return f"Compiled for an absent {now}{aside} instead of on the device itself"
-    return f"Compiled on {now} itself instead of for one that is not here{aside}"
-
-
-def _is_untuned(target: Target, other: Target) -> bool:
-    """Whether only the other of two GPUs could have been autotuned."""
-    return target.platform == other.platform == "gpu" and target.absent and not other.absent
+    return f"Compiled {_presence(after)} instead of {_presence(before)}"
 
 
 def _presence(target: Target) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from jaxlens.answers import execute
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
-from jaxlens.links.match.across_edits import Pairs, is_literal
+from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.instruction_fates import after_edit
 from jaxlens.questions.compare.causes import sides
 from jaxlens.questions.compare.facts import NAMES, Comparison, Names
@@ -116,20 +116,7 @@ def _difference(old: Node, new: Node) -> str:
     """Returns what differs between two equations of the same primitive."""
     if str(old.type) != str(new.type):
         return f"{old.type} became {new.type}"
-    return changed_attributes(old, new) or _literals(old, new) or "its body differs"
-
-
-def _literals(old: Node, new: Node) -> str:
-    """Returns the literals that differ, where their number is the same."""
-    was, now = ([x for x in node.operands if is_literal(x)] for node in (old, new))
-    if len(was) != len(now):
-        return ""
-    pairs = (
-        f"{a.rpartition(':')[0]} became {b.rpartition(':')[0]}"
-        for a, b in zip(was, now, strict=True)
-        if a != b
-    )
-    return ", ".join(pairs)
+    return changed_attributes(old, new) or ("its body differs" if new.regions else "")
 
 
 def changed(name: str, before: Capture, after: Capture, options: Any) -> Document:
