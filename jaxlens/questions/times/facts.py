@@ -16,7 +16,7 @@ from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.compile_parts import CompileParts, compile_parts
 from jaxlens.program.equations import Equations, equations, written_out
-from jaxlens.program.subject import Given, ProgramFacts, instructions
+from jaxlens.program.subject import Given, ProgramFacts
 from jaxlens.program.unrolled import Unrolled
 
 
@@ -31,8 +31,6 @@ class Times(ProgramFacts):
         equations: Equations by line.
         loops: Outermost unrolled loops, those with most equations first.
         lacking: Why equations were not counted; "" if they were.
-        instructions: Number of instructions of the optimised program, the bodies of fusions and
-            loops once each; None without that program.
         closed_over: The arrays that the program closes over; None if they are not known.
     """
 
@@ -42,7 +40,6 @@ class Times(ProgramFacts):
     equations: Equations
     loops: tuple[Unrolled, ...]
     lacking: str = ""
-    instructions: int | None = None
     closed_over: tuple[Constant, ...] | None = None
 
     @property
@@ -71,7 +68,6 @@ def facts(capture: Capture) -> Times:
         counted,
         loops,
         written.lacking,
-        instructions(capture),
         closed_over(capture),
         _subject=capture,
     )

@@ -17,7 +17,7 @@ from jaxlens.program.equations import Equations, written_out
 from jaxlens.program.kernels import Work, works
 from jaxlens.program.lines import lines
 from jaxlens.program.sentences import listed
-from jaxlens.program.subject import Given, instructions
+from jaxlens.program.subject import Given
 from jaxlens.program.unrolled import Unrolled
 from jaxlens.questions.times.facts import Times
 from jaxlens.report import (
@@ -30,7 +30,6 @@ from jaxlens.report import (
     barred,
     count,
     duration,
-    explains,
     is_cause,
     saves,
     table,
@@ -40,10 +39,6 @@ _ROWS = 12
 _SECONDS = NumberColumn("seconds", duration, "s")
 _SHARE = NumberColumn("share", "{:.1%}".format)
 _PART, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
-# Instructions per equation, and in all, from which XLA's program is reported as grown. Ordinary
-# programs have 2 to 7 instructions for each equation, 48 layers of a GPT's train step 9; programs
-# whose fusions duplicate each other's instructions have 20 to 40.
-_GROWN, _LARGE = 12, 5_000
 
 
 def report(facts: Times) -> Report:
@@ -54,34 +49,30 @@ def report(facts: Times) -> Report:
     folded = captured.alarm(facts.closed_over)
     tables = (*_within(facts), *_kernels(facts, kernels), _lines(subject, facts))
     timed = stages(subject).tables if facts.stages else ()
-    return Report("Times", tuple(_findings(subject, facts, folded)), (*timed, *tables))
+    return Report("Times", tuple(_findings(facts, folded)), (*timed, *tables))
 
 
 def alarm(capture: Capture) -> tuple[Finding, ...]:
-    """Returns findings on an unrolled loop with most equations, and on a program that XLA enlarged.
-
-    They are part of every compile's output. Compiles if the program is not compiled yet.
-    """
+    """Returns the finding on the unrolled loop that made most equations, told by every compile."""
     written = Given(lambda: written_out(capture)).or_else(None)
     if written is None:  # opened from a later stage
         return ()
     counted, loops = written
     group = _group(loops)
     repeated = sum(loop.equations for loop in group)
-    loop = []
-    if counted.total >= _MANY and group and repeated >= _PART * counted.total:
-        text = f"{_unrolled(group, counted)} (--times says more)."
-        fewer = repeated - sum(one.block * one.times for one in group)
-        file, first = _range(group[0].line)[0], group[0].id
-        made = next(node for node in capture.jaxpr.module.nodes() if node.id == first)
-        # Only who wrote a loop can write it otherwise.
-        is_users = any(span.file == file and not span.library for span in made.spans)
-        weight = saves(fewer, counted.total) if is_users else 0.0
-        loop.append(Finding(text, "counted", _ids(group), weight=weight))
-    return (*loop, *_grown(capture, counted, group, instructions(capture)))
+    if counted.total < _MANY or not group or repeated < _PART * counted.total:
+        return ()
+    text = f"{_unrolled(group, counted)} (--times says more)."
+    fewer = repeated - sum(one.block * one.times for one in group)
+    file, first = _range(group[0].line)[0], group[0].id
+    made = next(node for node in capture.jaxpr.module.nodes() if node.id == first)
+    # Only who wrote a loop can write it otherwise.
+    is_users = any(span.file == file and not span.library for span in made.spans)
+    weight = saves(fewer, counted.total) if is_users else 0.0
+    return (Finding(text, "counted", _ids(group), weight=weight),)
 
 
-def _findings(subject: Capture, facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
+def _findings(facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
     loops = _causes(facts.loops, facts.equations)
     group = _group(loops)
     lead = f"{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
@@ -95,38 +86,12 @@ def _findings(subject: Capture, facts: Times, folded: tuple[Finding, ...]) -> It
         yield Finding(_largest(facts.equations))
     else:
         yield Finding(_largest(facts.equations), "counted", (), lead)
-    yield from _grown(subject, facts.equations, group, facts.instructions)
     if group:
         yield from folded
     for loop in [loop for loop in loops if loop not in group][:_ROWS]:
         yield Finding(f"{_unrolled((loop,), facts.equations)}.", "counted", (loop.id,))
     if facts.missing:
         yield Finding(f"Within the compile: {facts.missing}.", "unknown")
-
-
-def _grown(
-    subject: Capture, counted: Equations, group: tuple[Unrolled, ...], size: int | None
-) -> Iterator[Finding]:
-    """Yields the finding that XLA's program has many more instructions than there are equations."""
-    if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
-        return
-    module = subject.optimized.module
-    fusions = (node for node in module.nodes() if node.opcode == "fusion")
-    bodies = {name for node in fusions for name in node.regions}
-    fused = sum(len(module.regions[name].nodes) for name in bodies)
-    text = (
-        f"XLA's optimised program has {size:,} instructions, {fused:,} of them in bodies of "
-        f"fusions, for {count(counted.total, 'traced equation')}: {size / counted.total:.0f} "
-        "for each, and every one of them is compiled"
-    )
-    if group and sum(loop.equations for loop in group) >= _PART * counted.total:
-        where = f" at {_whole_line(group)}" if group[0].line else ""
-        text += f". `lax.scan` in place of the loop{where} gives XLA one step of it"
-    elif instructions := _by_line(subject, "optimized"):
-        line, most = instructions.most_common(1)[0]
-        text += f"; {line} made the most, {most:,}" if is_cause(most, size) else ""
-    weight = explains(fused, size)
-    yield Finding(f"{text}.", "counted", _ids(group), weight=weight)
 
 
 def _causes(loops: tuple[Unrolled, ...], counted: Equations) -> tuple[Unrolled, ...]:
