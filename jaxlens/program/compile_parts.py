@@ -42,8 +42,7 @@ class CompileParts:
         passes: HLO passes, the slowest first.
         kernels: Seconds of lowering to LLVM IR by kernel, on any thread.
         llvm: Seconds of LLVM on all threads together.
-        optimised: Seconds of LLVM's passes by kernel, on any thread; empty where unknown.
-        generated: Seconds of machine code generation by kernel, likewise.
+        compiled: Seconds of LLVM by kernel, on any thread; empty where unknown.
     """
 
     seconds: float
@@ -51,16 +50,7 @@ class CompileParts:
     passes: tuple[PassTime, ...]
     kernels: Mapping[str, float]
     llvm: float
-    optimised: Mapping[str, float] = field(default_factory=dict)
-    generated: Mapping[str, float] = field(default_factory=dict)
-
-    def of_llvm(self, name: str) -> float:
-        """Returns the seconds that LLVM spent on a kernel."""
-        return self.optimised.get(name, 0.0) + self.generated.get(name, 0.0)
-
-    def of_kernel(self, name: str) -> float:
-        """Returns the seconds of a kernel: lowering, LLVM's passes and machine code."""
-        return self.kernels.get(name, 0.0) + self.of_llvm(name)
+    compiled: Mapping[str, float] = field(default_factory=dict)
 
 
 def compile_parts(profile: Profile) -> CompileParts:
@@ -78,15 +68,16 @@ def compile_parts(profile: Profile) -> CompileParts:
             groups[names[-1]] += max(seconds, 0.0)
     groups[REST] += max(profile.seconds - sum(groups.values()), 0.0)
     busy = sum(part.seconds for part in profile.parts if part.name == _TASK)
-    by_kind: dict[str, dict[str, float]] = {"kernel": {}, "llvm": {}, "code": {}}
+    lowered: defaultdict[str, float] = defaultdict(float)
+    compiled: defaultdict[str, float] = defaultdict(float)
+    by_kind = {"kernel": lowered, "llvm": compiled, "code": compiled}
     for part in profile.parts:
         if (kernels := by_kind.get(part.kind)) is not None:
-            kernels[part.name] = kernels.get(part.name, 0.0) + part.seconds
-    lowered, optimised, generated = by_kind.values()
+            kernels[part.name] += part.seconds
     # The compile's thread may take tasks itself, which are no dispatches then.
-    llvm = max(busy, sum((*optimised.values(), *generated.values())))
+    llvm = max(busy, sum(compiled.values()))
     passes = _passes(profile, own)
-    return CompileParts(profile.seconds, groups, passes, lowered, llvm, optimised, generated)
+    return CompileParts(profile.seconds, groups, passes, lowered, llvm, compiled)
 
 
 def _group(part: Part) -> str:

@@ -122,9 +122,9 @@ def _slowest(facts: Times, parts: CompileParts) -> str:
             which += " (--captured says of what)"
     elif name == CONVERSION:
         which = ": it computes with arrays that are closed over (--captured lists them)"
-    elif name == LLVM and len(parts.optimised) > 1:
-        longest = max(parts.optimised, key=parts.of_llvm)
-        if is_cause(parts.of_llvm(longest), sum(map(parts.of_llvm, parts.optimised))):
+    elif name == LLVM and len(parts.compiled) > 1:
+        longest = max(parts.compiled, key=lambda kernel: parts.compiled[kernel])
+        if is_cause(parts.compiled[longest], sum(parts.compiled.values())):
             which = f", longest over `{longest}`"
     part = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
     return f"{part} took {seconds[name] / total:.0%} of {duration(total)}{which}"
@@ -223,19 +223,21 @@ def _within(facts: Times) -> Iterator[Table]:
 def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
     """Yields the tables of the kernels that took longest, and of their source lines."""
     parts = facts.compile
-    names = list(dict.fromkeys([*parts.kernels, *parts.optimised])) if parts else []
-    if parts is None or not names:
+    if parts is None or not (parts.kernels or parts.compiled):
         return
     by_name = {work.kernel.name: work for work in kernels}
-    seconds = {name: parts.of_kernel(name) for name in names}
+    seconds = {
+        name: parts.kernels.get(name, 0.0) + parts.compiled.get(name, 0.0)
+        for name in (*parts.kernels, *parts.compiled)
+    }
     ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
     steps = {"to LLVM IR": parts.kernels}
     note = (
         "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
         "say which of them it spent its time on; the size of their LLVM IR is what it is given."
     )
-    if parts.optimised:
-        steps |= {"LLVM passes": parts.optimised, "machine code": parts.generated}
+    if parts.compiled:
+        steps |= {"LLVM": parts.compiled}
         note = (
             "Threads work side by side. To LLVM IR by XLA's profiler, where it names the kernel; "
             "LLVM by the times at which XLA wrote a kernel's dumps, as fine as the file system's "
