@@ -15,7 +15,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.program.closed_over import largest_first
-from jaxlens.program.compile_parts import FOLDING, compile_parts
+from jaxlens.program.compile_parts import FOLDING
 from jaxlens.report import count
 
 _ENOUGH = 30_000_000  # characters of dumps that are read to list folds
@@ -123,13 +123,11 @@ class Captured:
     Attributes:
         constants: Arrays that it closes over, the largest first.
         folded: What constant folding computed, in order.
-        folding: Seconds of constant folding if the compile was profiled; else None.
         missing: Why `folded` is not known; "" if it is.
     """
 
     constants: tuple[Constant, ...]
     folded: tuple[Folded, ...] = ()
-    folding: float | None = None
     missing: str = ""
 
     @property
@@ -158,8 +156,4 @@ def facts(capture: Capture, compiled: bool = True) -> Captured:
         folded, missing = folds(capture.passes)
     except LensError as why:
         missing = str(why)
-    seconds = None
-    if "profile" in capture.driver.recorded():
-        passes = compile_parts(capture.profile).passes
-        seconds = next((p.seconds for p in passes if p.name == FOLDING), 0.0)
-    return Captured(constants, folded, seconds, missing)
+    return Captured(constants, folded, missing)

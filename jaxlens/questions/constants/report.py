@@ -2,7 +2,6 @@
 
 from jaxlens.program.closed_over import LARGE, sentence
 from jaxlens.program.compile_parts import FOLDING
-from jaxlens.program.sentences import listed
 from jaxlens.questions.constants.facts import NOT_COMPILED, Captured
 from jaxlens.report import (
     Cell,
@@ -12,7 +11,6 @@ from jaxlens.report import (
     Table,
     amount,
     count,
-    duration,
     is_cause,
     table,
 )
@@ -26,7 +24,7 @@ def report(facts: Captured) -> Report:
     compiled = facts.missing != NOT_COMPILED
     folding = _folding(facts) if compiled else []
     if facts.constants:
-        findings = [sentence(facts.constants), *_copies(facts), *folding]
+        findings = [sentence(facts.constants), *folding]
     elif compiled and facts.folded and not facts.missing:
         findings = _folding(facts, "No array is closed over; ")
     else:
@@ -38,29 +36,12 @@ def report(facts: Captured) -> Report:
     return Report("Captured", tuple(findings), tuple(tables))
 
 
-def _copies(facts: Captured) -> list[Finding]:
-    """Returns the finding on arrays that are copied once for each body that uses them."""
-    several = [c for c in facts.constants if c.bodies > 1]
-    if not several:
-        return []
-    copies = [f"`{c.name}` {c.bodies:,} times" for c in several]
-    extra = sum((c.bodies - 1) * c.bytes for c in several)
-    return [
-        Finding(
-            f"Jitted functions hold their own: {listed(copies)}; that is {amount(extra)} more in "
-            "what is lowered."
-        )
-    ]
-
-
 def _folding(facts: Captured, before: str = "") -> list[Finding]:
     """Returns the finding on what was folded; `before` is the beginning of its sentence."""
     if facts.missing:
         return [Finding(f"What was folded is not known: {facts.missing}.", "unknown")]
     if not facts.folded:
         return []
-    seconds = facts.folding
-    lead = "" if seconds is None else f"Constant folding took {duration(seconds)}. "
     instructions = {id for fold in facts.folded for id in (fold.id, *fold.gone)}
     text = (
         f"{before}XLA folded {count(len(instructions), 'instruction')} into "
@@ -74,7 +55,7 @@ def _folding(facts: Captured, before: str = "") -> list[Finding]:
         text += f"{largest.opcode}{where}"
         if largest.own:
             text += ": made from an argument, it would be computed when the program runs"
-    return [Finding(f"{text}.", ids=tuple(fold.constant for fold in facts.folded), lead=lead)]
+    return [Finding(f"{text}.", ids=tuple(fold.constant for fold in facts.folded))]
 
 
 def _arrays(facts: Captured) -> Table:

@@ -18,8 +18,8 @@ def _captured(compiled: bool = True) -> Lens[Captured]:
 
     Returns:
         An answer with `.constants` (each with `.name`, `.bytes`, `.held`, `.holder`, `.span`,
-        `.reads`), `.bytes`, `.folded` and `.folding` (seconds; None without a profile). It takes a
-        compile that dumps all passes; `%jaxpr --captured` takes none.
+        `.reads`), `.bytes` and `.folded`. It takes a compile that dumps all passes;
+        `%jaxpr --captured` takes none.
     """
     from jaxlens.questions.constants.facts import facts
     from jaxlens.questions.constants.report import report
@@ -31,7 +31,6 @@ CAPTURED = Question(
     "captured",
     About(
         "What is captured?",
-        measured="seconds of constant folding, where the compile was profiled (--times)",
         counted="arrays that the function closes over, their bytes, and who holds them, by "
         "identity; what became a constant between the dumps before and after constant folding; "
         "of arrays of over 256 MB that is not known",

@@ -73,14 +73,6 @@ def test_the_sentence_on_one_array_and_on_several() -> None:
     assert "pass the object, as a pytree," in report(thing).findings[0].text
 
 
-def test_copies_of_jitted_functions_are_counted() -> None:
-    found = Captured((array("w", 1000, bodies=3),))
-    words = report(found).findings[1].text
-    assert words == (
-        "Jitted functions hold their own: `w` 3 times; that is 8 kB more in what is lowered."
-    )
-
-
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records(path: Path) -> None:
     taken = load(path)

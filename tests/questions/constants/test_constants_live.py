@@ -188,7 +188,6 @@ def test_a_known_fold() -> None:
     assert "f32[300]{0} constant({" in after or "f32[300] constant({" in after
     assert "f32[300]{0} scatter(" in before or "f32[300] scatter(" in before
     assert "scatter(" not in after
-    assert answer.folding is None
     assert answer.bytes == 0
     assert answer.findings[0].text.startswith("No array is closed over; XLA folded ")
     assert f"(f32[300], 1.2 kB) the result of scatter at {one.line}:" in answer.findings[0].text
@@ -201,15 +200,6 @@ def test_what_is_not_computed_is_not_said_to_be() -> None:
     assert folded(lambda x: (GLOBAL + x) @ x + jnp.zeros(16) * 2) == ()
     assert folded(lambda x: GLOBAL @ (x * 2)) == ()
     assert folded(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: GLOBAL @ c, x)) == ()
-
-
-def test_folding_is_timed_where_a_profile_is_at_hand() -> None:
-    cap = jaxlens.capture(lambda x: jnp.ones(300).at[3].set(2.0) * x.sum(), X)
-    seconds = cap.profile.seconds
-    answer = jaxlens.captured(cap)
-    assert 0 < answer.folding < seconds
-    assert "Constant folding took" in answer.text(times=True)
-    assert "Constant folding took" not in str(answer)
 
 
 def test_nothing_is_captured() -> None:
