@@ -21,13 +21,12 @@ from jaxlens.report import (
     barred,
     count,
     explains,
+    share,
     table,
     tally,
 )
 
 _ROWS = 12
-# Flops for each transcendental up to which the headline names them.
-_MANY = 10
 _PER_DEVICE = (
     Finding(
         "The count is for all devices together, a shard_map's body once for each; XLA's is for "
@@ -76,16 +75,13 @@ def _answer(cost: Cost, spans: Mapping[str, Span], quote: Quoter) -> Iterator[Fi
     """Yields the finding on the line with the most flops."""
     line = min(cost.by_line, key=lambda line: (-cost.by_line[line], line), default="")
     if line and cost.by_line[line]:
-        share = cost.by_line[line] / cost.counted
-        span = spans.get(line)
-        text = f"{line}{bracketed(span, quote(span))} does {_percent(share)} of "
+        most, span = cost.by_line[line], spans.get(line)
+        text = f"{line}{bracketed(span, quote(span))} does {share(most, cost.counted)} of "
         text += amount(cost.counted, "flop")
-        if _MANY * cost.functions >= cost.counted:
-            text += f", besides {_transcendentals(cost)} (exp, sin and the like)"
         text += passes(cost.open)
         if any(loop.trips is not None and loop.trips > 1 for loop in cost.loops):
             text += ", loops counted by their trips"
-        yield Finding(f"{text}.", weight=explains(share, 1))
+        yield Finding(f"{text}.", weight=explains(most, cost.counted))
 
 
 def _counted(cost: Cost) -> Iterator[Finding]:
@@ -114,13 +110,10 @@ def _counted(cost: Cost) -> Iterator[Finding]:
 
 def _sum(cost: Cost) -> Finding:
     """Returns the finding with the count."""
-    also = f" and {_transcendentals(cost)}" if cost.functions else ""
+    functions = amount(cost.functions, "").strip()
+    also = f" and {functions} transcendentals" if cost.functions else ""
     where = f"over the equations{passes(cost.open)}"
     return Finding(f"{amount(cost.counted, 'flop')}{also} counted {where}.")
-
-
-def _transcendentals(cost: Cost) -> str:
-    return f"{amount(cost.functions, '').strip()} transcendentals"
 
 
 def _gap(cost: Cost, subject: Capture) -> Iterator[Finding]:
@@ -137,10 +130,6 @@ def _gap(cost: Cost, subject: Capture) -> Iterator[Finding]:
     calls = _custom_calls(subject)
     if calls:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(calls)}.", "xla")
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
 def _custom_calls(subject: Capture) -> list[str]:

@@ -108,13 +108,6 @@ class CostFacts(Forwarding):
         """The kernels on the roofline, by best possible time, longest first; () without limits."""
         return points(self.kernels, self.limits, self.seconds) if self.limits else ()
 
-    @property
-    def best_seconds(self) -> float | None:
-        """The best possible time of one run; None without limits or a loop's trips."""
-        if self.limits is None or any(kernel.open for kernel in self.kernels):
-            return None
-        return sum(point.seconds for point in self.points)
-
 
 def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
     """Computes the facts about cost; without a compiled program, those of the equations alone.

@@ -231,14 +231,6 @@ def with_jaxpr(module: Module, **figures: float):
     return capture
 
 
-@pytest.mark.parametrize(("rows", "named"), [(8, True), (1, False)])
-def test_the_headline_names_transcendentals_where_they_are_many(rows: int, named: bool) -> None:
-    added = eqn("add", f32(8, 20), "x", id="a", line=1)
-    module = program(main=(added, eqn("exp", f32(rows, 8), "x", id="s", line=1)))
-    headline = report_of(counted(with_jaxpr(module))).findings[0].text
-    assert headline.endswith("besides 64 transcendentals (exp, sin and the like).") is named
-
-
 def test_a_kernel_counts_for_each_point_of_its_grid() -> None:
     def module(grid: str) -> Module:
         call = eqn(

@@ -115,8 +115,7 @@ def test_without_the_mesh_the_body_counts_once_and_it_is_said() -> None:
     ((kind, trips),) = [(loop.kind, loop.trips) for loop in cost.loops]
     assert (kind, trips) == ("shard_map", None)
     text = str(report(replace(counted(shown), cost=cost, xla=Given(dict))).findings)
-    assert "1 shard_map (test_cost_of_shard_map.py:" in text
-    assert ") runs an unknown number of times; its body counts once." in text
+    assert "1 shard_map runs an unknown number of times; its body counts once." in text
 
 
 def test_xlas_figure_is_of_one_device() -> None:
