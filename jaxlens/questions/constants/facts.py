@@ -4,14 +4,13 @@ A captured array is part of the program: it is copied into StableHLO, HLO and th
 may compute with it at compile time, and another value needs another trace.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Constant, PassStage
-from jaxlens.ir.graph import Node
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.program.closed_over import largest_first
@@ -32,7 +31,6 @@ class Folded:
         type: Its type as text.
         bytes: Its bytes; None where unknown.
         line: The source line that owns it; "" for none.
-        gone: Instructions that it was computed from and that are gone with it.
         step: Index of the pass's dump.
         own: Whether that line is the user's.
     """
@@ -43,7 +41,6 @@ class Folded:
     type: str
     bytes: int | None
     line: str
-    gone: tuple[str, ...]
     step: int
     own: bool
 
@@ -85,7 +82,6 @@ def _pass_folds(
         for id, name in became.items()
         if name in constants and nodes[id].opcode != "constant"
     }
-    operations = {f.id for f in fates.values() if f.name == "folded" and f.id not in roots}
     for id, constant in roots.items():
         node = nodes[id]
         yield Folded(
@@ -95,22 +91,9 @@ def _pass_folds(
             str(constant.type),
             constant.type.bytes,
             str(node.owner or ""),
-            _origins(id, operations, nodes),
             later.index,
             node.owner is not None and not node.owner.library,
         )
-
-
-def _origins(id: str, folded: Container[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
-    """Returns the folded ops that an op was computed from, directly or through others."""
-    origins: dict[str, None] = {}
-    pending = list(nodes[id].operands)
-    while pending:
-        name = pending.pop()
-        if name in folded and name not in origins:
-            origins[name] = None
-            pending.extend(nodes[name].operands)
-    return tuple(origins)
 
 
 NOT_COMPILED = "not compiled"

@@ -42,11 +42,9 @@ def _folding(facts: Captured, before: str = "") -> list[Finding]:
         return [Finding(f"What was folded is not known: {facts.missing}.", "unknown")]
     if not facts.folded:
         return []
-    instructions = {id for fold in facts.folded for id in (fold.id, *fold.gone)}
-    text = (
-        f"{before}XLA folded {count(len(instructions), 'instruction')} into "
-        f"{count(len(facts.folded), 'constant')} of {amount(facts.folded_bytes)} while it compiled"
-    )
+    constants = count(len(facts.folded), "constant")
+    text = f"{before}XLA folded parts of it into {constants} of {amount(facts.folded_bytes)}"
+    text += " while it compiled"
     largest = max(facts.folded, key=lambda fold: fold.bytes or 0)
     size = largest.bytes or 0
     if size >= LARGE and is_cause(size, facts.folded_bytes):
@@ -87,12 +85,11 @@ def _folded(facts: Captured) -> Table:
             fold.type,
             fold.bytes,
             fold.opcode,
-            len(fold.gone) + 1,
             fold.line or "(no line)",
         )
         for fold in ranked
     )
-    columns = ("constant", "type", _BYTES, "was", NumberColumn("instructions"), "from line")
+    columns = ("constant", "type", _BYTES, "was", "from line")
     note = f"As the dumps before and after {FOLDING} show; some is folded again, or removed, later."
     title = "Folded while compiling"
     return table(title, columns, rows, note, most=_ROWS, stage="optimized")

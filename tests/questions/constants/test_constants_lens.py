@@ -44,7 +44,7 @@ def array(name: str, n: int, held: str = "global", **more) -> Constant:
     return Constant(name, Type("f32", (n,)), 4 * n, place, held, "f", Span("cell 1", 2), **more)
 
 
-def test_a_fold_counts_what_went_with_it() -> None:
+def test_a_fold_is_found_between_the_dumps() -> None:
     dumps = (
         fixed.dump(0, "", "before_optimizations", BEFORE, False),
         fixed.dump(1, "simplify", "constant_folding", AFTER),
@@ -53,7 +53,6 @@ def test_a_fold_counts_what_went_with_it() -> None:
     (one,), missing = folds(dumps)
     assert not missing
     assert (one.id, one.opcode, one.constant, one.bytes) == ("table", "multiply", "constant.1", 400)
-    assert set(one.gone) == {"i", "c", "b"}
     assert folds(dumps[::2]) == ((), "")  # no folding pass among them
 
 
