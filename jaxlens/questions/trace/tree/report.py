@@ -63,10 +63,6 @@ def _first(depth: Depth) -> str:
     operations = count(depth.work, "operation")
     if depth.work == depth.depth > 1:
         return f"{size}: each of its {operations} on elements waits for the one before."
-    if depth.depth == 1 < depth.work:
-        return f"{size}: its {operations} on elements can all be done at the same time."
-    if depth.work == 1:
-        return f"{size}: one operation."
     average = depth.work / depth.depth
     many = f"{average:,.0f}" if average >= 100 else f"{average:.3g}"
     return f"{size}, {operations} on elements: on average {many} can be done at the same time."
