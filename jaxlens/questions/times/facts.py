@@ -2,8 +2,7 @@
 
 Seconds are measured once, on this machine: stages by wall clock, the parts of the compile by XLA's
 profiler (`program/compile_parts.py`). Compile time grows with the size of the program, so equations
-are counted by line (`program/equations.py`), and loops that tracing unrolled are detected
-(`program/unrolled.py`).
+are counted by line (`equations.py`), and loops that tracing unrolled are detected (`unrolled.py`).
 """
 
 from collections import defaultdict
@@ -15,9 +14,9 @@ from jaxlens.ir.facts import Constant
 from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.program.closed_over import closed_over
 from jaxlens.program.compile_parts import CompileParts, compile_parts
-from jaxlens.program.equations import Equations, equations, written_out
 from jaxlens.program.subject import Given, ProgramFacts
-from jaxlens.program.unrolled import Unrolled
+from jaxlens.questions.times.equations import Equations, equations, written_out
+from jaxlens.questions.times.unrolled import Unrolled
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from jaxlens.errors import LensError
 from jaxlens.ir.facts import CONVERSION
 from jaxlens.program import closed_over as captured
 from jaxlens.program.compile_parts import FOLDING, LLVM, PASSES, REST, CompileParts
-from jaxlens.program.equations import Equations, written_out
 from jaxlens.program.kernels import Work, works
 from jaxlens.program.lines import lines
 from jaxlens.program.sentences import listed
 from jaxlens.program.subject import Given
-from jaxlens.program.unrolled import Unrolled
+from jaxlens.questions.times.equations import Equations, written_out
 from jaxlens.questions.times.facts import Times
+from jaxlens.questions.times.unrolled import Unrolled
 from jaxlens.report import (
     Cell,
     Finding,

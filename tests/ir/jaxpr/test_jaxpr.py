@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.bodies import opened
-from jaxlens.program.equations import equations
+from jaxlens.questions.times.equations import equations
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from tests.ir.check import check
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.params import LIMIT, text
-from jaxlens.program.equations import equations
+from jaxlens.questions.times.equations import equations
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
 from tests.ir.check import check

@@ -13,7 +13,7 @@ import pytest
 import jaxlens
 from jaxlens import compat
 from jaxlens.errors import UnavailableError
-from jaxlens.program.equations import written_out
+from jaxlens.questions.times.equations import written_out
 from jaxlens.questions.times.report import alarm
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.session import compiling

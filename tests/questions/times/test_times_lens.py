@@ -11,9 +11,9 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.saved.facts import from_json, to_json
 from jaxlens.program.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
 from jaxlens.program.python_loops import looped
-from jaxlens.program.unrolled import Unrolled
 from jaxlens.questions.times.facts import facts as facts_of
 from jaxlens.questions.times.report import report as report_of
+from jaxlens.questions.times.unrolled import Unrolled
 from jaxlens.render.text.document_text import text
 from jaxlens.viewer.panes import OPTIONS
 from tests.support import fixed_captures as fixed

@@ -5,7 +5,7 @@ import pytest
 from jax._src.jaxpr_util import all_eqns
 
 import jaxlens
-from jaxlens.program.equations import written_out
+from jaxlens.questions.times.equations import written_out
 from tests.support.model_programs import LAYERS, MARKS, NAMES, program
 
 pytestmark = [pytest.mark.backend, *MARKS]

@@ -8,7 +8,7 @@ import pytest
 
 from jaxlens.call.target import resolve
 from jaxlens.call.traceable import prepare
-from jaxlens.program.equations import equations
+from jaxlens.questions.times.equations import equations
 from jaxlens.stages.driver import capture
 from jaxlens.stages.trace import lower as lowering
 from jaxlens.stages.trace import trace as tracing

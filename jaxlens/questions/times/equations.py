@@ -14,7 +14,7 @@ from jaxlens.ir.columns import Place, ProgramColumns, columns
 from jaxlens.ir.graph import Module
 from jaxlens.program.python_loops import looped
 from jaxlens.program.subject import Given
-from jaxlens.program.unrolled import Unrolled, unrolled
+from jaxlens.questions.times.unrolled import Unrolled, unrolled
 
 _STACKS = 100  # call stacks of one body that are kept apart; of the others no line is counted
 Stack = tuple[str, ...]

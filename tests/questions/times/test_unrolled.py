@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.program.equations import equations
-from jaxlens.program.unrolled import Unrolled, unrolled
+from jaxlens.questions.times.equations import equations
+from jaxlens.questions.times.unrolled import Unrolled, unrolled
 
 VECTOR = Type("f32", (4,))
 
