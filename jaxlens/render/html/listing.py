@@ -37,7 +37,7 @@ def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> st
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    if left and not budget.whole:
+    if left and budget.words is not None and not budget.whole:  # of more lines no page has all
         missing += ' The page that .save("x.html") writes has them all.'
     # A jaxpr's note counts the lines beyond: scripts show those that fit, a live kernel the rest.
     kind = "saved-only" if left else "static-only"

@@ -33,7 +33,7 @@ _MUCH = 200_000  # characters, above which this takes too long
 _TRIES = 6
 _DENSEST = 50  # characters of rows in a byte, at most
 _REMARK = 60  # characters of a remark
-_MANY = 2_000  # characters of names, or of a fold, above which they are deflated
+_MANY = 10_000  # characters of names, or of a fold, above which they are deflated
 _MANY_IDS = re.compile(rf'(<[^<>]*) data-id="([^"]{{{_MANY},}})"([^<>]*>)')
 _LONG_FOLD = re.compile(rf"<tt hidden=1>[^<]{{{_MANY},}}</tt>")
 _FOLD = re.compile(f"{MARKS['fold']}[^\0-{MARKS['warn']}\n]*")
