@@ -14,7 +14,7 @@ from jaxlens.render.html.assets import _script
 from jaxlens.render.html.document_html import html
 from jaxlens.render.html.lazy_lines import LazyLines, WrittenLine
 from jaxlens.render.html.marks import pieces
-from jaxlens.render.html.packing import unpacked
+from jaxlens.render.html.packing import unpacked, unstepped
 from jaxlens.render.html.payload import Budget
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import machine as machine_lines
@@ -65,7 +65,7 @@ def read(page, lines, saved=False):
         return page.evaluate(READ, [script, "answeredSource", payload.lines_data(lines)])
     element, left = payload.more_html(lines, Budget(rows=len(lines)))
     assert not left
-    text = unpacked(element.removesuffix("</script>").partition("data-jl=more>")[2])
+    text = unstepped(unpacked(element.removesuffix("</script>").partition("data-jl=more>")[2]))
     return page.evaluate(READ, [script, "writtenSource", text])
 
 

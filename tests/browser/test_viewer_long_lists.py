@@ -137,6 +137,10 @@ def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypa
     asked = page.evaluate("asked")
     assert asked[-1] == {"lines": {"listing": 2, "from": 1612, "to": 2000}}
     assert all(what["lines"]["to"] - what["lines"]["from"] <= 500 for what in asked)
+    page.locator("details[data-pane=optimized] input[type=search]").fill("fusion.777 =")
+    page.wait_for_function(
+        "document.querySelector('details[data-pane=optimized] output').innerText === '1 of 1'"
+    )
 
 
 def test_a_row_that_stands_for_others_opens_by_click_and_key_and_is_lit_for_them(saved):

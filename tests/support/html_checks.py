@@ -127,6 +127,21 @@ def kept_style(style):
     return ";".join(r for r in rules if any(re.fullmatch(form, r) for form in KEPT_STYLES))
 
 
+def atoms_by_id(columns):
+    """Inverse of `payload._columns`, as `viewer/link_data.js` has it."""
+    ids, sets = columns
+    found: dict[str, tuple[int, ...]] = {}
+    last = 0
+    for id, steps in zip(ids, sets, strict=True):
+        atoms = []
+        for place, step in enumerate([steps] if isinstance(steps, int) else steps):
+            is_run = place > 0 and step < 0
+            last += -step if is_run else step
+            atoms.append(step if is_run else last)
+        found[id] = tuple(unrolled(atoms))
+    return found
+
+
 def unrolled(written):
     """Inverse of `payload.runs`, which packs sets of atoms, as `viewer/link_data.js` has it."""
     atoms: list[int] = []

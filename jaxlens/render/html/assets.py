@@ -89,8 +89,8 @@ KITS: Mapping[Kit, KitFiles] = {
 
 _INSTALLER = "viewer/install.js"
 # Rules of our modules, which a test holds, make a tokenizer needless: comments are `/** */` or
-# stand on lines of their own, and no string has "/*" or one of these operators with blanks around
-# (but ">" in selectors and "*" in `calc`, which do without blanks).
+# stand on lines of their own, and no string has "/*", ") {", ";}" or one of these operators with
+# blanks around (but ">" in selectors and "*" in `calc`, which do without blanks).
 _COMMENT = re.compile(r"/\*.*?\*/ ?", re.DOTALL)
 _OPERATOR = re.compile(r" (=>|[!=]==|&&|\|\||\?\?|[-+*/<>]=?|[=?:]) (?![-+])|(?<={) | (?=})")
 _RUN = "document.currentScript.live = (inflated, needs) => {\n%s};"
@@ -224,4 +224,5 @@ def _css(paths: tuple[str, ...]) -> str:
 def _script(path: str) -> str:
     """A module as part of a function: without imports and the word `export`."""
     code = re.sub(r"^import\b[^;]*;\n|^export ", "", _code(path), flags=re.MULTILINE)
-    return re.sub(r"(?<=[;,{([])\n", "", _OPERATOR.sub(r"\1", code))  # these end no statement
+    tight = _OPERATOR.sub(r"\1", code).replace(") {", "){")
+    return re.sub(r"(?<=[;,{([])\n", "", tight).replace(";}", "}")  # these end no statement

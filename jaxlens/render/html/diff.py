@@ -23,7 +23,7 @@ from jaxlens.render.html.marks import (
 )
 from jaxlens.render.html.payload import late_html
 
-# Rows of a diff after which further groups are deflated; fewer in a pane.
+# Rows of a diff after which further groups are deflated, fewer in a pane; and the rest of a group.
 _AT_ONCE, _IN_PANE = 60, 8
 _MARK = 12  # characters of a mark
 # Inline rules for pages that drop our CSS: JupyterLab keeps them.
@@ -51,37 +51,47 @@ def _groups(diff: Diff, ink: Ink, marked: bool) -> tuple[str, str]:
     """The groups and a remark; those beyond the first rows are embedded deflated."""
     before = [0, *accumulate(len(group.rows) for group in diff.groups)]
     most = sum(rows < (_IN_PANE if ink.tab else _AT_ONCE) for rows in before[:-1])
-    shown = "".join(_group(group, ink, marked, diff.stages) for group in diff.groups[:most])
-    if most == len(diff.groups):
+    shown = "".join(
+        _group(group, ink, marked, diff.stages, _AT_ONCE) for group in diff.groups[:most]
+    )
+    hidden = sum(max(len(group.rows) - _AT_ONCE, 0) for group in diff.groups[:most])
+    hidden += before[-1] - before[most]
+    if not hidden:
         return shown, ""
     plain = replace(ink, inline=False)
     rest = "".join(_group(group, plain, marked, diff.stages) for group in diff.groups[most:])
-    late, remark = late_html(rest, f"{before[-1] - before[most]:,} more rows")
+    late, remark = late_html(rest, f"{hidden:,} more rows")
     return shown + late, remark
 
 
-def _group(group: DiffGroup, ink: Ink, marked: bool, stages: tuple[str, str]) -> str:
+def _group(
+    group: DiffGroup, ink: Ink, marked: bool, stages: tuple[str, str], most: int | None = None
+) -> str:
+    """A group; its rows beyond the most are embedded deflated."""
     if marked:
         # The source line of each row; both where its sides come from two.
         lines = ((side.line for side in (row.left, row.right) if side) for row in group.rows)
         owners = ["", *(" > ".join(dict.fromkeys(filter(None, names))) for names in lines)]
         if len(set(owners)) == 2 and owners[-1] in group.title:
             owners = [""] * len(owners)
-        rows = "".join(
+        rows = [
             _row(row, now if now != before else "", ink, stages[1])
             for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
-        )
+        ]
     else:
         columns = _COLUMNS if ink.inline else ""
-        rows = "".join(
+        rows = [
             f"<div{columns}>{_cell(row.left, ink)}{_cell(row.right, ink, stage=stages[1])}</div>"
             for row in group.rows
-        )
+        ]
+    shown = "".join(rows[:most])
+    if most is not None:
+        shown += late_html("".join(rows[most:]), "")[0]
     opened = " open" if group.open else ""
     kind = "diff-rows" if marked else "diff-rows diff-sides"
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f'<pre class="rows {kind}"{attr("data-stage", stages[0])}>{rows}</pre></details>'
+        f'<pre class="rows {kind}"{attr("data-stage", stages[0])}>{shown}</pre></details>'
     )
 
 

@@ -45,7 +45,15 @@ from jaxlens.render.html.line_trace import line_trace_html
 from jaxlens.render.html.listing import code_html, listing_html
 from jaxlens.render.html.marks import Ink, attr, escaped, image, ink, note, prose
 from jaxlens.render.html.passes import passes_html
-from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Budget, data_html, web_html
+from jaxlens.render.html.payload import (
+    COMPILED_ROWS,
+    MOST,
+    ROWS,
+    SAVED,
+    Budget,
+    data_html,
+    web_html,
+)
 from jaxlens.render.html.source import source_html
 from jaxlens.render.html.table import findings_html, table_html
 
@@ -95,7 +103,8 @@ def body(document: Document, whole: bool = False) -> str:
     hues = ink(document)
     # %%jaxpr has to be quick, %%explore has many panes.
     rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
-    budget = Budget(rows=rows, pictures=document.verb != "explore", whole=whole)
+    most = MOST if whole else SAVED
+    budget = Budget(bytes=most, rows=rows, pictures=document.verb != "explore", whole=whole)
     kernels = document.web.atoms.get("kernels", {}) if document.web else {}
     data = web_html(document.web, budget) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
@@ -107,6 +116,7 @@ def body(document: Document, whole: bool = False) -> str:
     groups: list[tuple[str, int]] = []  # names of sets of tabs, with the place of the open one
     groups_opened = hidden_depth = 0
     tabs: list[str] = []  # titles of those that the part is in
+    programs: list[tuple[int, Block, Ink]] = []  # with their places: they get the room that is left
     for step in walk(document.blocks):
         if isinstance(step.part, Tabs) and step.move == "enter":
             groups.append((f"{_KEY}-{groups_opened}", step.part.first))
@@ -118,14 +128,21 @@ def body(document: Document, whole: bool = False) -> str:
         paint = replace(hues.behind() if hidden_depth else hues, tab=tabs[-1] if tabs else "")
         if isinstance(step.part, Tabs | Tab | Fold):
             parts.append(_step(step.part, step, groups, kernels))
+        elif isinstance(step.part, Listing | Code):
+            programs.append((len(parts), step.part, paint))
+            parts.append("")
         else:
+            before = budget.bytes
             parts.append(block_html(step.part, paint, budget))
+            budget.bytes = before - len(parts[-1])
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
+    for place, program, paint in programs:
+        parts[place] = block_html(program, paint, budget)
     if document.asks:
         asks = [(ask.name, ask.sentence, ask.line) for ask in document.asks]
         data += budget.take(data_html("asks", asks))
-    entries = help_data(document)
+    entries = help_data(document, budget.words)
     help = budget.take(data_html("help", entries) + lesson_links(entries)) if entries else ""
     markup = "".join([*parts, data])
     # Names that must differ between outputs have a hash of the content.

@@ -14,7 +14,7 @@ from jaxlens.render.graph.figure_json import ANY, graph_data
 from jaxlens.render.graph.svg import svg
 from jaxlens.render.graph.text_width import clean
 from jaxlens.render.html.marks import image
-from jaxlens.render.html.packing import packed
+from jaxlens.render.html.packing import packed, stepped
 
 _PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
 _EDGES = 80  # of a panel that opens: 91 between 63 boxes take 300 ms
@@ -57,7 +57,7 @@ def graph_html(
     size = {"budget": _WHOLE_BYTES} if whole else {}
     most, edges = (_WHOLE_PANELS, ANY) if whole else (most, edges)
     data = _stepped(graph_data(figure, most=most, edges=edges, hues=hues, **size))
-    text = packed(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+    text = packed(stepped(json.dumps(data, ensure_ascii=False, separators=(",", ":"))))
     return (
         f'<div class="jaxlens-drawing">{shown}{note}'
         f'<script type="application/json">"{text}"</script></div>'

@@ -45,6 +45,7 @@ _IDS = re.compile(r"(?:(e)|(s))\d+")
 _ATTRIBUTES = frozenset({"primitive", "op", "instruction"})
 # Names of values, computations, types, attributes and targets, words such as ROOT; a layout {1,0}.
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*+|\{\d[^}]*\}")
+WORD = re.compile(r"[A-Za-z_][\w-]*+", re.ASCII)  # parts of all of these
 _START = "start of "  # before the name of a pipeline, as `program/passes.py` writes it
 _LAYOUT = re.compile(r"\{\d[^}]*\}")
 
@@ -76,8 +77,12 @@ class _Words:
         self.brief.discard((kind, word))
 
 
-def help_data(document: Document) -> dict[str, Any]:
+def help_data(document: Document, beyond: set[str] | None = None) -> dict[str, Any]:
     """The glossary entries of the words that a document shows.
+
+    Args:
+        document: What is shown.
+        beyond: Every `WORD` of the lines that are not scanned; None where they are not known.
 
     Returns:
         By kind and word, as displayed but for quotes: the sentence, the place of its page in
@@ -100,7 +105,14 @@ def help_data(document: Document) -> dict[str, Any]:
         return text in texts or sum(map(len, texts)) + len(text) <= _EXPERTS
 
     for kind, names in sorted(words.by_kind.items(), key=lambda item: item[0] not in _ATTRIBUTES):
-        for word, known in _entries(kind, names):
+        said = (
+            word
+            for word in names
+            if beyond is None
+            or (kind, word) not in words.brief
+            or beyond.issuperset(WORD.findall(word))
+        )
+        for word, known in _entries(kind, said):
             page = pages.setdefault(known.link, len(pages)) if known.link else -1
             expert = () if (kind, word) in words.brief else known.expert
             places = [texts.setdefault(text, len(texts)) for text in expert if room(text)]

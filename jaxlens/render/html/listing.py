@@ -5,7 +5,7 @@ from itertools import groupby
 from jaxlens.render.document import Code, Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.render.html.marks import Ink, attr, escaped, has_folds, note, row, style
-from jaxlens.render.html.payload import Budget, more_html
+from jaxlens.render.html.payload import Budget, more_html, without_long
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
@@ -27,15 +27,18 @@ def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> st
             and what does not fit is said under the lines. None for nothing.
     """
     runs = groupby(listing.lines, key=lambda line: line.line)
-    body = "".join(_run(owner, list(lines), ink) for owner, lines in runs)
+    body = without_long("".join(_run(owner, list(lines), ink) for owner, lines in runs))
     toggle = FOLDS if has_folds(listing.lines) else ""
     label = attr("aria-label", f"{listing.stage} listing")
     budget = budget or Budget(0, 0)
+    budget.take(body)
     more = listing.more
     data, left = more_html(more, budget)
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
+    if left and budget.words is not None and not budget.whole:  # of more lines no page has all
+        missing += ' The page that .save("x.html") writes has them all.'
     # A jaxpr's note counts the lines beyond: scripts show those that fit, a live kernel the rest.
     kind = "saved-only" if left else "static-only"
     counted = len(more) > 0 and listing.stage == "jaxpr"

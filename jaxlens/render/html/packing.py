@@ -3,17 +3,26 @@
 Base85, four bytes in five characters, is 6 % shorter than Base64. Python's own alphabet has
 characters that would need escapes, so the digits are translated; `viewer/packing.js` reads
 them.
+
+Names in programs differ by their numbers: of 12 layers `fusion.267` is a name of thousands. Text
+with such names is written with the step from the number that the same name had before, which
+deflates to half (`stepped`).
 """
 
 import base64
+import re
 import zlib
+from collections import defaultdict
 
 BEST = 9  # deflation level
-_QUICK = 4
+_QUICK = 7  # half the time of the best, and 4 % more bytes
 _LONG = 60_000  # characters, from which on the quick level saves three quarters of the time
 
 # Digits in order from "(" on, with two others for "<" and for a backslash.
 _DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
+_NAME = r"(%|\b(?:[es]|[a-z_][\w-]*\.|[a-z_]{3,}))"  # as viewer/elements.js has it
+_NUMBERED = re.compile(rf"{_NAME}(0|[1-9]\d{{0,6}})(?!\d)", re.ASCII | re.IGNORECASE)
+_HALF = 5_000_000  # half of the numbers that are stepped
 _STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
 _WRITTEN, _READ = bytes.maketrans(_STANDARD, _DIGITS), bytes.maketrans(_DIGITS, _STANDARD)
 
@@ -35,3 +44,36 @@ def unpacked(pack: str) -> str:
     """The text that `packed` wrote, for tests and other readers."""
     data = base64.b85decode(pack.encode().translate(_READ))
     return zlib.decompress(data, -15).decode(errors="surrogatepass")
+
+
+def stepped(text: str) -> str:
+    """The text with the number of each name, as in `add.7`, `%7`, `e7`, `layer7`, as a step.
+
+    A step is from the number that the last such name had: 0, -1, 1, -2, ... are written 0, 1, 2,
+    3, ... Numbers of at most 7 digits are stepped, and wrap round, so steps are such numbers too.
+    """
+    last: defaultdict[str, int] = defaultdict(int)
+
+    def step(match: re.Match[str]) -> str:
+        name, digits = match.groups()
+        number = int(digits)
+        ahead = number - last[name]
+        last[name] = number
+        if not -_HALF <= ahead < _HALF:
+            ahead = (ahead + _HALF) % (2 * _HALF) - _HALF
+        return f"{name}{2 * ahead if ahead >= 0 else -2 * ahead - 1}"
+
+    return _NUMBERED.sub(step, text)
+
+
+def unstepped(text: str) -> str:
+    """The text that `stepped` wrote, for tests and other readers."""
+    last: defaultdict[str, int] = defaultdict(int)
+
+    def number(match: re.Match[str]) -> str:
+        name, step = match[1], int(match[2])
+        ahead = -(step + 1) // 2 if step % 2 else step // 2
+        last[name] = (last[name] + ahead) % (2 * _HALF)
+        return f"{name}{last[name]}"
+
+    return _NUMBERED.sub(number, text)

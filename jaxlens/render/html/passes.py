@@ -28,14 +28,16 @@ _SHARE = 1_500_000  # bytes of one output that rows of passes may take
 def passes_html(block: PassSteps, ink: Ink, budget: Budget | None = None) -> str:
     """The timeline, with the data that `passes/scrubber.js` makes a slider of."""
     budget = budget or Budget()
-    element, block = _fitting(block, ink, min(budget.bytes, _SHARE))
+    whole = data(block, ink.hues)
+    budget.read("\n".join(text for text, *_ in whole["lines"]))
+    element, block = _fitting(block, whole, ink, min(budget.bytes, _SHARE))
     table = table_html(_timeline(block), inline=False, whole=False) if block.tables else ""
     return f"<div class=passes>{table}{note(block.note)}{budget.take(element)}</div>"
 
 
-def _fitting(block: PassSteps, ink: Ink, most: int) -> tuple[str, PassSteps]:
+def _fitting(block: PassSteps, whole: dict[str, Any], ink: Ink, most: int) -> tuple[str, PassSteps]:
     """The data, with the rows of as many steps as fit."""
-    element = data_html("passes", data(block, ink.hues))
+    element = data_html("passes", whole)
     full = sum(step.rows is not None for step in block.steps)
     while len(element) > most and full:
         full = min(full - 1, int(full * most / len(element)))

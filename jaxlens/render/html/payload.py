@@ -1,34 +1,41 @@
 """Data that an output embeds for its viewer: links, and lines beyond those shown.
 
 It is deflated, in `<script type="application/json" data-jl=NAME>` (`viewer/elements.js` reads it),
-at most 5 MB in one output; what did not fit is counted, and the output says so. An untrusted
+as much as an output may have; what did not fit is counted, and the output says so. An untrusted
 notebook drops these elements, and none of the lines that stand in the HTML.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import unescape
 from itertools import islice
 from typing import Any, TypeVar
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
+from jaxlens.render.html.glossary_help import WORD
 from jaxlens.render.html.lazy_lines import NAME, NEXT, LazyLines, Row, row_of
 from jaxlens.render.html.marks import MARKS
-from jaxlens.render.html.packing import packed
+from jaxlens.render.html.packing import BEST, packed, stepped
 from jaxlens.render.link_data import Alike, Parts, Web
 
-MOST = 5_000_000  # bytes of data in one output
+MOST = 5_000_000  # bytes of a page that is saved
+SAVED = 275_000  # bytes of an output in a notebook, beside its glossary, scripts and styles
 # Lines beyond those shown, in one output: %%jaxpr has to be quick beside a trace, so it has fewer.
 # Beside a compile their time is negligible, and bytes are the limit. A live kernel serves the rest.
 ROWS = 20_000
 COMPILED_ROWS = 200_000
 _SAME, _NEXT = 2, 3
 _COMPILED = ("more", "passes")  # deflated better: negligible beside a compile
-_MUCH = 200_000  # characters, above which a fifth more bytes take a seventh of the time
+_MUCH = 200_000  # characters, above which this takes too long
 _TRIES = 6
+_DENSEST = 50  # characters of rows in a byte, at most
 _REMARK = 60  # characters of a remark
+_MANY = 10_000  # characters of names, or of a fold, above which they are deflated
+_MANY_IDS = re.compile(rf'(<[^<>]*) data-id="([^"]{{{_MANY},}})"([^<>]*>)')
+_LONG_FOLD = re.compile(rf"<tt hidden=1>[^<]{{{_MANY},}}</tt>")
 _FOLD = re.compile(f"{MARKS['fold']}[^\0-{MARKS['warn']}\n]*")
 _NO_MARKS = {ord(sign): None for sign in MARKS.values()}
 _Value = TypeVar("_Value")
@@ -42,6 +49,7 @@ class Budget:
         bytes: Characters of HTML.
         rows: Lines of programs.
         listings: Listings so far; the next one's number.
+        words: All words of the lines that data of this output has; None where lines were left out.
         pictures: Whether drawings show where no script runs.
         whole: Whether all boxes of drawings open, and not a few.
     """
@@ -49,8 +57,14 @@ class Budget:
     bytes: int = MOST
     rows: int = ROWS
     listings: int = 0
+    words: set[str] | None = field(default_factory=set)
     pictures: bool = True
     whole: bool = False
+
+    def read(self, rows: str) -> None:
+        """Collects the words of lines."""
+        if self.words is not None:
+            self.words.update(WORD.findall(rows))
 
     def take(self, element: str, rows: int = 0) -> str:
         """The element, after it is subtracted from the budget."""
@@ -66,8 +80,9 @@ def data_html(name: str, data: object) -> str:
 
 
 def _data_element(name: str, text: str) -> str:
-    level = (9 if len(text) < _MUCH else 4) if name in _COMPILED else None
-    return f'<script type="application/json" data-jl={name}>{packed(text, level)}</script>'
+    level = BEST if name in _COMPILED and len(text) < _MUCH else None
+    pack = packed(stepped(text), level)
+    return f'<script type="application/json" data-jl={name}>{pack}</script>'
 
 
 def late_html(fragment: str, content: str) -> tuple[str, str]:
@@ -86,6 +101,14 @@ def late_html(fragment: str, content: str) -> tuple[str, str]:
     return element, f"<div class=static-only>{content} here where scripts run.</div>"
 
 
+def without_long(markup: str) -> str:
+    """HTML whose long folds and many names of nodes, which scripts alone use, are data."""
+    if len(markup) < _MANY:
+        return markup
+    markup = _LONG_FOLD.sub(lambda fold: data_html("late", fold[0]), markup)
+    return _MANY_IDS.sub(lambda m: f"{m[1]}{m[3]}{data_html('late', [unescape(m[2])])}", markup)
+
+
 def web_html(web: Web, budget: Budget) -> str:
     """The links of an output; without call stacks and fates where those are too much."""
     data = web_data(web)
@@ -100,7 +123,8 @@ def web_html(web: Web, budget: Budget) -> str:
 
 
 def web_data(web: Web) -> dict[str, Any]:
-    """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`.
+    """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`; of stages, as
+    `_columns`.
 
     Where the jaxpr is the only stage, `alike` holds the runs of `Alike`, and what is said by
     source line or by equation is said of groups instead (`viewer/link_data.js` expands it).
@@ -108,7 +132,7 @@ def web_data(web: Web) -> dict[str, Any]:
     if web.alike is not None:
         return _alike_data(web.alike)
     return {
-        "atoms": {stage: _sets(nodes) for stage, nodes in web.atoms.items()},
+        "atoms": {stage: _columns(nodes) for stage, nodes in web.atoms.items()},
         "lines": _by_part(web.lines, web.owned),
         "calls": _by_part(web.calls, web.called),
         "fates": {visible(id): visible(fate) for id, fate in web.fates.items()},
@@ -123,7 +147,7 @@ def web_data(web: Web) -> dict[str, Any]:
 def _alike_data(alike: Alike) -> dict[str, Any]:
     return {
         "alike": list(alike.runs),
-        "atoms": {"jaxpr": {}},
+        "atoms": {"jaxpr": _columns({})},
         "lines": _by_part(alike.lines, alike.owned),
         "calls": _by_part(alike.calls, alike.called),
         "stacks": [list(map(visible, stack)) for stack in alike.stacks],
@@ -134,6 +158,21 @@ def _alike_data(alike: Alike) -> dict[str, Any]:
 
 def _named(nodes: Mapping[str, _Value]) -> dict[str, _Value]:
     return {visible(name): value for name, value in nodes.items()}
+
+
+def _columns(nodes: Mapping[str, Iterable[int]]) -> tuple[list[str], list[Any]]:
+    """The ids of a stage, and the atoms of each: `runs` whose numbers are steps.
+
+    A step is from the atom before, for the first of an id from the last of the id before.
+    """
+    last, sets = 0, []
+    for atoms in map(runs, nodes.values()):
+        steps = []
+        for atom in atoms:
+            steps.append(atom if atom < 0 else atom - last)
+            last = last - atom if atom < 0 else atom
+        sets.append(steps[0] if len(steps) == 1 else steps)
+    return list(map(visible, nodes)), sets
 
 
 def _sets(nodes: Mapping[str, Iterable[int]]) -> dict[str, int | list[int]]:
@@ -210,6 +249,8 @@ def more_html(more: Sequence[Line], budget: Budget) -> tuple[str, int]:
         The element, "" for none; and how many lines were left out.
     """
     count = min(len(more), max(budget.rows, 0))
+    if count < len(more):
+        budget.words = None
     for _ in range(_TRIES):
         if not count:
             break
@@ -217,11 +258,15 @@ def more_html(more: Sequence[Line], budget: Budget) -> tuple[str, int]:
         lazy = more if isinstance(more, LazyLines) else None
         data = _rows_data(lazy.rows(count) if lazy else islice(map(row_of, more), count))
         rows = data.pop("rows")
+        budget.read(rows)
         if lazy and lazy.rule:
             data["rule"] = [lazy.rule.source, lazy.rule.signs.replace(NAME, MARKS[""])]
+        if len(rows) > _DENSEST * max(budget.bytes, 0):
+            count = int(count * _DENSEST * max(budget.bytes, 0) / len(rows) * 0.9)
+            continue
         head = json.dumps(data | {"left": left}, separators=(",", ":"))
         element = _data_element("more", f"{head}\n{rows}")
         if len(element) <= budget.bytes:
             return budget.take(element, count), left
-        count = int(count * budget.bytes / len(element) * 0.9)
+        count = max(int(count * budget.bytes / len(element) * 0.9), 0)
     return "", len(more)

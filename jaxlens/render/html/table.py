@@ -5,7 +5,7 @@ from itertools import repeat
 
 from jaxlens.render.document import Findings
 from jaxlens.render.html.marks import attr, escaped, note, prose, style
-from jaxlens.render.html.payload import late_html
+from jaxlens.render.html.payload import late_html, without_long
 from jaxlens.render.text.document_text import badge
 from jaxlens.report import Cell, Table
 
@@ -40,6 +40,7 @@ def table_html(
     # JupyterLab opens notebooks by what it does to links when it inserts an output.
     whole = whole or any(cell.links for row in table.rows for cell in row)
     head_rows = len(rows) if whole else _INLINE if inline else _AT_ONCE
+    shown = without_long("".join(rows[:head_rows]))
     late, remark = "".join(rows[head_rows:]), ""
     if late:
         late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")
@@ -48,7 +49,7 @@ def table_html(
     label = attr("aria-label", table.title or "table")
     return (
         f"<div class=table-box tabindex=0 role=group{label}><table{kind}>{caption}"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows[:head_rows])}{late}</tbody></table>"
+        f"<thead><tr>{head}</tr></thead><tbody>{shown}{late}</tbody></table>"
         f"</div>{remark}{note(table.note)}"
     )
 
@@ -106,4 +107,4 @@ def findings_html(block: Findings) -> str:
         f"{badge(finding, True, ' <small>{}</small>')}</li>"
         for finding in block.findings
     )
-    return f"<ul class=findings>{''.join(items)}</ul>"
+    return f"<ul class=findings>{without_long(''.join(items))}</ul>"

@@ -17,7 +17,7 @@ from jaxlens.render.graph.style import page_style
 from jaxlens.render.graph.svg import svg
 from jaxlens.render.graph.text_width import clean, columns, shorten
 from jaxlens.render.html.figure import graph_html
-from jaxlens.render.html.packing import unpacked
+from jaxlens.render.html.packing import unpacked, unstepped
 from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, predict, tangle
 
@@ -43,7 +43,7 @@ def everywhere(name):
 def data_of(page):
     """What the script reads."""
     pack = re.search(r'<script type="application/json">"(.*?)"</script>', page, re.S)[1]
-    data = json.loads(unpacked(pack))
+    data = json.loads(unstepped(unpacked(pack)))
     for edge in (edge for panel in data["panels"] for edge in panel[5]):
         steps = edge[3]  # in tenths
         edge[3] = [sum(steps[n % 2 : n + 1 : 2]) / 10 for n in range(len(steps))]

@@ -1,6 +1,7 @@
 """The assets of an output: small, self-contained, once per page."""
 
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -140,6 +141,7 @@ def test_modules_keep_the_rules_that_make_a_tokenizer_needless(name):
         assert all(
             sign in (">", "*") for text in quoted for sign in assets._OPERATOR.findall(text)
         ), quoted
+        assert not any(") {" in text or ";}" in text for text in quoted), quoted
 
 
 def test_scripts_lose_comments_and_blanks_and_nothing_of_what_is_quoted(monkeypatch):
@@ -167,6 +169,31 @@ def test_modules_lose_import_export_and_comments_only(kit):
     assert not re.search(r"^(?:export|import) |^ |@param", program, re.MULTILINE)
     assert "root.querySelector" in program or "page.querySelector" in program
     assert run(f"new Function({json.dumps(program)})").returncode == 0
+
+
+STEPS = {
+    "add.7 add.9 add.8 mul.1": "add.14 add.4 add.1 mul.2",
+    "%0 = f(%12), e7 s3 e8": "%0 = f(%24), e14 s6 e2",
+    "layer9['w'] layer10['w']": "layer18['w'] layer2['w']",
+    "f32[2,3] 0.5 x_y.007 x.12345678 a.9999999 a.0": "f32[2,3] 0.5 x_y.007 x.12345678 a.1 a.2",
+    "é.5 add.5\n\0add.6\ud800": "é.5 add.10\n\0add.2\ud800",
+}
+
+
+@pytest.mark.parametrize(("text", "steps"), STEPS.items())
+def test_the_page_reads_numbers_of_names_from_their_steps(text, steps):
+    assert packing.stepped(text) == steps
+    assert packing.unstepped(steps) == text
+    script = assets._script("viewer/elements.js").replace("await inflated(pack)", "pack")
+    script += f"textOf({json.dumps(steps)}).then((text) => console.log(JSON.stringify(text)));"
+    assert json.loads(run(script).stdout) == text
+
+
+def test_text_of_any_names_and_numbers_comes_back_from_its_steps():
+    chance = random.Random(1)
+    for _ in range(5_000):
+        text = "".join(chance.choices("esEab_-.%019 [\x01é,", k=30))
+        assert packing.unstepped(packing.stepped(text)) == text
 
 
 @pytest.mark.parametrize("size", [*range(10), 4096])

@@ -29,7 +29,7 @@ from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import block_html, body, html
 from jaxlens.render.html.listing import code_html
 from jaxlens.render.html.marks import attr, escaped, ink, pieces, prose
-from jaxlens.render.html.packing import unpacked
+from jaxlens.render.html.packing import unpacked, unstepped
 from jaxlens.render.html.payload import Budget
 from jaxlens.report import Cell, Finding, Table
 from jaxlens.views.listings.panes import HEAD
@@ -276,7 +276,7 @@ def test_what_is_long_behind_a_tab_travels_deflated_and_whole(block, monkeypatch
     assert len(behind) < 0.6 * len(whole)
     said = re.search(r"(\d+) more rows here where scripts run", behind)
     pack = re.search(r"<script[^>]* data-jl=late>(.*?)</script>", behind)
-    late = json.loads(unpacked(pack[1]))
+    late = json.loads(unstepped(unpacked(pack[1])))
     assert not Balance(late).open
     rows = re.compile("<tr" if isinstance(block, TableBlock) else "<i[> ](?!</i><b>)")
     shown = behind.replace(pack[0], "")

@@ -2,13 +2,14 @@
 
 import json
 import re
+from html import unescape
 
 import pytest
 
-from jaxlens.render.document import Document, Fold, Line, Listing, Piece, Tab, Tabs
+from jaxlens.render.document import Document, Findings, Fold, Line, Listing, Piece, Tab, Tabs
 from jaxlens.render.html.document_html import body, pane_key
 from jaxlens.render.html.marks import MARKS
-from jaxlens.render.html.packing import unpacked
+from jaxlens.render.html.packing import unpacked, unstepped
 from jaxlens.render.html.payload import (
     Budget,
     data_html,
@@ -19,7 +20,8 @@ from jaxlens.render.html.payload import (
     web_html,
 )
 from jaxlens.render.link_data import Web
-from tests.support.html_checks import Balance, Untrusted, unrolled
+from jaxlens.report import Finding
+from tests.support.html_checks import Balance, Untrusted, atoms_by_id, unrolled
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "\ud800", "a\nb"]
 
@@ -27,8 +29,8 @@ HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "
 def carried(markup, name):
     """What scripts read: each element of data by that name, rows of text behind it."""
     packs = re.findall(rf'<script type="application/json" data-jl={name}>(.*?)</script>', markup)
-    texts = [unpacked(pack).split("\n") for pack in packs]
-    return [json.loads(head) | ({"rows": rows} if rows else {}) for head, *rows in texts]
+    texts = [unstepped(unpacked(pack)).split("\n") for pack in packs]
+    return [json.loads(h) | {"rows": rows} if rows else json.loads(h) for h, *rows in texts]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +67,7 @@ def test_a_web_comes_back_from_the_page_as_it_was():
     whole = web()
     markup = body(Document("jaxpr", "f", (), whole))
     (data,) = carried(markup, "web")
-    atoms = {s: {i: tuple(unrolled(w)) for i, w in n.items()} for s, n in data["atoms"].items()}
-    assert atoms == whole.atoms
+    assert {stage: atoms_by_id(nodes) for stage, nodes in data["atoms"].items()} == whole.atoms
     assert {i: tuple(unrolled(w)) for i, w in data["lines"].items()} == whole.lines
     assert {i: tuple(unrolled(w)) for i, w in data["calls"].items()} == whole.calls
     assert (data["fates"], data["ends"], data["stack"]) == (whole.fates, whole.ends, whole.stack)
@@ -83,7 +84,7 @@ def test_hostile_names_stay_inside_the_data_and_are_those_of_the_html(name):
     seen = Balance(markup)
     assert seen.tags.count("script") == 2
     shown = next(value for _, attr, value in seen.attrs if attr == "data-id")
-    assert shown in carried(markup, "web")[0]["atoms"]["jaxpr"]
+    assert shown in carried(markup, "web")[0]["atoms"]["jaxpr"][0]
     (more,) = carried(markup, "more")
     assert more["ids"] == [shown, 2]
     assert len(more["rows"]) == len(more["ids"]) == len(more["owner"]) == 2
@@ -131,6 +132,44 @@ def test_a_note_of_more_equations_goes_where_they_are_shown(monkeypatch, stage, 
     assert re.search(rf"<div class={kind}[^>]*>the note</div>", markup)
 
 
+def test_an_output_in_a_notebook_has_300_kB_and_a_saved_page_has_all():
+    lines = words(60_000)
+    document = Document("hlo", "f", (Listing("hlo", lines[:5], more=lines), findings()), web())
+    markup, whole = body(document), body(document, whole=True)
+    assert 200_000 < len(markup) < 300_000 < len(whole)
+    assert 'The page that .save("x.html") writes has them all.' in markup
+    assert ".save" not in whole
+    assert len(carried(whole, "more")[0]["rows"]) == 60_000
+
+
+def findings():
+    return Findings((Finding("5,000 fusions.", ids=tuple(f"fusion.{n}" for n in range(5_000))),))
+
+
+def test_many_names_and_long_folds_are_data_which_scripts_put_back():
+    fold = ", ".join(f"%arg{n}: tensor<4xf32>" for n in range(5_000))
+    line = Line((Piece("func.func", "op"), Piece(fold, "fold"), Piece(") {")))
+    blocks = (findings(), Listing("stablehlo", (line,)))
+    markup = body(Document("hlo", "f", blocks))
+    assert len(markup) < 5_000
+    assert "5,000 fusions." in markup
+    assert ") {" in markup
+    ids, tail = carried(markup, "late")
+    assert ids == [" ".join(f"fusion.{n}" for n in range(5_000))]
+    assert unescape(tail) == f"<tt hidden=1>{fold}</tt>"
+
+
+def test_the_glossary_of_a_long_program_has_the_words_that_it_has(monkeypatch):
+    lines = tuple(Line((Piece(f"x{n} = "), Piece("tanh", "op"))) for n in range(2_000))
+    last = Line((Piece("y = "), Piece("cumsum", "op")))
+    document = Document("jaxpr", "f", (Listing("jaxpr", lines[:9], more=(*lines, last)),))
+    (said,) = carried(body(document), "help")
+    assert said["primitive"].keys() == {"tanh", "cumsum"}
+    monkeypatch.setattr("jaxlens.render.html.document_html.ROWS", 1_000)
+    (said,) = carried(body(document), "help")
+    assert {"tanh", "cumsum", "sin"} <= said["primitive"].keys()
+
+
 def test_a_document_keeps_to_its_budget(monkeypatch):
     monkeypatch.setattr(
         "jaxlens.render.html.document_html.Budget", lambda **_: Budget(60_000, 20_000)
@@ -149,7 +188,7 @@ def test_links_give_way_in_parts_where_they_are_too_much():
     large = Web(atoms={"jaxpr": {"e0": (0,)}}, stacks=stacks, stack={"e0": 3})
     (data,) = carried(web_html(large, Budget(20_000)), "web")
     assert data["left"] == ["stacks", "stack"]
-    assert data["atoms"] == {"jaxpr": {"e0": 0}}
+    assert atoms_by_id(data["atoms"]["jaxpr"]) == {"e0": (0,)}
     assert "stacks" in web_data(large)
 
 

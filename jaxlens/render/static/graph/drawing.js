@@ -7,8 +7,7 @@
  * a click pins a box, its marker or a double click opens it.
  */
 
-import { button, create } from "../viewer/elements.js";
-import { inflated } from "../viewer/packing.js";
+import { button, create, textOf } from "../viewer/elements.js";
 import { FREE, scene, within } from "./stretch.js";
 import { boxElement, element, num, remark, shade, wireElements } from "./paint.js";
 import { ClosedBoxes, homeOf, linked, NodeIndex } from "./node_index.js";
@@ -345,7 +344,7 @@ function keyDown(event) {
 
 /** The data of a drawing, with the points of edges in full. @param {string} text @returns {Promise<Data>} */
 async function read(text) {
-  const data = JSON.parse(await inflated(JSON.parse(text)));
+  const data = JSON.parse(await textOf(JSON.parse(text)));
   for (const [, , , , , edges] of data.panels) for (const edge of edges) edge[3] = pointsOf(edge[3]);
   return data;
 }

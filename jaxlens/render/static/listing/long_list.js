@@ -8,8 +8,8 @@
  * A row may stand for others (parameters, results): a click or Space shows them behind it. Those of
  * rows in the HTML come first in the data, so `order` says which row follows which.
  */
-import { inflated } from "../viewer/packing.js";
 import { answeredSource, ShownRows, writtenSource } from "./row_source.js";
+import { textOf } from "../viewer/elements.js";
 import { lists, onPage, OrderedRows } from "../viewer/rows.js";
 
 /** @typedef {import("./row_source.js").Source} Source */
@@ -47,6 +47,7 @@ export class LongList extends OrderedRows {
     /** @type {Set<number>} */
     this.hits = new Set();
     this.cursor = -1;
+    this.missed = false;
     /** @type {Set<number>} */
     this.requested = new Set();
     this.hues = new Map();
@@ -57,7 +58,7 @@ export class LongList extends OrderedRows {
   /** Takes the place of the rows in the HTML. */
   async activate() {
     const beside = this.box.querySelector(":scope > script");
-    const more = beside && writtenSource(await inflated(beside.textContent ?? ""));
+    const more = beside && writtenSource(await textOf(beside.textContent));
     this.append(new ShownRows(this.pre));
     if (more) this.append(more);
     this.pre.classList.add("long-list");
@@ -147,12 +148,15 @@ export class LongList extends OrderedRows {
     return this.fetch ? Number(this.box.getAttribute("data-lines")) : this.loaded;
   }
 
-  /** @param {number} n */
+  /** A search reads all rows: once those are fetched that it misses, it reads them again. @param {number} n */
   text(n) {
     const loaded = this.texts[n];
     if (loaded !== undefined) return loaded;
     const from = this.from(n);
-    return from ? (this.texts[n] = from[0].text(from[1])) : "";
+    if (from) return (this.texts[n] = from[0].text(from[1]));
+    this.missed = true;
+    this.fetchChunk(n);
+    return "";
   }
 
   /** Finds which rows stand for others, and puts those in sight in order. */
@@ -316,6 +320,9 @@ export class LongList extends OrderedRows {
     this.wide = Math.max(this.wide, source.wide);
     this.rowsOf = undefined;
     this.redraw();
+    if (!this.missed || ![...this.requested].every((each) => this.fetched.has(each))) return;
+    this.missed = false;
+    this.root.dispatchEvent(new CustomEvent("jl-rows"));
   }
 
   /** Fetches the row of a node that is not loaded, and those around it. @param {string} id @returns {Promise<boolean>} whether it came */

@@ -25,19 +25,32 @@ export function button(text, title, act) {
   return element;
 }
 
+const NUMBERED = /(%|\b(?:[es]|[a-z_][\w-]*\.|[a-z_]{3,}))(0|[1-9]\d{0,6})(?!\d)/gi;
+
+/** The text of embedded data, in which numbers of names are steps (`packing.stepped`). @param {any} pack */
+export async function textOf(pack) {
+  /** @type {Record<string, number>} */
+  const last = {};
+  return (await inflated(pack)).replace(NUMBERED, (_, name, step) =>
+    name + (last[name] = ((last[name] ?? 0) + (step % 2 ? ~step : step) / 2 + 1e7) % 1e7));
+}
+
 /**
  * The data of one name embedded in `host`; null where there is none.
  * @param {ParentNode} host @param {string} name @returns {Promise<any>}
  */
 export async function embedded(host, name) {
   const source = host.querySelector(`script[data-jl="${name}"]`);
-  return source?.textContent ? JSON.parse(await inflated(source.textContent)) : null;
+  return source && JSON.parse(await textOf(source.textContent));
 }
 
 /**
- * Puts HTML that is embedded deflated (`payload.late_html`) in the place of its data.
+ * Puts HTML that is embedded deflated (`payload.late_html`) in the place of its data, and the names
+ * of many nodes (`payload.without_long`) on their element.
  * @param {HTMLElement} root
  */
-export const insertLateHtml = (root) => Promise.all([...root.querySelectorAll('script[data-jl="late"]')].map(
-  async (source) => (source.outerHTML = JSON.parse(await inflated(source.textContent ?? ""))),
-));
+export const insertLateHtml = (root) => Promise.all([...root.querySelectorAll('script[data-jl="late"]')].map(async (source) => {
+  const data = JSON.parse(await textOf(source.textContent));
+  if (data.map) source.parentElement?.setAttribute("data-id", data);
+  source.outerHTML = data.map ? "" : data;
+}));

@@ -5,7 +5,7 @@
  *
  * @typedef {number | number[]} Runs
  * @typedef {Record<string, Runs | Record<string, Runs>>} ByLine by line, or by line and expression
- * @typedef {{atoms: Record<string, Record<string, Runs>>, lines?: ByLine,
+ * @typedef {{atoms: Record<string, [ids: string[], sets: Runs[]]>, lines?: ByLine,
  *   calls?: ByLine, fates?: Record<string, string>, ends?: Record<string, number>,
  *   how?: Record<string, Record<string, string>>, stacks?: string[][],
  *   stack?: Record<string, number>, made?: Record<string, string[]>, left?: string[],
@@ -66,6 +66,12 @@ export const divided = (said) => typeof said === "object" && !Array.isArray(said
 const byLine = (said, atomsOf) => new Map(Object.entries(said ?? {}).map(([line, runs]) =>
   [line, atomsOf(divided(runs) ? [...new Set(Object.values(runs).flatMap(unrolled))] : runs)]));
 
+/** The atoms of each id, from columns (`payload._columns`). @param {[ids: string[], sets: Runs[]]} columns @returns {Map<string, Runs>} */
+function nodesOf([ids, sets]) {
+  let last = 0;
+  return new Map(ids.map((id, n) => [id, [sets[n]].flat().map((step, at) => (at && step < 0 ? ((last -= step), step) : (last += step)))]));
+}
+
 /** @param {Record<string, any> | undefined} record */
 const mapFrom = (record) => new Map(Object.entries(record ?? {}));
 
@@ -76,7 +82,7 @@ export class LinkData {
     this.linked = Object.keys(data.atoms).length > 0;
     /** @type {Map<string, Map<string, Runs>>} */
     this.stages = new Map();
-    for (const [stage, nodes] of Object.entries(data.atoms)) this.stages.set(stage, mapFrom(nodes));
+    for (const [stage, nodes] of Object.entries(data.atoms)) this.stages.set(stage, nodesOf(nodes));
     this.atomsOf = (/** @type {Runs} */ runs) => runs;
     this.lines = byLine(data.lines, this.atomsOf);
     this.calls = byLine(data.calls, this.atomsOf);
