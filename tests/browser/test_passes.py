@@ -152,22 +152,6 @@ def test_buttons_bars_and_the_table_step_too(show, explored, steps):
     )
 
 
-@pytest.mark.parametrize("calm", [False, True])
-def test_it_plays_to_the_end_and_stops(show, explored, steps, calm):
-    page = show(explored, before="clock")
-    page.emulate_media(reduced_motion="reduce" if calm else "no-preference")
-    page.get_by_role("button", name="Play").click()
-    page.clock.run_for(1500)
-    assert told(page) == label(steps, 1 if calm else 2)
-    page.get_by_role("button", name="Pause").click()
-    page.clock.run_for(9000)
-    assert told(page) == label(steps, 1 if calm else 2)
-    page.get_by_role("button", name="Play").click()
-    page.clock.run_for(60_000)
-    assert told(page) == label(steps, len(steps.steps) - 1)
-    assert page.get_by_role("button", name="Play").count() == 1
-
-
 def equations(explored, steps):
     """An equation for each pass that ended one."""
     first: dict[int, str] = {}

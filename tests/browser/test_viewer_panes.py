@@ -140,7 +140,7 @@ def test_the_room_between_panes_moves_by_pointer_and_keys(saved):
     assert was < int(bar.get_attribute("aria-valuenow")) < was + 20
 
 
-def test_search_counts_goes_round_and_filters(saved):
+def test_search_counts_and_goes_round(saved):
     page = saved(html(a_document()))
     choose(page, "jaxpr")
     head = page.locator("details[data-pane=jaxpr] .pane-head")
@@ -154,11 +154,7 @@ def test_search_counts_goes_round_and_filters(saved):
     box.press("Shift+Enter")
     box.press("Shift+Enter")
     assert head.locator("output").inner_text() == f"{len(expected)} of {len(expected)}"
-    head.locator("button", has_text="only").click()
-    rows = page.locator("details[data-pane=jaxpr] .listing [data-id]:visible")
-    assert rows.count() == len(expected)
     box.press("Escape")
-    assert rows.count() == 24
     assert lit(page, "hit") == []
 
 

@@ -40,8 +40,6 @@ export class LongList extends OrderedRows {
     this.folds = new Map();
     /** Those that are open. @type {Set<number>} */
     this.opened = new Set();
-    /** Rows that a filter left. @type {Set<number> | null} */
-    this.kept = null;
     /** @type {Map<string, Set<string>>} */
     this.marks = new Map();
     /** @type {Set<number>} */
@@ -161,7 +159,7 @@ export class LongList extends OrderedRows {
 
   /** Finds which rows stand for others, and puts those in sight in order. */
   arrange() {
-    const { count, kept } = this;
+    const { count } = this;
     /** @type {number[]} */
     const all = [];
     this.folds.clear();
@@ -169,28 +167,28 @@ export class LongList extends OrderedRows {
       const size = this.foldsAt(n);
       all.push(n);
       if (size) this.folds.set(n, [first, size]);
-      if (kept || this.opened.has(n)) for (let i = first; i < Math.min(first + size, count); i++) all.push(i);
+      if (this.opened.has(n)) for (let i = first; i < Math.min(first + size, count); i++) all.push(i);
       return size;
     };
     const head = this.parts.at(-1)?.[0].count ?? 0;
     let behind = head;
     for (let n = 0; n < head; n++) behind += put(n, behind);
     for (let n = behind; n < count; n++) n += put(n, n + 1);
-    this.order = kept ? all.filter((n) => kept.has(n)) : this.folds.size ? all : null;
+    this.order = this.folds.size ? all : null;
     const places = (this.places = this.order ? new Int32Array(count).fill(-1) : undefined);
     this.order?.forEach((n, place) => places && (places[n] = place));
   }
 
-  /** The closed row that stands for a row; the row itself where it is in sight, -1 for none. @param {number} n */
+  /** The closed row that stands for a row; the row itself where it is in sight. @param {number} n */
   inPlaceOf(n) {
     if (this.place(n) >= 0) return n;
-    for (const [fold, [first, size]] of this.folds) if (n >= first && n < first + size) return this.place(fold) < 0 ? -1 : fold;
-    return -1;
+    for (const [fold, [first, size]] of this.folds) if (n >= first && n < first + size) return fold;
+    return n;
   }
 
   /** Opens or closes a row that stands for others. @param {number} n @returns {boolean} whether it is one */
   toggle(n) {
-    if (!this.folds.has(n) || this.kept) return false;
+    if (!this.folds.has(n)) return false;
     if (!this.opened.delete(n)) this.opened.add(n);
     this.redraw();
     this.root.dispatchEvent(new CustomEvent("jl-hits"));
@@ -229,12 +227,6 @@ export class LongList extends OrderedRows {
     else if (outside) this.body.scrollTop = y + height - view + 8;
     this.render();
     return this.drawn.get(n);
-  }
-
-  /** Hides all rows but these; null for none hidden. @param {Set<number> | null} kept */
-  only(kept) {
-    this.kept = kept;
-    this.redraw();
   }
 
   redraw() {
@@ -285,7 +277,7 @@ export class LongList extends OrderedRows {
     row.setAttribute("data-n", String(n));
     if (this.folds.has(n)) {
       row.setAttribute("role", "button");
-      row.setAttribute("aria-expanded", String(Boolean(this.kept) || this.opened.has(n)));
+      row.setAttribute("aria-expanded", String(this.opened.has(n)));
     }
     this.addOwner(run, this.owner(n), place);
     this.pre.append(run);
@@ -414,7 +406,6 @@ export class LongList extends OrderedRows {
     const rows = new Set();
     for (const id of this.marks.get(mark) ?? [])
       for (const n of this.at.get(id) ?? []) rows.add(this.inPlaceOf(n));
-    rows.delete(-1);
     return [...rows].sort((a, b) => this.place(a) - this.place(b));
   }
 }

@@ -250,7 +250,6 @@ export class PassScrubber {
   jump() {
     if (this.end === undefined || this.end < 0) return;
     const id = this.pinned?.id ?? "";
-    this.slide.stop();
     this.whole.checked = false;
     this.slide.go(this.end, true);
     const rows = [...this.drawn.keys()];

@@ -7,9 +7,6 @@ import { button, create } from "../viewer/elements.js";
 
 /** @typedef {import("./rows.js").PassStepData} PassStepData */
 
-// Milliseconds of a step at play; twice that where motion is unwelcome
-const PASS_PACE = 1400;
-
 export class PassSlide {
   /** @param {PassStepData[]} steps @param {() => void} moved */
   constructor(steps, moved) {
@@ -17,11 +14,8 @@ export class PassSlide {
     this.moved = moved;
     this.last = steps.length - 1;
     this.at = Math.min(1, this.last);
-    /** @type {ReturnType<typeof setInterval> | undefined} */
-    this.playing = undefined;
     this.slider = create("input", "", { type: "range", min: "0", max: `${this.last}`, "aria-label": "Pass" });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-    this.play = button("Play", "", () => (this.playing ? this.stop() : this.start()));
     this.bars = steps.map((_, place) => this.bar(place));
     const spark = create("div", "spark", { "aria-hidden": "true" }, ...this.bars);
     this.track = create("div", "slide", {}, spark, this.slider);
@@ -29,7 +23,6 @@ export class PassSlide {
     this.buttons = [
       button("First", "", () => this.go(0)),
       button("Back", "", () => this.go(this.at - 1)),
-      this.play,
       button("Forward", "", () => this.go(this.at + 1)),
       button("Last", "", () => this.go(this.last)),
     ];
@@ -65,24 +58,5 @@ export class PassSlide {
     this.slider.value = `${this.at}`;
     this.slider.setAttribute("aria-valuetext", this.label(this.at));
     this.bars.forEach((bar, place) => bar.classList.toggle("now", place === this.at));
-  }
-
-  start() {
-    if (this.at === this.last) this.go(0);
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.play.textContent = "Pause";
-    this.playing = setInterval(() => this.tick(), calm ? 2 * PASS_PACE : PASS_PACE);
-  }
-
-  tick() {
-    const shown = this.track.isConnected;
-    if (shown) this.go(this.at + 1);
-    if (this.at === this.last || !shown) this.stop();
-  }
-
-  stop() {
-    clearInterval(this.playing);
-    this.playing = undefined;
-    this.play.textContent = "Play";
   }
 }

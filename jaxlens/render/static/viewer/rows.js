@@ -52,7 +52,7 @@ export function sameNode(a, b) {
     : "id" in b && a.id === b.id && a.stage === b.stage;
 }
 
-/** Whether an element can be seen: it is in no closed fold (which keeps its boxes) and no filter hid it. @param {Element} row */
+/** Whether an element can be seen: it is in no closed fold (which keeps its boxes). @param {Element} row */
 export const onPage = (row) => row.checkVisibility?.() ?? row.getClientRects().length > 0;
 
 /** Opens the folds that hide an element. @param {Element} row */
@@ -142,7 +142,7 @@ class StaticRows extends OrderedRows {
     return this.rows[n].textContent ?? "";
   }
 
-  /** Whether neither a fold nor a filter hides it. @param {number} n */
+  /** Whether no fold hides it. @param {number} n */
   inSight(n) {
     return onPage(this.rows[n]);
   }
@@ -167,11 +167,6 @@ class StaticRows extends OrderedRows {
     unfold(this.rows[n]);
     scrollTo(this.rows[n], where);
     return this.rows[n];
-  }
-
-  /** Hides all rows but these; null for none hidden. @param {Set<number> | null} kept */
-  only(kept) {
-    this.rows.forEach((row, n) => row.classList.toggle("gone", kept !== null && !kept.has(n)));
   }
 
   /** Marks the matches of a search and the row that the keys are at. @param {Set<number>} hits @param {number} cursor */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The head of each pane: a box that finds rows as one types, a filter that leaves only what was
- * found, and a button that copies what the pane shows.
+ * The head of each pane: a box that finds rows as one types, and a button that copies what the
+ * pane shows.
  */
 import { button, create } from "./elements.js";
 import { PaneRows } from "./rows.js";
@@ -40,13 +40,10 @@ export class Search {
     /** @type {Spot[]} */
     this.hits = [];
     this.current = -1;
-    this.filtering = false;
     this.box = create("input", "", { type: "search", placeholder: "search  /", "aria-label": `Search in ${pane.title}`, spellcheck: "false" });
     this.count = create("output", "", { "aria-live": "polite" });
-    this.filter = button("only", "Show only the rows that match", () => this.toggle());
-    this.filter.setAttribute("aria-pressed", "false");
     const copy = button("copy", "Copy what this pane shows", () => this.copy());
-    pane.head.append(this.box, this.count, this.filter, copy);
+    pane.head.append(this.box, this.count, copy);
     this.box.addEventListener("input", () => this.find());
     this.box.addEventListener("keydown", (event) => this.key(event));
     root.addEventListener("jl-rows", () => {
@@ -64,27 +61,15 @@ export class Search {
       for (const section of this.rows.sections)
         for (let n = 0; n < section.count; n++)
           if (section.text(n).toLowerCase().includes(words)) this.hits.push({ section, n });
-    this.apply();
-    if (this.hits.length) this.go(1, false);
-  }
-
-  /** @param {Spot["section"]} section */
-  of(section) {
-    return new Set(this.hits.filter((hit) => hit.section === section).map((hit) => hit.n));
-  }
-
-  apply() {
-    this.pane.head.classList.toggle("searching", this.box.value !== "");
-    const filters = this.filtering && this.box.value !== "";
-    for (const section of this.rows.sections) section.only(filters ? this.of(section) : null);
     this.point();
+    if (this.hits.length) this.go(1, false);
   }
 
   /** Marks what was found and the row that the keys are at. */
   point() {
     const { cursor } = this.rows;
     for (const section of this.rows.sections)
-      section.point(this.of(section), cursor?.section === section ? cursor.n : -1);
+      section.point(new Set(this.hits.filter((hit) => hit.section === section).map((hit) => hit.n)), cursor?.section === section ? cursor.n : -1);
     const place = this.current < 0 ? "" : `${(this.current + 1).toLocaleString("en")} of `;
     this.count.textContent = this.box.value ? `${place}${this.hits.length.toLocaleString("en")}` : "";
     this.root.dispatchEvent(new CustomEvent("jl-hits"));
@@ -98,12 +83,6 @@ export class Search {
     this.rows.cursor = this.hits[this.current];
     this.rows.cursor.section.show(this.rows.cursor.n, "center");
     this.point();
-  }
-
-  toggle() {
-    this.filtering = !this.filtering;
-    this.filter.setAttribute("aria-pressed", String(this.filtering));
-    this.apply();
   }
 
   clear() {
