@@ -141,19 +141,6 @@ def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live, lab):
     check_quiet(page, log, lab.url)
 
 
-def test_a_pinned_kernel_tells_its_code_though_the_page_may_lack_it(live):
-    page, _ = live
-    root = output(page, len(CELLS) - 1)
-    kernel = root.locator(".source-lines [data-id]", has_text="kernel").first
-    name = kernel.text_content().split()[1].rstrip(":")
-    pin = "(e, id) => e.dispatchEvent(new CustomEvent('jl-pin', {detail: {stage: 'kernels', id}}))"
-    root.evaluate(pin, name)
-    root.locator(".node-details button", has_text=f"LLVM IR of {name}").click()
-    code = root.locator(".node-details .kernel-code")
-    wait_for(lambda: "define" in code.inner_text(), f"the LLVM IR of {name}", 20)
-    assert f"@{name}" in code.inner_text()
-
-
 def test_a_saved_notebook_holds_no_widget(saved):
     assert "widgets" not in saved.metadata
     held = [

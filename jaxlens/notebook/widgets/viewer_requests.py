@@ -12,12 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 from jaxlens.answers import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
-from jaxlens.program.kernels import works
 from jaxlens.questions import askable
 from jaxlens.render.document import (
     Block,
@@ -34,7 +33,6 @@ from jaxlens.render.html import passes
 from jaxlens.render.html.payload import lines_data
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding
-from jaxlens.views.listings.machine import Machine, kernel_lines
 from jaxlens.views.passes.pane import beside as atoms_beside
 from jaxlens.views.passes.pane import step
 from jaxlens.views.view import View
@@ -60,9 +58,9 @@ def answer(capture: Capture, document: Document, request: Mapping[str, Any]) -> 
         document: The output that sends the request.
         request: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
             (`data-listing`), counted from its first; `{"row": {"listing": n, "id": ID}}` for
-            the number of a node's first line; `{"kernel": {"stage": "llvm", "id": NAME}}`
-            for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows;
-            `{"panel": {"graph": n, "name": NAME}}` for what opens in a box of the nth graph.
+            the number of a node's first line; `{"pass": INDEX}` for a step through the passes
+            with its rows; `{"panel": {"graph": n, "name": NAME}}` for what opens in a box of the
+            nth graph.
 
     Returns:
         `{"ok": data}`, or `{"error": a sentence}`.
@@ -138,17 +136,6 @@ def _listing(document: Document, place: int) -> Listing:
     return listings[place]
 
 
-def _kernel(capture: Capture, document: Document, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the code of one kernel."""
-    name, stage = str(request["id"]), str(request["stage"])
-    if stage not in get_args(Machine):
-        raise OptionError(f"no code {stage!r}; {nearest(stage, get_args(Machine))}")
-    done = {work.kernel.name: work for work in works(capture)}
-    if name not in done:
-        raise OptionError(f"no kernel {name!r}; {nearest(name, done)}")
-    return lines_data(kernel_lines(done[name], "asm" if stage == "asm" else "llvm").lines)
-
-
 def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
     """Returns one step through the passes with its rows, as `passes.data` writes it.
 
@@ -181,7 +168,6 @@ def _panel(capture: Capture, document: Document, request: Mapping[str, Any]) -> 
 _ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {
     "lines": _lines,
     "row": _row,
-    "kernel": _kernel,
     "pass": _pass,
     "panel": _panel,
 }

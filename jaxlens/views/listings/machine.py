@@ -103,13 +103,6 @@ def listing(
     return listed(stage, total, min(head, total), lambda: _lines(parts), note, FORMS[stage])
 
 
-def kernel_lines(work: Work, stage: Machine) -> Listing:
-    """Returns the listing of one kernel's code; empty if it has none."""
-    (part,) = _parts([work], _codes([work], stage, MOST))
-    size = max(part.size - 2, 0)
-    return listed(stage, size, size, lambda: _code(part), form=FORMS[stage])
-
-
 def _codes(works: Iterable[Work], stage: Machine, most: int) -> dict[str, str]:
     """Returns code by kernel, "" for none; once there are `most` lines, kernels are left out."""
     codes: dict[str, str] = {}

@@ -43,8 +43,6 @@ def test_lines_are_counted_from_the_first(first, end):
         ({"lines": {}}, "the question 'lines' does not fit"),
         ({"lines": 3}, "the question 'lines' does not fit"),
         ({"lines": {"listing": 1, "from": "x", "to": 1}}, "the question 'lines' does not fit"),
-        ({"kernel": {"stage": "asm", "id": "nope"}}, "no kernel 'nope'"),
-        ({"kernel": {"stage": "ams", "id": "dot.1"}}, "no code 'ams'; did you mean 'asm'?"),
         ({"pass": 900}, "no pass 900"),
         ({"liens": 1}, "no question 'liens'; did you mean 'lines'?"),
         ({}, "no question ''"),
@@ -68,12 +66,6 @@ def test_what_opens_in_a_box_of_a_graph():
     assert result["row"][4][0][:2] == ["e0", "jit"]
     for wrong in ({"graph": 0, "name": "h"}, {"graph": 1, "name": "g"}, {"name": "g"}):
         assert "error" in answer(fixed.capture(), document, {"panel": wrong})
-
-
-def test_a_kernels_code():
-    result = request(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
-    assert "ret" in result["rows"]
-    assert result["ids"] == ["max_fusion"]
 
 
 def test_a_step_through_the_passes_has_its_rows():

@@ -5,7 +5,7 @@ import pytest
 from jaxlens.ir.facts import Kernel
 from jaxlens.program.kernels import Work
 from jaxlens.render.text.lines import line_text
-from jaxlens.views.listings.machine import kernel_lines, listing
+from jaxlens.views.listings.machine import listing
 from tests.support.documents import approved
 
 BEFORE = """; ModuleID = 'm'
@@ -74,8 +74,3 @@ def test_the_rest_is_as_long_as_it_says(head, stage):
 def test_no_code_at_all_is_no_listing():
     assert not listing([kernels()[0]], "llvm").lines
     assert not listing([], "asm").lines
-    assert not kernel_lines(kernels()[0], "asm").lines
-
-
-def test_one_kernel():
-    assert written(kernel_lines(kernels()[1], "asm")) == ASM.rstrip("\n").split("\n")

@@ -5,7 +5,6 @@
  * while the pointer does.
  */
 import { button, create } from "./elements.js";
-import { answeredSource } from "../listing/row_source.js";
 import { lists } from "./rows.js";
 
 /** @typedef {{stage: string, id: string, line: string, atoms: Set<number>, calls: Set<number>}} Reach */
@@ -67,7 +66,7 @@ export class NodeDetails {
     if (!node) return this.strip.replaceChildren(create("div", "hint", {}, HINT));
     const first = create("div", "", {}, create("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.description(reach));
     if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.unpin()));
-    this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach), ...(links.pinned ? this.code(reach) : []));
+    this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach));
   }
 
   unpin() {
@@ -169,27 +168,6 @@ export class NodeDetails {
     const list = create("ol", "", {}, ...stack.map((/** @type {string} */ line) => create("li", "", {}, line)));
     const summary = create("summary", "", {}, `${stack[0]}${stack.length > 1 ? `, through ${counted(stack.length, "line")} of Python` : ""}`);
     return [create("details", "", {}, summary, list)];
-  }
-
-  /** Buttons that fetch the code of a kernel from a live session, as that of a large program does not fit into the page. @param {Reach} reach */
-  code(reach) {
-    if (!this.root.dataset.kernel || !["kernels", "llvm", "asm"].includes(reach.stage)) return [];
-    const text = create("pre", "rows kernel-code", { tabindex: "0", hidden: "" });
-    const [kernel] = reach.id.split(" ");
-    const ask = async (/** @type {string} */ stage) => {
-      text.hidden = false;
-      text.textContent = "asking the kernel";
-      try {
-        const rows = answeredSource(await this.lens.fetch({ kernel: { stage, id: kernel } }));
-        text.innerHTML = Array.from({ length: rows.count }, (_, n) => rows.html(n)).join("\n");
-      } catch (error) {
-        text.textContent = error instanceof Error ? error.message : String(error);
-      }
-    };
-    const ways = create("div", "ways", {});
-    for (const [stage, name] of [["llvm", "LLVM IR"], ["asm", "Assembly"]])
-      ways.append(button(`${name} of ${kernel}`, `Show the ${name} of ${kernel}`, () => ask(stage)));
-    return [ways, text];
   }
 
   /** For screen readers. @param {Reach} reach @param {string} [row] text of the row */
