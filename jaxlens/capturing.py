@@ -19,7 +19,7 @@ def capture(
 
     `f` may also be an existing program: `g.trace(x)`, `g.lower(x)`, `g.lower(x).compile()`,
     `jax.export.export(g)(x)`, the text or bytes of an HLO or StableHLO module, the path of a file
-    that holds such ("m.hlo", "m.mlir", "m.hlo.pb", a serialised Exported, a saved capture) or of a
+    that holds such ("m.hlo", "m.mlir", a serialised Exported, a saved capture) or of a
     folder of XLA's dumps. Later stages are then computed from it, without adding to JAX's caches; a
     compiled program is not compiled again. Stages that it does not have raise `UnavailableError`.
     Text and bytes are tried in another process first, as XLA ends its process on some.

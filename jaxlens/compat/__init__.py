@@ -42,7 +42,6 @@ from jaxlens.compat.plugins import (
 from jaxlens.compat.program_text import (
     compiled,
     from_hlo,
-    serialized_hlo,
     to_hlo,
     to_stablehlo,
 )

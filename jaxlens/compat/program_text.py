@@ -29,20 +29,6 @@ def from_hlo(text: str) -> Any:
         raise ValueError(str(error).strip() or "no reason given") from None
 
 
-@when_gone("")
-def serialized_hlo(data: bytes) -> str:
-    """Returns the text of a serialised `HloModuleProto`; "" if it is none. Gone: ""."""
-    from jaxlib import _hlo
-
-    read = _hlo.HloModule.from_serialized_hlo_module_proto
-    options = _hlo.HloPrintOptions()
-    options.print_large_constants = True
-    try:
-        return str(read(data).to_string(options))
-    except Exception:  # XLA's
-        return ""
-
-
 @when_gone(None)
 def to_stablehlo(module: Any) -> bytes | None:
     """Converts an HLO module to StableHLO bytecode.

@@ -68,22 +68,14 @@ def tried(
         raise ReadError(_endings[key])
 
 
-def text_of_proto(data: bytes) -> str:
-    """Returns the HLO text of a serialised `HloModuleProto`; "" if it is none; raises as `tried`.
-
-    The child writes it, so that no proto is read in this process.
-    """
-    return str(_asked(data, None, None)["text"])
-
-
-def _asked(program: str | bytes, compile: Any, target: Target | None) -> dict[str, Any]:
+def _asked(program: str | bytes, compile: Any, target: Target | None) -> None:
     tried = {"program": program, "compile": compile}
     settings: Any = jax.config
     request = {"tried": tried, "x64": bool(settings.jax_enable_x64)}
     noun = "text" if isinstance(program, str) else "program"
     try:
         with progress.step(f"another process tries whether XLA survives this {noun}"):
-            return other_process.asked(request, target)
+            other_process.asked(request, target)
     except TimeoutError:
         raise UnavailableError(
             f"XLA took more than {other_process.TIMEOUT:.0f} s for this {noun}; given up"

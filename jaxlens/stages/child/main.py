@@ -28,7 +28,6 @@ from jaxlens import compat
 from jaxlens.call.target import resolve
 from jaxlens.errors import LensError
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.ir.stablehlo.reader import is_bytecode
 from jaxlens.stages.compile.program_text import UnsuitedError, is_scheduled, of_hlo, of_module
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 
@@ -87,7 +86,8 @@ def _reply(folder: Path, answer: dict[str, Any]) -> None:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     if "tried" in request:
         with jax.enable_x64(request["x64"]):
-            return _tried(**request["tried"])
+            _tried(**request["tried"])
+        return {}
     place = resolve(request["target"]) if request["target"] else None
     sent = of_module(request["module"], place, request["own"])
     name = request["name"]
@@ -110,25 +110,20 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _tried(program: str | bytes, compile: Mapping[str, Any] | None) -> dict[str, Any]:
+def _tried(program: str | bytes, compile: Mapping[str, Any] | None) -> None:
     """Reads and compiles a program as the parent will, to whom any error is left.
 
     Args:
-        program: HLO or StableHLO text, StableHLO bytecode, or a serialised HLO module.
+        program: HLO or StableHLO text, or StableHLO bytecode.
         compile: "options", "platform", and numbers of "devices" and "partitions"; None to read it.
-
-    Returns:
-        "text" of a serialised HLO module; {} of others.
     """
-    if isinstance(program, bytes) and not is_bytecode(program):
-        return {"text": compat.serialized_hlo(program)}
     with suppress(Exception):
         if isinstance(program, str) and program.lstrip().startswith("HloModule"):
             parsed = compat.from_hlo(program)
             if is_scheduled(program):
                 if compile is not None:
                     of_hlo(program, compile["options"]).lowered.compile()
-                return {}
+                return
             program = compat.to_stablehlo(parsed) or ""
         module = stablehlo.parse(program)
         with suppress(Exception):  # with symbolic sizes
@@ -137,7 +132,6 @@ def _tried(program: str | bytes, compile: Mapping[str, Any] | None) -> dict[str,
             code = module.operation.get_asm(enable_debug_info=True).encode()
             devices = jax.devices(compile["platform"])[: compile["devices"]]
             compat.compiled(code, devices, compile["partitions"], dict(compile["options"]))
-    return {}
 
 
 def _measured(

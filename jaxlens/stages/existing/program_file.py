@@ -1,7 +1,7 @@
 """Reads a program from a file or bytes, of a kind that the content says and not the name.
 
-HLO and StableHLO are text or bytes: XLA writes a serialised `HloProto` (`.hlo.pb`), MLIR bytecode,
-and `jax.export.Exported.serialize` a flatbuffer around bytecode.
+HLO is text, StableHLO text or MLIR bytecode, and `jax.export.Exported.serialize` writes a flatbuffer
+around bytecode.
 """
 
 from pathlib import Path
@@ -9,23 +9,22 @@ from pathlib import Path
 from jaxlens.captures import Capture, load
 from jaxlens.errors import ReadError, first_line, missing_package
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.reading import read_file, varint
-from jaxlens.stages.child.first_in_child import text_of_proto, tried
+from jaxlens.reading import read_file
+from jaxlens.stages.child.first_in_child import tried
 from jaxlens.stages.existing.exported import of_exported
 from jaxlens.stages.existing.module_text import is_program_text, of_text, stablehlo_capture
 
 _LARGEST = 1 << 30  # bytes of a file
-_CAPTURE, _EXPORTED, _PROTO = b"PK\x03\x04", b"ML\xefR", b"\n"
+_CAPTURE, _EXPORTED = b"PK\x03\x04", b"ML\xefR"
 _KINDS = (
-    "the text of an HLO or StableHLO module, its bytecode or proto, what serialize() of a "
+    "the text of an HLO or StableHLO module, StableHLO bytecode, what serialize() of a "
     "jax.export.Exported gave, a saved capture, or a folder of XLA's dumps"
 )
 
 
 def is_program_bytes(data: bytes | bytearray) -> bool:
     """Whether bytes begin as a program does, or have one in them."""
-    head = bytes(data[:4096])
-    return _EXPORTED in data or head.startswith(_PROTO) or is_program_text(_text(head))
+    return _EXPORTED in data or is_program_text(_text(bytes(data[:4096])))
 
 
 def of_file(path: Path, target: str | None, name: str) -> Capture:
@@ -63,8 +62,6 @@ def of_bytes(data: bytes, target: str | None, name: str, where: str = "") -> Cap
         tried(data)
         return stablehlo_capture(stablehlo.parse(data), target or "", name, "StableHLO bytecode")
     text = _text(data)
-    if not is_program_text(text) and data.startswith(_PROTO):
-        text = text_of_proto(_module_of(data))
     if not is_program_text(text):
         raise ReadError(f"{where or 'what was given'} is no program: give {_KINDS}")
     return of_text(text, target, name)
@@ -87,13 +84,3 @@ def _exported(data: bytes, where: str) -> object:
             f"{where or 'what was given'} looks like a serialised jax.export.Exported, which this "
             f"jax cannot read ({type(error).__name__}: {first_line(error)}): serialize it again"
         ) from None
-
-
-def _module_of(proto: bytes) -> bytes:
-    """Returns the `HloModuleProto` in an `HloProto`; other bytes as they are.
-
-    Both begin with a field that has a length: the module, or else its name, a text.
-    """
-    length, at = varint(proto, 1)
-    module = proto[at : at + length]
-    return module if module.startswith(_PROTO) else proto

@@ -52,7 +52,7 @@ def dying(monkeypatch):
     exported = jax.export.export(jax.jit(f))(S, S)
     monkeypatch.setattr(other_process, "asked", asked)
     monkeypatch.setattr(first_in_child, "_endings", {})
-    for name in ("from_hlo", "to_hlo", "to_stablehlo", "compiled", "serialized_hlo"):
+    for name in ("from_hlo", "to_hlo", "to_stablehlo", "compiled"):
         monkeypatch.setattr(compat, name, read)
     return lowered, exported
 
@@ -66,7 +66,6 @@ DOORS = {
     ),
     "StableHLO": lambda t, c: jaxlens.capture(t.as_text()),
     "bytecode": lambda t, c: jaxlens.capture(compat.bytecode(t.compiler_ir("stablehlo"))),
-    "a proto": lambda t, c: jaxlens.capture(t.compiler_ir("hlo").as_serialized_hlo_module_proto()),
     "edited StableHLO": lambda t, c: jaxlens.edit(
         c, "stablehlo", jaxlens.edit(c, "stablehlo") + "// and more"
     ),

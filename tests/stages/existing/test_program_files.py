@@ -22,15 +22,6 @@ def step(x, w):
     return jnp.tanh(x) @ w
 
 
-def proto(module):
-    """An `HloProto` as XLA dumps it: its first field is the module."""
-    length, head = len(module), [10]
-    while length > 127:
-        head.append(length & 127 | 128)
-        length >>= 7
-    return bytes([*head, length]) + module
-
-
 @pytest.fixture(scope="module")
 def lowered():
     return jax.jit(step).lower(S((4, 3), jnp.float32), S((3, 2), jnp.float32))
@@ -42,8 +33,6 @@ FILES = {
     "m.txt": lambda t: t.compile().as_text().encode(),
     "m.mlir": lambda t: t.as_text().encode(),
     "m.bin": lambda t: compat.bytecode(t.compiler_ir("stablehlo")),
-    "m.hlo.pb": lambda t: proto(t.compiler_ir("hlo").as_serialized_hlo_module_proto()),
-    "module": lambda t: t.compiler_ir("hlo").as_serialized_hlo_module_proto(),
 }
 
 
@@ -64,7 +53,6 @@ def test_a_file_is_opened_by_its_content(lowered, tmp_path, file):
     ("name", "data", "message"),
     [
         ("a.txt", b"hello", "a.txt is no program: give the text of"),
-        ("a.pb", b"\n\x05hello", "a.pb is no program: give the text of"),
         ("a.hlo.pb", b"\n\xff\xff\xff", "a.hlo.pb is no program: give the text of"),
         ("empty.hlo", b"", "empty.hlo is no program"),
         ("a.mlir", b"module {", "cannot parse the StableHLO"),
