@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import itemgetter
+from textwrap import dedent
 
 from jaxlens.errors import ReadError
-from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, in_order
+from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.frames import Frames, Origins
 from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
@@ -39,7 +40,6 @@ _LINE = re.compile(
         ((?:[^(){}\[\]"\s,]+(?:,[ ][^(){}\[\]"\s,]+)*)?)\)                        # operands
         (?:([^"\n]*),[ ]metadata=\{op_name="[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?\})?
         (.*))
-      |(\}.*)
       |(\S.*)
     )$""",
     re.MULTILINE | re.VERBOSE,
@@ -102,8 +102,7 @@ def read(
 
     Raises:
         ReadError: The text does not begin with `HloModule`, breaks off within a computation,
-            names two computations alike, or has two ENTRYs. Where none is marked as such, the last
-            computation is the ENTRY, as it is to XLA.
+            names two computations alike, or has other than one ENTRY.
     """
     return _Reader(text, Reused(Frames(origins))).module(stage, reused)
 
@@ -170,13 +169,12 @@ class _Reader:
         self.reused = reused
         self.unknown: list[str] = []
         self.attrs: dict[str, str] = {}
-        self.regions: dict[str, Region] = {}
-        self.entry = ""
         self.open: _Open | None = None
         self.broken: list[str] = []  # lines of an instruction whose brackets are still open
         self.depth = 0
 
     def module(self, stage: str, reused: dict[str, Reused] | None) -> Module:
+        """A module whose computations are read on first use."""
         first = _FIRST.match(self.text)
         if first is None:
             head = self.text.strip()[:40]
@@ -184,14 +182,13 @@ class _Reader:
         start = self._header(first.end(), reused)
         blocks = find_blocks(self.text, start, self.reused.blocks)
         if blocks is None:
-            self._all(start)
-            regions = callers_first(self.regions, self.entry)
-            unknown = tuple(self.unknown)
-            return Module(first[1], stage, self.entry, regions, self.attrs, unknown)
-        return self._late_module(first[1], stage, blocks)
-
-    def _late_module(self, name: str, stage: str, blocks: list[tuple[Block, str]]) -> Module:
-        """A module whose computations are read on first use."""
+            tidy = "\n".join(map(str.rstrip, dedent(self.text.expandtabs()).split("\n")))
+            if tidy != self.text:  # copied from somewhere
+                return _Reader(tidy, self.reused).module(stage, reused)
+            raise ReadError(
+                f"the HLO text of {first[1]} is not as XLA prints it: one computation is ENTRY, and "
+                "each ends with a line of its own, '}'; read the whole text"
+            )
         computations: dict[str, Computation] = {}
         for block, footer in blocks:
             body = partial(_read_block, block, self.reused)
@@ -215,7 +212,7 @@ class _Reader:
         return lazy(
             Module,
             {"unknown": unknown},
-            name=name,
+            name=first[1],
             stage=stage,
             entry=entry,
             regions=in_order(computations, calls, entry),
@@ -271,23 +268,6 @@ class _Reader:
                     lines[line] = node, node.id == region.root, numbers.get(id(node))
         return end
 
-    def _all(self, start: int) -> None:
-        """Reads every computation at once, whatever the layout of the text."""
-        self._computations(start, len(self.text))
-        if self.open is not None:
-            raise ReadError(
-                f"the HLO text breaks off within computation {self.open.name!r}, which begins on "
-                f"line {self._line(self.open.start)}: expected '}}'; read the whole text"
-            )
-        last = next(reversed(self.regions), "")  # to XLA the ENTRY where none is marked
-        if not self.entry and last and self.regions[last].nodes:
-            self.entry = last
-        if not self.entry:
-            raise ReadError(
-                f"expected one ENTRY computation in the HLO text, found none among "
-                f"{len(self.regions)}; read the whole text"
-            )
-
     def _header(self, start: int, reused: dict[str, Reused] | None) -> int:
         """Reads the first line's attributes and the tables; returns where computations begin."""
         header = HEADER.search(self.text, start)
@@ -313,10 +293,10 @@ class _Reader:
         """The fast path, for lines as XLA prints them; all others go to `_odd` or `_slow`."""
         calls, frames = self.reused.attributes, self.reused.frames
         for match in _LINE.finditer(self.text, start, end):
-            line, root, name, shape, opcode, operands, attrs, rest, close, other = match.groups()
+            line, root, name, shape, opcode, operands, attrs, rest, other = match.groups()
             region = self.open
             if line is None or region is None or self.broken:
-                self._odd(match.start(), line or close or other, instruction=line is not None)
+                self._odd(line or other, instruction=line is not None)
                 continue
             if attrs is None and '"' not in rest and "metadata=" not in rest:
                 attrs, rest = rest, ""
@@ -387,50 +367,12 @@ class _Reader:
         if parts.root:
             region.root = parts.name
 
-    def _odd(self, start: int, line: str, *, instruction: bool) -> None:
-        """Handles all other lines: a computation's first or last, and parts of instructions."""
-        header = None if instruction else HEADER.match(line)
-        closes = line.startswith("}") and (not self.broken or self.text[start] == "}")
-        if self.broken and (instruction or header or closes):
+    def _odd(self, line: str, *, instruction: bool) -> None:
+        """Handles all other lines: parts of instructions, and instructions of an unusual form."""
+        if self.broken and instruction:
             self._give_up()
-        if self.broken:
+        if self.broken or not line.startswith("//"):
             self._continue(line)
-        elif header:
-            self._begin(header, start)
-        elif self.open is None:
-            self.unknown.append(line)
-        elif closes:  # with the attributes after the brace
-            name = self.open.name
-            self.regions[name] = self.open.close()
-            self.open = None
-            for key, value in hlo_text.attributes(line[1:].strip(" ,\r\t")).items():
-                self.attrs[f"{name}.{key}"] = value
-        elif not line.startswith("//"):
-            self._continue(line)
-
-    def _begin(self, header: re.Match[str], start: int) -> None:
-        """A computation's first line."""
-        name = header[2]
-        if self.open is not None:
-            raise ReadError(
-                f"expected '}}' to end computation {self.open.name!r}, got computation {name!r} "
-                f"on line {self._line(start)} of the HLO text"
-            )
-        if name in self.regions:
-            raise ReadError(
-                f"expected each computation once in the HLO text, got {name!r} again on line "
-                f"{self._line(start)}"
-            )
-        if header[1] and self.entry:
-            raise ReadError(
-                f"expected one ENTRY computation in the HLO text, got {self.entry!r} and {name!r}"
-            )
-        if header[1]:
-            self.entry = name
-        self.open = _Open(name, start)
-
-    def _line(self, position: int) -> int:
-        return self.text.count("\n", 0, position) + 1
 
     def _continue(self, line: str) -> None:
         """A line within an instruction of several, or an instruction of an unusual form."""

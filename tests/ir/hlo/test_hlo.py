@@ -375,14 +375,17 @@ def test_split_and_attributes_and_escapes():
 BROKEN = {
     "": "expected HLO text that begins with 'HloModule NAME', got ''",
     "module @x {}": "expected HLO text that begins with 'HloModule NAME', got 'module @x {}'",
-    "HloModule m": "expected one ENTRY computation in the HLO text, found none among 0",
-    HEAD + "ENTRY e {\n  a = f32[] parameter(0)\n": (
-        "breaks off within computation 'e', which begins on line 3"
+    **dict.fromkeys(
+        (
+            "HloModule m",
+            HEAD + "ENTRY e {\n  a = f32[] parameter(0)\n",
+            HEAD + "e {\n}\nf {\n}\n",
+            HEAD + "ENTRY e {\n}\nENTRY f {\n}\n",
+            HEAD + "e {\n}\ne {\n}\n",
+            HEAD + "e {\nf {\n}\n",
+        ),
+        "the HLO text of m is not as XLA prints it: one computation is ENTRY, and each ends",
     ),
-    HEAD + "e {\n}\nf {\n}\n": "expected one ENTRY computation in the HLO text, found none among 2",
-    HEAD + "ENTRY e {\n}\nENTRY f {\n}\n": "got 'e' and 'f'",
-    HEAD + "e {\n}\ne {\n}\n": "got 'e' again on line 5",
-    HEAD + "e {\nf {\n}\n": "expected '}' to end computation 'e', got computation 'f' on line 4",
 }
 
 
@@ -445,9 +448,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_lines_take_linear_time(name):
     start = time.process_time()
-    module = hlo.read(entry("b = f32[] parameter(0)", HOSTILE[name]))
-    for node in module.nodes():
-        len(node.attrs)
+    with suppress(ReadError):
+        for node in hlo.read(entry("b = f32[] parameter(0)", HOSTILE[name])).nodes():
+            len(node.attrs)
     assert time.process_time() - start < 2
 
 
@@ -490,16 +493,14 @@ def test_late_fields_are_fields():
         node.nothing
 
 
-def test_the_layout_of_the_text_does_not_matter():
-    """What is not laid out as XLA does it is read at once, with the same result."""
-    early = hlo.read(SAMPLE.replace("\n  ", "\n\t"))
-    late = hlo.read(SAMPLE)
-    assert type(early) is not type(late)
-    assert list(early.regions) == list(late.regions)
-    assert [node.id for node in early.nodes()] == [node.id for node in late.nodes()]
-    assert [node.spans for node in early.nodes()] == [node.spans for node in late.nodes()]
-    assert [dict(node.attrs) for node in early.nodes()] == [node.attrs for node in late.nodes()]
-    assert early.unknown == late.unknown == ()
+def test_tabs_and_blanks_round_lines_do_not_matter():
+    copied = hlo.read(f"\n{SAMPLE}".replace("\n  ", "\n\t").replace("\n", " \r\n    "))
+    printed = hlo.read(SAMPLE)
+    assert list(copied.regions) == list(printed.regions)
+    assert [node.id for node in copied.nodes()] == [node.id for node in printed.nodes()]
+    assert [node.spans for node in copied.nodes()] == [node.spans for node in printed.nodes()]
+    assert [node.attrs for node in copied.nodes()] == [node.attrs for node in printed.nodes()]
+    assert copied.unknown == printed.unknown == ()
 
 
 @pytest.mark.parametrize("piece", ["%a = ", " ", "a =", "ROOT ", "(", '"', "/*", "//", " = "])

@@ -34,12 +34,6 @@ TEXTS = {
     "in quotes": MAIN.format(f'  {A}, metadata={{op_name="k b = f32[] add(c)"}}\n  ROOT {B}'),
     "in a comment": MAIN.format(f"  {A} // z = f32[2]{{0}} add(a, a)\n  ROOT {B}"),
     "between comments": MAIN.format(f"  {A} /* z = f32[2]{{0}} add(a, a) */ ROOT {B}"),
-    "no ENTRY": f"HloModule m\n\nf {{\n  {A}\n  ROOT {B}\n}}\n",
-    "no ENTRY among two": (
-        "HloModule m\n\nsum {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
-        "  ROOT z = f32[] add(x, y)\n}\n\nmain {\n  a = f32[2]{0} parameter(0)\n"
-        "  c = f32[] constant(0)\n  ROOT r = f32[] reduce(a, c), dimensions={0}, to_apply=sum\n}\n"
-    ),
 }
 
 
@@ -59,17 +53,11 @@ def test_instructions_are_those_that_xla_reads(name) -> None:
     assert all(node.type.shape is not None and node.text.strip() for node in module.nodes())
 
 
-def test_without_an_entry_the_last_computation_is_the_entry() -> None:
-    text = TEXTS["no ENTRY among two"]
-    assert "\nENTRY %main" in by_xla(text).to_string()
-    assert hlo.read(text).entry == "main"
-
-
 def test_what_xla_refuses_is_refused() -> None:
     for text in ("HloModule m\n\n", "HloModule m\n\ne {\n}\nf {\n}\n"):
         with pytest.raises(Exception, match="parsing"):
             by_xla(text)
-        with pytest.raises(ReadError, match="expected one ENTRY"):
+        with pytest.raises(ReadError, match="one computation is ENTRY"):
             hlo.read(text)
 
 
