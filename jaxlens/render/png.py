@@ -7,12 +7,11 @@ from jaxlens.errors import UnavailableError, missing_package
 _BOX = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">%s</svg>'
 
 
-def png(svg: str, scale: float = 2) -> bytes:
-    """Rasterises an SVG document.
+def png(svg: str) -> bytes:
+    """Rasterises an SVG document, with two pixels for each CSS pixel.
 
     Args:
         svg: The document.
-        scale: Pixels for each CSS pixel.
 
     Raises:
         PackageError: `resvg-py` is not installed.
@@ -24,7 +23,7 @@ def png(svg: str, scale: float = 2) -> bytes:
         raise missing_package(".png()", error) from None
     if not _has_fonts():
         raise UnavailableError("no font on this machine to draw the words with; .svg() needs none")
-    return bytes(svg_to_bytes(svg_string=svg, zoom=scale))
+    return bytes(svg_to_bytes(svg_string=svg, zoom=2))
 
 
 @cache

@@ -194,12 +194,11 @@ class View(Generic[F]):
 
         return svg(part.figure, title=part.alt)
 
-    def png(self, picture: str = "", *, scale: float = 2) -> bytes:
+    def png(self, picture: str = "") -> bytes:
         """Returns a drawing or chart as a PNG; needs the package `resvg-py`.
 
         Args:
             picture: One of `pictures`; "" for the first.
-            scale: Pixels for each CSS pixel.
 
         Raises:
             PackageError: `resvg-py` is not installed.
@@ -208,7 +207,7 @@ class View(Generic[F]):
         """
         from jaxlens.render.png import png
 
-        return png(self.svg(picture), scale)
+        return png(self.svg(picture))
 
     def dot(self, picture: str = "") -> str:
         """Returns a drawing as Graphviz source, for `graphviz.Source(...)`.

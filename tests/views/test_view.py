@@ -182,8 +182,8 @@ def test_every_picture_comes_as_png():
     for name in shown.pictures:
         data = shown.png(name)
         assert data.startswith(b"\x89PNG")
-    width = int.from_bytes(shown.png("Memory", scale=3)[16:20])
-    assert width == 30
+    width = int.from_bytes(shown.png("Memory")[16:20])
+    assert width == 20
 
 
 def test_without_the_package_png_says_what_to_install(monkeypatch):

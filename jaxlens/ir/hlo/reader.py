@@ -1,10 +1,10 @@
 """Reads HLO module text into a Module.
 
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
-types, long literals, quotes in odd places, instructions over several lines) is read token
-by token. Computations are located at once and read on first use, as are a node's type,
-attributes, scope, stamps and frames. A line that cannot be parsed goes to `Module.unknown`; text
-that is no module, or breaks off, is a ReadError at once.
+types, long literals, quotes in odd places) is read token by token. Computations are located at
+once and read on first use, as are a node's type, attributes, scope, stamps and frames. A line that
+cannot be parsed goes to `Module.unknown`; text that is no module, or breaks off, is a ReadError at
+once.
 
 What a Node has beyond the contract: `opcode` is as printed, so the sugared forms of
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
@@ -170,8 +170,6 @@ class _Reader:
         self.unknown: list[str] = []
         self.attrs: dict[str, str] = {}
         self.open: _Open | None = None
-        self.broken: list[str] = []  # lines of an instruction whose brackets are still open
-        self.depth = 0
 
     def module(self, stage: str, reused: dict[str, Reused] | None) -> Module:
         """A module whose computations are read on first use."""
@@ -226,8 +224,6 @@ class _Reader:
             self._computations(block.start, len(block.text))
         else:
             self._lines(block, self.open, self.reused.lines)
-        if self.broken:
-            self._give_up()
         return self.open.close(), tuple(self.unknown)
 
     def _lines(self, block: Block, region: _Open, lines: dict[str, _Line]) -> None:
@@ -242,9 +238,6 @@ class _Reader:
                 place = self._new_lines(place, new, region, lines)
                 new = []
             place += len(line) + 1
-            if self.broken:
-                self._computations(place - len(line) - 1, place - 1)
-                continue
             node, root, number = known
             region.nodes.append(node)
             if number is not None:
@@ -261,7 +254,7 @@ class _Reader:
         end = place + sum(map(len, new)) + len(new)
         self._computations(place, end - 1)
         nodes = region.nodes[count:]
-        if len(nodes) == len(new) and len(self.unknown) == unknown and not self.broken:
+        if len(nodes) == len(new) and len(self.unknown) == unknown:
             numbers = {id(node): number for number, node in region.parameters[parameters:]}
             for line, node in zip(new, nodes, strict=True):
                 if "#" not in line:  # `x#1` depends on the lines before
@@ -290,13 +283,14 @@ class _Reader:
         return end
 
     def _computations(self, start: int, end: int) -> None:
-        """The fast path, for lines as XLA prints them; all others go to `_odd` or `_slow`."""
+        """The fast path, for lines as XLA prints them; all others go to `_slow`."""
         calls, frames = self.reused.attributes, self.reused.frames
         for match in _LINE.finditer(self.text, start, end):
             line, root, name, shape, opcode, operands, attrs, rest, other = match.groups()
             region = self.open
-            if line is None or region is None or self.broken:
-                self._odd(line or other, instruction=line is not None)
+            if line is None or region is None:
+                if not other.startswith("//"):
+                    self._slow(other)
                 continue
             if attrs is None and '"' not in rest and "metadata=" not in rest:
                 attrs, rest = rest, ""
@@ -366,25 +360,3 @@ class _Reader:
             region.parameters.append((parts.operands.strip(), node))
         if parts.root:
             region.root = parts.name
-
-    def _odd(self, line: str, *, instruction: bool) -> None:
-        """Handles all other lines: parts of instructions, and instructions of an unusual form."""
-        if self.broken and instruction:
-            self._give_up()
-        if self.broken or not line.startswith("//"):
-            self._continue(line)
-
-    def _continue(self, line: str) -> None:
-        """A line within an instruction of several, or an instruction of an unusual form."""
-        self.depth += hlo_text.balance(line)
-        if self.depth > 0:
-            self.broken.append(line)
-            return
-        whole = " ".join([*self.broken, line])
-        self.broken, self.depth = [], 0
-        self._slow(whole)
-
-    def _give_up(self) -> None:
-        """The brackets of the gathered lines are never closed."""
-        self.unknown += self.broken
-        self.broken, self.depth = [], 0

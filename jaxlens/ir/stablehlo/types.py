@@ -28,8 +28,6 @@ def type_of(text: str) -> Type:
         shape = (size if size == "?" else int(size) for size in sizes)
         element, _, encoding = rest[:-1].partition(", ")
         return Type(_element(element), tuple(shape), f"{{{encoding}}}" if encoding else "")
-    if head == "tuple":
-        return Type("", parts=tuple(map(type_of, _split(inside[:-1]))))
     if head == "!stablehlo.token":
         return Type("token")
     return Type(_element(text) if "<" not in text else text)
@@ -44,20 +42,6 @@ def _element(name: str) -> str:
     if name.startswith("complex<"):
         return {"f32": "c64", "f64": "c128"}.get(name[8:-1], name)
     return name.lower() if re.match(r"[bt]?f\d", name) else name
-
-
-def _split(text: str) -> list[str]:
-    """Splits at the commas outside all brackets."""
-    parts, depth, start = [], 0, 0
-    for index, char in enumerate(text):
-        if char in "<([{":
-            depth += 1
-        elif char in ">)]}":
-            depth -= 1
-        elif char == "," and not depth:
-            parts.append(text[start:index].strip())
-            start = index + 1
-    return [*parts, text[start:].strip()] if text.strip() else []
 
 
 def attribute(attr: Any, dense: Any) -> str:

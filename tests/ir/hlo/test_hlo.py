@@ -202,14 +202,6 @@ def test_the_module_line_and_what_is_printed_behind_a_computation():
     }
 
 
-def test_an_instruction_over_several_lines():
-    instructions = nodes(
-        entry("c = f32[2,2] constant({ { 1, 2 },", "{ 3, 4 } })", "d = f32[2,2] copy(c)")
-    )
-    assert instructions["c"].attrs["literal"] == "{ { 1, 2 }, { 3, 4 } }"
-    assert instructions["d"].operands == ("c",)
-
-
 def test_tuple_elements_that_jax_0_12_leaves_out():
     instructions = nodes(
         entry(
