@@ -184,8 +184,8 @@ class _Reader:
             if tidy != self.text:  # copied from somewhere
                 return _Reader(tidy, self.reused).module(stage, reused)
             raise ReadError(
-                f"the HLO text of {first[1]} is not as XLA prints it: one computation is ENTRY, and "
-                "each ends with a line of its own, '}'; read the whole text"
+                f"the HLO text of {first[1]} is not as XLA prints it: one computation is ENTRY, "
+                "and each ends with a line of its own, '}'; read the whole text"
             )
         computations: dict[str, Computation] = {}
         for block, footer in blocks:

@@ -1,7 +1,7 @@
 """Reads a program from a file or bytes, of a kind that the content says and not the name.
 
-HLO is text, StableHLO text or MLIR bytecode, and `jax.export.Exported.serialize` writes a flatbuffer
-around bytecode.
+HLO is text, StableHLO text or MLIR bytecode, and `jax.export.Exported.serialize` writes a
+flatbuffer around bytecode.
 """
 
 from pathlib import Path
