@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from textwrap import dedent
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
@@ -180,7 +179,8 @@ class _Reader:
         start = self._header(first.end(), reused)
         blocks = find_blocks(self.text, start, self.reused.blocks)
         if blocks is None:
-            tidy = "\n".join(map(str.rstrip, dedent(self.text.expandtabs()).split("\n")))
+            lines = map(str.strip, self.text.split("\n"))
+            tidy = "\n".join(f"  {x}" if hlo_text.RESULT.match(x) else x for x in lines)
             if tidy != self.text:  # copied from somewhere
                 return _Reader(tidy, self.reused).module(stage, reused)
             raise ReadError(

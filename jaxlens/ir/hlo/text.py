@@ -28,7 +28,7 @@ CALLS = tuple(
 )
 """Attributes whose value names computations that the instruction calls."""
 
-_RESULT = re.compile(r'[ \t]*(ROOT[ \t]+)?%?([^\s=()"{}\[\],]+)[ \t]*=[ \t]*')
+RESULT = re.compile(r'[ \t]*(ROOT[ \t]+)?%?([^\s=()"{}\[\],]+)[ \t]*=[ \t]*')
 _OPCODE = re.compile(r"\s*([A-Za-z][\w\-.]*)\(")
 # The start of one more instruction; an attribute has no space before its `=`.
 _BEGINS = re.compile(r'\s%?[^\s=()"{}\[\],]++\s+=\s')
@@ -234,7 +234,7 @@ class InstructionParts:
 
 def cut(line: str) -> InstructionParts | None:
     """Splits a line of any form into its parts; None where it is no instruction, or several."""
-    result = _RESULT.match(line)
+    result = RESULT.match(line)
     if result is None:
         return None
     behind = type_end(line, result.end())

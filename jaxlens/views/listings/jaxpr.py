@@ -3,6 +3,7 @@
 A jaxpr that several equations use is written out at its first use, and by name after that.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from jaxlens.views.listings.equation import equation, left, operands, params, sc
 from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
 from jaxlens.views.listings.lines_by_id import LinesById
 
+_WORD = re.compile(r"\w{1,40}$")
+_LONGEST = 40  # characters of a field's name
 LIMIT = 400  # lines in the page; a viewer renders the others on scrolling
 
 
@@ -176,7 +179,24 @@ def _labels(node: Node) -> Iterator[tuple[str, str]]:
         for index, name in enumerate(inside):
             waiting.remove(name)
             yield (key if len(inside) == 1 else f"{key}[{index}]"), name
-    yield from (("jaxpr", name) for name in waiting)
+    places: dict[str, int] = {}
+    for name in waiting:
+        yield _field(node, name, places), name
+
+
+def _field(node: Node, name: str, places: dict[str, int]) -> str:
+    """Returns the field whose value is a jaxpr: `solve` for g in `Solve(matvec=f, solve=g)`.
+
+    `places` has the end of the last such field by parameter: a jaxpr can be in several fields.
+    """
+    for key, value in node.attrs.items():
+        start = value.find(f"={name}", places.get(key, 0))
+        end = start + 1 + len(name)
+        if start > 0 and value[end : end + 1] in (",", ")", "]", "}"):
+            places[key] = end
+            field = _WORD.search(value, max(0, start - _LONGEST), start)
+            return field[0] if field else key
+    return "jaxpr"
 
 
 def _refers(key: str, value: str, names: Sequence[str]) -> bool:
