@@ -2,9 +2,8 @@
 
 XLA begins a computation in the first column with a line that ends in `{`, ends it with `}` in
 the first column, and indents what is between, so computations are found without reading their
-instructions (`find_blocks`). Text that is laid out in any other way is left to the reader of
-lines. Of an instruction, name, opcode, operands and calls are read at once, the rest when asked
-for: reading a line in full takes three times as long as finding these four.
+instructions (`find_blocks`). Of an instruction, name, opcode, operands and calls are read at once,
+the rest when asked for: reading a line in full takes three times as long as finding these four.
 """
 
 import re
