@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from jaxlens.ir.hlo.frames import Frames, origin
 from jaxlens.ir.hlo.lazy_module import BEFORE_NAME, HEADER
-from jaxlens.ir.hlo.text import attributes, called, cut
+from jaxlens.ir.hlo.text import attributes, called, cut, instructions
 from jaxlens.ir.stamps import stamps
 from jaxlens.ir.text_store import Texts
 
@@ -120,7 +120,7 @@ class OpLines:
         elif header := HEADER.fullmatch(text):
             kind = _FIRST
             self._computations[line] = self._names.setdefault(header[2], len(self._names))
-        elif text.startswith(" "):
+        elif text.startswith(" ") and len(instructions(text)) == 1:
             parts = cut(text)
         if parts is None:
             return kind, "", "", ()

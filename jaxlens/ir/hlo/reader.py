@@ -27,7 +27,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.frames import Frames, Origins
 from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
-from jaxlens.ir.hlo.text import cut
+from jaxlens.ir.hlo.text import cut, instructions
 from jaxlens.ir.lazy import lazy, unfilled
 
 _LINE = re.compile(
@@ -283,20 +283,20 @@ class _Reader:
         return end
 
     def _computations(self, start: int, end: int) -> None:
-        """The fast path, for lines as XLA prints them; all others go to `_instruction`."""
+        """The fast path, for lines as XLA prints them; all others go to `_slow`."""
         calls, frames = self.reused.attributes, self.reused.frames
         for match in _LINE.finditer(self.text, start, end):
             line, root, name, shape, opcode, operands, attrs, rest, other = match.groups()
             region = self.open
             if line is None or region is None:
                 if not other.startswith("//"):
-                    self._instruction(other)
+                    self._slow(other)
                 continue
             if attrs is None and '"' not in rest and "metadata=" not in rest:
                 attrs, rest = rest, ""
             prefix = calls.get(attrs) or self._called(attrs)
             if prefix is None or (rest and _CALLING.search(rest)):
-                self._instruction(line)
+                self._slow(line)
                 continue
             plain_attrs, called = prefix
             node = _new(Instruction)
@@ -329,8 +329,12 @@ class _Reader:
         self.reused.attributes[attrs] = called = attrs, hlo_text.called(hlo_text.attributes(attrs))
         return called
 
+    def _slow(self, line: str) -> None:
+        """Reads a line of any form token by token, and all instructions on it."""
+        for part in instructions(line):
+            self._instruction(part)
+
     def _instruction(self, line: str) -> None:
-        """Reads a line of any form token by token."""
         region, parts = self.open, cut(line)
         if parts is None or region is None or hlo_text.read_type(parts.type) is None:
             self.unknown.append(line)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from jaxlens.ir.graph import Type
 
@@ -30,9 +31,9 @@ CALLS = tuple(
 
 RESULT = re.compile(r'[ \t]*(ROOT[ \t]+)?%?([^\s=()"{}\[\],]+)[ \t]*=[ \t]*')
 _OPCODE = re.compile(r"\s*([A-Za-z][\w\-.]*)\(")
-# The start of one more instruction; an attribute has no space before its `=`.
-_BEGINS = re.compile(r'\s%?[^\s=()"{}\[\],]++\s+=\s')
-_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+# The start of an instruction; an attribute has no space before its `=`.
+_BEGINS = re.compile(r'(?<!ROOT)\s(?=(?:ROOT\s+)?%?[^\s=()"{}\[\],]++\s+=\s)')
+_COMMENTED = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*"?)|/\*.*?\*/|//.*', re.DOTALL)
 LITERALS = {"parameter": "index", "constant": "literal"}
 
 # A mesh's devices, printed behind it with a comma that no bracket is around.
@@ -61,6 +62,19 @@ def balance(text: str) -> int:
         mark = text[token.start()]
         depth += (mark in "({[") - (mark in ")}]")
     return depth
+
+
+def outside(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each stretch of text outside brackets and quotes."""
+    depth = start = 0
+    for token in _TOKEN.finditer(text):
+        mark = text[token.start()]
+        if depth <= 0:
+            yield start, token.start()
+        depth += (mark in "({[") - (mark in ")}]")
+        start = token.end()
+    if depth <= 0:
+        yield start, len(text)
 
 
 def split(text: str) -> list[str]:
@@ -233,7 +247,7 @@ class InstructionParts:
 
 
 def cut(line: str) -> InstructionParts | None:
-    """Splits a line of any form into its parts; None where it is no instruction, or several."""
+    """Splits a line of any form into its parts; None where it is no instruction."""
     result = RESULT.match(line)
     if result is None:
         return None
@@ -246,9 +260,23 @@ def cut(line: str) -> InstructionParts | None:
         return None
     type_text, operands = line[result.end() : behind], line[opcode.end() : end - 1]
     rest = line[end:].strip().removeprefix(",")
-    if _BEGINS.search(_QUOTED.sub("", rest)):
-        return None
     return InstructionParts(bool(result[1]), result[2], type_text, opcode[1], operands, rest)
+
+
+def instructions(line: str) -> list[str]:
+    """Splits a line into instructions: XLA prints one a line, and parses several."""
+    if _BEGINS.search(line.lstrip()) is None:
+        return [line]
+    line = _COMMENTED.sub(lambda match: match[1] or " ", line)
+    first = len(line) - len(line.lstrip())
+    starts = [
+        match.start()
+        for start, end in outside(line)
+        for match in _BEGINS.finditer(line, start, end)
+        if match.start() > first
+    ]
+    edges = [0, *starts, len(line)]
+    return [line[a:b].strip() for a, b in pairwise(edges)]
 
 
 def instruction_attributes(line: str) -> dict[str, str]:

@@ -12,9 +12,28 @@ pytestmark = pytest.mark.backend
 
 MAIN = "HloModule m\n\nENTRY e {{\n{}\n}}\n"
 A, B = "a = f32[2]{0} parameter(0)", "b = f32[2]{0} add(a, a)"
+SCALE = 'ROOT c = f32[2]{0} multiply(b, a), metadata={op_name="x = y"}'
 TEXTS = {
+    "two on a line": MAIN.format(f"  {A} {B}\n  {SCALE}"),
+    "all on a line": MAIN.format(f"  {A} {B} {SCALE}"),
+    "behind attributes": MAIN.format(
+        f"  {A}, sharding={{replicated}} {B}, backend_config={{}} ROOT r = f32[2,3]{{1,0}} "
+        "broadcast(b), dimensions={0}"
+    ),
+    "behind metadata": MAIN.format(f'  {A}, metadata={{op_name="a"}} {B}\n  {SCALE}'),
+    "with percent signs": MAIN.format(
+        "  %a = f32[2]{0} parameter(0) ROOT %b = f32[2]{0} add(%a, %a)"
+    ),
+    "behind a literal": MAIN.format(
+        "  k = f32[2]{0} constant({1, 2}) ROOT b = f32[2]{0} add(k, k)"
+    ),
+    "a tuple": MAIN.format(
+        f"  {A} t = (f32[2]{{0}}, f32[2]{{0}}) tuple(a, a) "
+        "ROOT g = f32[2]{0} get-tuple-element(t), index=1"
+    ),
     "in quotes": MAIN.format(f'  {A}, metadata={{op_name="k b = f32[] add(c)"}}\n  ROOT {B}'),
-    "with types": MAIN.format(f"  {A}\n  ROOT b = f32[2]{{0}} add(f32[2]{{0}} %a, f32[2]{{0}} %a)"),
+    "in a comment": MAIN.format(f"  {A} // z = f32[2]{{0}} add(a, a)\n  ROOT {B}"),
+    "between comments": MAIN.format(f"  {A} /* z = f32[2]{{0}} add(a, a) */ ROOT {B}"),
 }
 
 
