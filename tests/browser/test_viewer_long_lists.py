@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from jaxlens.render.document import Line, Piece, Tabs
 from jaxlens.render.html import document_html as html_module
 from jaxlens.render.html import payload
