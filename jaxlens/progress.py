@@ -184,9 +184,7 @@ def begin(
 
 
 @uninterrupted
-def step(
-    name: str, detail: Callable[[], str] = lambda: "", whole: bool = False
-) -> Iterator[None]:
+def step(name: str, detail: Callable[[], str] = lambda: "", whole: bool = False) -> Iterator[None]:
     """Shows a step while the block runs, after its first second; see `Task`."""
     end, done = begin(name, detail, whole), False
     try:

@@ -45,7 +45,7 @@ def measure(live: LiveDriver) -> CallCost:
     """
     call, staging = call_of(live), live.staging
     opened = call.unwrapped
-    check(jax.tree.leaves((opened.args, opened.kwargs)), live.names(), "--dispatch")
+    check(list(call.leaves), live.names(), "--dispatch")
     check_local((opened.args, opened.kwargs), "--dispatch")
     if staging.place.target.absent:
         raise UnavailableError("the device is not here, so that nothing can be called on it")

@@ -74,10 +74,11 @@ def trials(capture: Capture, now: MemoryFacts | None = None) -> tuple[Tried, ...
 
     is_large, idle = where == WHOLE and len(nodes) >= _LARGE, False
     platform = capture.program.target.platform
-    with progress.step(f"jaxlens tries jax.checkpoint in {capture.program.name}", doing, whole=True):
-        for name, policy, code, make in ways:
+    name = f"jaxlens tries jax.checkpoint in {capture.program.name}"
+    with progress.step(name, doing, whole=True):
+        for at, policy, code, make in ways:
             code = _TAKES_FUNCTIONS.sub(r"eqx.filter_\1(", code) if filtered else code
-            way = Tried(name + (lines.get(name) or ""), code, policy=policy)
+            way = Tried(at + (lines.get(at) or ""), code, policy=policy)
             if not (idle and (platform == "cpu" or "offload" not in policy)):
                 tried.append(_trial(way, make, done))
             idle = is_large and now is not None and _is_idle(tried[0], now)

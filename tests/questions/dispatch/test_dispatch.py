@@ -172,6 +172,9 @@ def test_static_arguments_are_no_leaves():
 def test_what_cannot_be_called_says_why():
     with pytest.raises(OptionError, match="--dispatch needs arrays"):
         str(jaxlens.dispatch(eager, jax.ShapeDtypeStruct((4,), "float32")))
+    call = eqx.filter_jit(lambda model, x: model(x))
+    with pytest.raises(OptionError, match=r"got only the shape \(4,\) of x;"):
+        str(jaxlens.dispatch(call, MLP, jax.ShapeDtypeStruct((4,), "float32")))
     compiled = jaxlens.capture(eager, X)
     assert compiled.optimized
     with pytest.raises(UnavailableError, match="ask --dispatch in a look of its own"):
