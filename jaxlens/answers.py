@@ -9,6 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.question import Question
 from jaxlens.render.document import Block, Document, Tabs
+from jaxlens.report import Finding
 from jaxlens.views.header import header_line
 from jaxlens.views.jitted_calls import as_written
 from jaxlens.views.report_blocks import run_blocks
@@ -38,6 +39,7 @@ def document(
     answers: Sequence[tuple[Question[Any], Any]],
     full: bool = False,
     run: Run | None = None,
+    of_run: Sequence[Finding] = (),
 ) -> Document:
     """Returns the document that answers questions.
 
@@ -47,6 +49,7 @@ def document(
         answers: Questions with their facts, in order.
         full: Whether nothing is left out.
         run: Executions that no question measured.
+        of_run: What questions say of these.
     """
     program, blocks, web = capture.program, list[Block](), None
     for question, facts in answers:
@@ -60,7 +63,7 @@ def document(
             web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
     title = header_line(program, as_written(capture))
-    return Document(kind, title, (*run_blocks(run), *blocks), web, timed=timed)
+    return Document(kind, title, (*run_blocks(run, of_run), *blocks), web, timed=timed)
 
 
 def execute(capture: Capture, n: int) -> Run | None:

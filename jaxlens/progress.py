@@ -26,12 +26,17 @@ class Task:
         name: A sentence without its period, such as "XLA compiles step".
         detail: Returns the current part of the step, such as a pass; "" if it is unknown.
         last: Seconds that the last step of this name took in this process; None if there was none.
+        whole: Whether it shows in place of the steps within it.
     """
 
     def __init__(
-        self, name: str, detail: Callable[[], str] = lambda: "", last: float | None = None
+        self,
+        name: str,
+        detail: Callable[[], str] = lambda: "",
+        last: float | None = None,
+        whole: bool = False,
     ) -> None:
-        self.name, self.detail, self.last = name, detail, last
+        self.name, self.detail, self.last, self.whole = name, detail, last, whole
         self._begun = time.perf_counter()
 
     @property
@@ -134,9 +139,10 @@ class _Ticker:
 
 
 def current() -> Task | None:
-    """Returns the latest step that has not ended; None if there is none."""
+    """Returns the latest step that has not ended, or the one that it is a part of, or None."""
     with _lock:
-        return _steps[-1] if _steps else None
+        whole = (step for step in _steps if step.whole)
+        return next(whole, _steps[-1] if _steps else None)
 
 
 def shown() -> Display | None:
@@ -145,13 +151,15 @@ def shown() -> Display | None:
     return ticker.display if ticker is not None and ticker.shows else None
 
 
-def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool], None]:
+def begin(
+    name: str, detail: Callable[[], str] = lambda: "", whole: bool = False
+) -> Callable[[bool], None]:
     """Starts a step, and returns the function that ends it.
 
     That function takes whether the step was completed; if so, its seconds are kept for `Task.last`.
     """
     global _ticker
-    step = Task(name, detail, _last.get(name))
+    step = Task(name, detail, _last.get(name), whole)
     with _lock:
         _steps.append(step)
         if _ticker is None:
@@ -176,9 +184,9 @@ def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool],
 
 
 @uninterrupted
-def step(name: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Shows a step while the block runs, after its first second."""
-    end, done = begin(name, detail), False
+def step(name: str, detail: Callable[[], str] = lambda: "", whole: bool = False) -> Iterator[None]:
+    """Shows a step while the block runs, after its first second; see `Task`."""
+    end, done = begin(name, detail, whole), False
     try:
         yield
         done = True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # %load_ext imports the table, but none of these
     from jaxlens.program.subject import Given
     from jaxlens.render.document import Block
     from jaxlens.render.link_data import Web
-    from jaxlens.report import Report
+    from jaxlens.report import Finding, Report
     from jaxlens.views.view import View
 
 F = TypeVar("F")
@@ -166,6 +166,8 @@ class Question(Generic[F]):
             program and the verb's options; None for a question about one.
         pane: Returns what it adds to a compiled program's document, from the program and its
             counts; None for nothing.
+        of_run: Asked before the compile, returns what makes sentences of a measured run; raises
+            UnavailableError where there are none. None for nothing.
     """
 
     name: str
@@ -185,6 +187,7 @@ class Question(Generic[F]):
     alone: bool = False
     several: Callable[[str, Capture, Any], View[Any]] | None = None
     pane: Callable[[Capture, Given[Counted]], Pane] | None = None
+    of_run: Callable[[Capture], Callable[[Run], tuple[Finding, ...]]] | None = None
 
     @property
     def choices(self) -> tuple[Option, ...]:

@@ -52,6 +52,15 @@ def test_the_step_that_began_last_shows_and_then_nothing(display):
     assert progress.shown() is None
 
 
+def test_a_step_may_show_in_place_of_its_parts(display):
+    with (
+        progress.step("jaxlens tries jax.checkpoint", lambda: "3 of 5", whole=True),
+        progress.step("XLA compiles f"),
+    ):
+        time.sleep(0.15)
+    assert {*display.sentences} == {("jaxlens tries jax.checkpoint: 3 of 5", None)}
+
+
 def test_the_seconds_of_last_time_are_known_only_of_work_that_was_done(display):
     with pytest.raises(KeyboardInterrupt), progress.step("XLA compiles f"):
         raise KeyboardInterrupt

@@ -127,7 +127,7 @@ def _answered(options: argparse.Namespace) -> int:
 
 def _in_words_of_the_shell(text: str, question: str) -> str:
     """Returns an error's text with the names that are typed here, not in a notebook."""
-    for said, here in {rf"^--(?={question}\b)": "", **_WORDS}.items():
+    for said, here in {rf"^--({question}\b|\w+(?= needs arrays))": question, **_WORDS}.items():
         text = re.sub(said, here, text)
     return text
 
@@ -194,11 +194,13 @@ def _of_function(asked: "Asked", file: Path, path: str, options: argparse.Namesp
 def _of_run(asked: "Asked", function: Any, shapes: str, names: dict[str, Any]) -> "View[Any]":
     """Calls a function once, and returns the answer about that."""
     import jaxlens
+    from jaxlens.call.arguments.inputs import leaves, signature_of
     from jaxlens.call.arguments.written_shapes import arguments
-    from jaxlens.stages.measure.execute import check_data
+    from jaxlens.stages.measure.execute import check
 
     args, kwargs = arguments(shapes, names)
-    check_data((args, kwargs), asked.name)
+    found = leaves(args, kwargs, signature_of(function))
+    check([leaf.value for leaf in found], [leaf.name for leaf in found], asked.name)
     verb = getattr(jaxlens, asked.alias)
     if asked.name != "recompiles":
         return verb(function, *args, **kwargs)  # type: ignore[no-any-return]

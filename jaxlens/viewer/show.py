@@ -4,7 +4,7 @@ What all questions of a call need is gathered with at most one compile. Views ge
 computed here, and never a capture.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial, reduce
@@ -15,10 +15,12 @@ from jaxlens import progress
 from jaxlens.answers import document, execute
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import Run
 from jaxlens.ir.graph import paused
 from jaxlens.question import Question
-from jaxlens.questions import askable, of_verb
+from jaxlens.questions import askable, of_verb, rows
 from jaxlens.render.document import Ask, Document, Tabs
+from jaxlens.report import Finding
 from jaxlens.viewer.panes import PANES
 from jaxlens.views.view import View
 
@@ -54,19 +56,33 @@ def _answered(
     """Returns the document that answers questions, and the facts of the first."""
     keywords = {question: question.keywords(options) for question in questions}
     needs = reduce(or_, (row.needed(capture, own) for row, own in keywords.items()))
+    runs = 0 if any(row.runs for row in keywords) else getattr(options, "run", 0)
+    sayings = [*_of_run(capture, keywords)] if runs else []
     doing = progress.step(f"jaxlens reads {capture.program.name}")
     with doing, capture.gathering(needs):  # what is read and drawn here is, while XLA compiles
-        is_run = any(row.runs for row in keywords)
-        run = None if is_run else execute(capture, getattr(options, "run", 0))
+        run, said = execute(capture, runs), list[Finding]()
         with suppress(UnavailableError):
             _ = capture.jaxpr  # what the panes read traces no more, which runs the user's code
         answers = [(row, _facts(row, capture, own)) for row, own in keywords.items()]
         if run is not None:
             answers = [(row, _timed(facts, capture)) for row, facts in answers]
+            for say in sayings:
+                with suppress(UnavailableError):
+                    said += say(run)
         with paused():
-            shown = document(capture, questions[0].kind or name, answers, options.full, run)
+            shown = document(capture, questions[0].kind or name, answers, options.full, run, said)
     chained = any(isinstance(block, Tabs) and block.chain for block in shown.blocks)
     return replace(shown, asks=asks()) if chained else shown, answers[0][1]
+
+
+def _of_run(
+    capture: Capture, asked: Container[Question[Any]]
+) -> Iterator[Callable[[Run], tuple[Finding, ...]]]:
+    """Yields what makes sentences of a run: of the questions that are not asked."""
+    for row in rows():
+        if row.of_run and row not in asked:
+            with suppress(UnavailableError):
+                yield row.of_run(capture)
 
 
 def asks() -> tuple[Ask, ...]:

@@ -30,11 +30,12 @@ def leading_blocks(findings: Sequence[Finding], full: bool = False) -> list[Bloc
     return [Findings(first), *([more] if rest else [])]
 
 
-def run_blocks(run: Run | None) -> list[Block]:
-    """Returns a table of the measured execution times; nothing without a run."""
+def run_blocks(run: Run | None, of_run: Sequence[Finding] = ()) -> list[Block]:
+    """Returns what is said of a run, and a table of its times; nothing without a run."""
     if run is None:
         return []
-    return [TableBlock(run_table({"": run.seconds}, run.how), asked=True)]
+    said: list[Block] = [Findings(tuple(of_run))] if of_run else []
+    return [*said, TableBlock(run_table({"": run.seconds}, run.how), asked=True)]
 
 
 def run_table(runs: Mapping[str, Sequence[float]], how: str) -> Table:

@@ -202,7 +202,14 @@ CASES = [
         "values needs arrays, got only the "
         'shape (2, 8) of x; give arrays of the file by name: --args "params, x"',
     ),
-    (["timeline", "ask_step.py:loss", "--args", "w, f32[2,8]"], "timeline needs arrays, got only"),
+    (
+        ["timeline", "ask_step.py:loss", "--args", "w, f32[2,8]"],
+        "timeline needs arrays, got only the shape (2, 8) of x; give",
+    ),
+    (
+        ["disagree", "ask_step.py:loss", "--args", "w, f32[2,8]"],
+        "disagree needs arrays, got only the shape (2, 8) of x; give",
+    ),
     (
         ["values", str(SAVED)],
         "a saved capture holds no program that could run with arguments; "

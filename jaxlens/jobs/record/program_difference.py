@@ -18,6 +18,7 @@ StageOf = Callable[[str, str], Stage | None]
 _FEW = 3  # differences of one kind that are named
 _LONG = 240  # characters of a line of a program that is shown
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_DONATED = re.compile(r"\b(?:tf\.aliasing_output|jax\.buffer_donor) = ")
 _VALUE = re.compile(r"\bv\d+\b|%[\w#]+")  # the name of a value, in a jaxpr and in StableHLO
 
 
@@ -43,7 +44,7 @@ def differences(
     for name in ("jaxpr", "stablehlo"):
         stages = [stage_of(c.program, name) if c.program else None for c in (first, second)]
         if stages[0] and stages[1] and stages[0].text != stages[1].text:
-            yield _line(stages[0], stages[1], names)
+            yield _donation(stages[0], stages[1], names) or _line(stages[0], stages[1], names)
             return
     if not (first.program and second.program):
         yield "their lines cannot be compared: one of the programs was not written"
@@ -96,6 +97,14 @@ def other_devices(
         return []
     n, (x, y) = next((n, pair) for n, pair in enumerate(zip_longest(a, b)) if pair[0] != pair[1])
     return [f"its devices are in another order: number {n} is {x} in {names[0]}, {y} in {names[1]}"]
+
+
+def _donation(left: Stage, right: Stage, names: tuple[str, str]) -> str:
+    """Returns how many inputs each donates, where a library decides that and no option of jit."""
+    here, there = (len(_DONATED.findall(stage.text)) for stage in (left, right))
+    if here == there:
+        return ""
+    return f"inputs donated: {here or 'none'} in {names[0]}, {there or 'none'} in {names[1]}"
 
 
 def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:

@@ -12,7 +12,7 @@ class CallPart:
 
     Attributes:
         name: What it is, in words.
-        seconds: Median of the turns.
+        seconds: Least of the turns.
         code: The way in Python; "" for a part.
     """
 
@@ -51,6 +51,7 @@ class CallCost:
         is_fast: Whether it stays in jit's C++ once it was compiled.
         tried: Other ways to call it, with what each takes before the device works.
         each: Seconds for each leaf of arguments and results, beyond a call with one of both.
+        least: Seconds of a jitted call of one leaf that computes nothing.
         unjitted: Whether the function is not jitted, so that what was measured is its jit.
     """
 
@@ -64,6 +65,7 @@ class CallCost:
     is_fast: bool
     tried: tuple[CallPart, ...] = ()
     each: float = 0.0
+    least: float = 0.0
     unjitted: bool = False
 
     @property

@@ -14,6 +14,7 @@ from jaxlens.report import (
 )
 
 _MANY = 100  # leaves from which fewer are advised
+_MORE = 2.0  # times a call of one leaf from which a call is worth a word
 _LESS = 0.5  # share of the time before the device works below which another way is named
 _ROWS = 12
 _SECONDS = NumberColumn("time", duration, "time")
@@ -24,8 +25,8 @@ def report(cost: CallCost) -> Report:
     whole = cost.before + cost.device
     parts = [*cost.parts, CallPart("the device works", cost.device)]
     note = (
-        "Medians of calls in turns. The device's is what the call takes longer than a program with "
-        "the same arguments and as many results that computes nothing."
+        "The least of calls in turns. The device's is what the call takes longer than a program "
+        "with the same arguments and as many results that computes nothing."
     )
     share = NumberColumn("share", percent, "share", none="")
     rows = ((part.name, part.seconds, part.seconds / whole if whole else None) for part in parts)
@@ -47,9 +48,32 @@ def report(cost: CallCost) -> Report:
     return Report("Dispatch", tuple(_findings(cost)), tuple(t for t in tables if t.rows))
 
 
+def of_run(cost: CallCost) -> tuple[Finding, ...]:
+    """Says of a run where Python is the limit of its call, and what takes half of that.
+
+    Nothing where a call takes about as long as any, of which there is nothing to save.
+    """
+    if cost.unjitted or cost.limit != PYTHON or cost.before < _MORE * cost.least:
+        return ()
+    if (best := _half(cost)) is not None:
+        cure = f"{best.name} takes {duration(best.seconds)} ({best.code})"
+    elif _is_for_leaves(cost):
+        cure = f"most is for {cost.leaves + cost.results:,} leaves: stack alike layers (not tried)"
+    else:
+        cure = "nothing that was tried takes half of it (--dispatch)"
+    text = (
+        f"Python is the limit of {cost.name}: {duration(cost.before)} of a call before the device "
+        f"works, {_on_device(cost)}; {cure}."
+    )
+    return (Finding(text, "measured"),)
+
+
+def _on_device(cost: CallCost) -> str:
+    return f"{duration(cost.device) if cost.device else 'too little to measure'} on it"
+
+
 def _findings(cost: CallCost) -> Iterator[Finding]:
-    on_it = duration(cost.device) if cost.device else "too little to measure"
-    lead = f"{duration(cost.before)} before the device works, {on_it} on it. "
+    lead = f"{duration(cost.before)} before the device works, {_on_device(cost)}. "
     most = max(cost.parts, key=lambda part: part.seconds)
     limits = {
         PYTHON: f"Python is the limit of {cost.name}, most of all {most.name}.",
@@ -87,16 +111,24 @@ def _path(cost: CallCost) -> Finding:
 
 
 def _cures(cost: CallCost) -> Iterator[Finding]:
-    best = min(cost.tried, key=lambda way: way.seconds, default=None)
-    if best is not None and best.seconds < _LESS * cost.before:
+    if (best := _half(cost)) is not None:
         tail = f": {duration(best.seconds)} in place of {duration(cost.before)} ({best.code})."
         text = f"Less than half before the device works: {best.name}."
         yield Finding(text, "measured", tail=tail)
-    leaves = cost.leaves + cost.results
-    if leaves >= _MANY and cost.each * leaves > _LESS * cost.before:
+    if _is_for_leaves(cost):
         yield Finding(
             "More than half is for leaves: alike layers stacked into one array, as `lax.scan` "
             "takes them, would be fewer (not tried).",
             "estimate",
             lead=f"Each leaf in or out costs {duration(cost.each)}. ",
         )
+
+
+def _half(cost: CallCost) -> CallPart | None:
+    """Returns the first other way, that of the least work, which takes less than half."""
+    return next((way for way in cost.tried if way.seconds < _LESS * cost.before), None)
+
+
+def _is_for_leaves(cost: CallCost) -> bool:
+    leaves = cost.leaves + cost.results
+    return leaves >= _MANY and cost.each * leaves > _LESS * cost.before

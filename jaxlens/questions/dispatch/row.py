@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jaxlens.question import About, Lens, Question
 
 if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.ir.driver import Run
     from jaxlens.questions.dispatch.call_cost import CallCost
+    from jaxlens.report import Finding
 
 
 def _dispatch() -> Lens[CallCost]:
@@ -28,6 +32,14 @@ def _dispatch() -> Lens[CallCost]:
     return Lens(facts, report)
 
 
+def _of_run(capture: Capture) -> Callable[[Run], tuple[Finding, ...]]:
+    from jaxlens.questions.dispatch.facts import beside
+    from jaxlens.questions.dispatch.report import of_run
+
+    measured = beside(capture)
+    return lambda run: of_run(measured(run))
+
+
 DISPATCH = Question(
     "dispatch",
     About(
@@ -43,6 +55,7 @@ DISPATCH = Question(
     help="calls it, and says what Python, jit and a library's wrapper cost beside the device",
     python="jaxlens.dispatch(f, x)",
     place=90,
+    of_run=_of_run,
 )
 
 

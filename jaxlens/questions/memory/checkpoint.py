@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import REMAT
@@ -20,6 +21,8 @@ from jaxlens.report import Finding, NumberColumn, Table, amount, share, table
 CHECKPOINTED = "Python function that could be traced under jax.checkpoint"
 _BACKWARD = "transpose("  # in name stacks of the backward pass of a gradient
 _TAKES_FUNCTIONS = re.compile(r"(?<!scan\()jax\.(grad|checkpoint)\(")
+_LARGE = 2_000  # equations from which each policy compiles for ten seconds or more
+_LEAST, _MOST = "nothing_saveable", "everything_saveable"
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
 
 
@@ -30,14 +33,19 @@ def all_facts(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
         UnavailableError: The backend provides no sizes, or `checkpoint` cannot be tried.
     """
     found = facts(capture)
-    return replace(found, tried=trials(capture)) if checkpoint else found
+    return replace(found, tried=trials(capture, found)) if checkpoint else found
 
 
-def trials(capture: Capture) -> tuple[Tried, ...]:
+def trials(capture: Capture, now: MemoryFacts | None = None) -> tuple[Tried, ...]:
     """Compiles the program with each policy of `jax.checkpoint`, where it could change it.
 
     Policies replace those of the program's own `jax.checkpoint`s, which are also taken away. Of a
-    program without any they are put round each scan's body, or else round the whole function.
+    program without any they are put round each scan's body, or else round the whole function. Of a
+    large one only those that offload follow where the one that saves least lowers nothing.
+
+    Args:
+        capture: The program.
+        now: Its memory; None where XLA gives none.
 
     Raises:
         UnavailableError: It holds no function (a file, a Lowered), or has no backward pass.
@@ -57,18 +65,29 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     # Models of Equinox hold functions, which `jax.checkpoint` refuses.
     filtered = capture.program.jit == "eqx.filter_jit"
     done: dict[str, Tried] = {}
-    return tuple(
-        _trial(
-            Tried(
-                name + (lines.get(name) or ""),
-                _TAKES_FUNCTIONS.sub(r"eqx.filter_\1(", code) if filtered else code,
-                policy=policy,
-            ),
-            make,
-            done,
-        )
-        for name, policy, code, make in ways
-    )
+    tried: list[Tried] = []
+
+    def doing() -> str:
+        number = min(len(tried) + 1, len(ways))  # a thread asks, also at the end
+        return f"{number} of {len(ways)}, {ways[number - 1][1]}"
+
+    is_large, idle = where == WHOLE and len(nodes) >= _LARGE, False
+    platform = capture.program.target.platform
+    name = f"jaxlens tries jax.checkpoint in {capture.program.name}"
+    with progress.step(name, doing, whole=True):
+        for at, policy, code, make in ways:
+            code = _TAKES_FUNCTIONS.sub(r"eqx.filter_\1(", code) if filtered else code
+            way = Tried(at + (lines.get(at) or ""), code, policy=policy)
+            if not (idle and (platform == "cpu" or "offload" not in policy)):
+                tried.append(_trial(way, make, done))
+            idle = is_large and now is not None and _is_idle(tried[0], now)
+    return tuple(tried)
+
+
+def _is_idle(first: Tried, now: MemoryFacts) -> bool:
+    """Whether the policy that saves least leaves the peak as it is, so that others will too."""
+    size, without = (first.takes, now.reserved) if now.peak is None else (first.peak, now.peak)
+    return not first.why and size is not None and size >= _LOWER * (without or 0)
 
 
 def _lines(nodes: Iterable[Node], opcodes: Container[str]) -> str | None:
@@ -229,6 +248,8 @@ def checkpoint_table(use: MemoryFacts) -> Table:
 
 def _notes(use: MemoryFacts, worked: list[Tried]) -> Iterator[str]:
     yield "Each was traced and compiled; nothing was run. `.tried` has each in Python."
+    if not any(trial.policy == _MOST for trial in use.tried):
+        yield f"{_LEAST} saves least and lowers nothing: policies that save more were not compiled."
     platform = use.subject().program.target.platform
     for trial in worked:
         if trial.policy.startswith(("offload", "save_and_offload")) and not trial.host:

@@ -91,7 +91,7 @@ def facts(capture: Capture, fits: str) -> FitFacts:
     fit = _compared(capture, capacity(fits))
     if fit.fits:
         return fit
-    actions = [*_donating(capture, fit), *_checkpointing(capture)]
+    actions = [*_donating(capture, fit), *_checkpointing(capture, fit.use)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
     return replace(fit, actions=tuple(actions))
 
@@ -128,9 +128,9 @@ def _donating(capture: Capture, fit: FitFacts) -> Iterator[Tried]:
         yield Tried(name, code, takes=takes - sum(one.bytes or 0 for one in possible))
 
 
-def _checkpointing(capture: Capture) -> list[Tried]:
+def _checkpointing(capture: Capture, use: MemoryFacts | None) -> list[Tried]:
     try:
-        tried = trials(capture)
+        tried = trials(capture, use)
     except UnavailableError as why:
         return [Tried("jax.checkpoint", "jax.checkpoint(f)", why=str(why))]
     return [replace(one, name=phrase(one)) for one in tried]

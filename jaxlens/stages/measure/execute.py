@@ -81,11 +81,6 @@ def check(leaves: list[Any], names: Sequence[str], option: str = "--run") -> Non
             )
 
 
-def check_data(arguments: Any, asked: str) -> None:
-    """Raises OptionError if an array of a pytree of arguments is a shape without data."""
-    check(jax.tree.leaves(arguments), (), asked)
-
-
 def check_local(arguments: Any, asked: str) -> None:
     """Raises UnavailableError if arrays lie on devices of other processes too.
 

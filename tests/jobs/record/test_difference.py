@@ -93,6 +93,28 @@ def test_programs_of_one_key_are_compared_line_by_line():
     assert "has other values" in changes(*values)[0]
 
 
+DONATED = "%a: tensor<2xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<2xf32> {jax.buffer_donor"
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("%a: tensor<2xf32>", f"{DONATED} = true}}"), "inputs donated: none in a, 2 in b"),
+        ((f"{DONATED} = true}}", f"{DONATED} = false}}"), "line 1 of the stablehlo is `%a: "),
+    ],
+)
+def test_a_library_s_donation_is_named(texts, said):
+    both = [[replace(compiled(1, program=p), program=p)] for p in ("p", "q")]
+
+    def stage_of(program, name):
+        text = {"p": texts[0], "q": texts[1]}[program] if name == "stablehlo" else "the same"
+        info, module = SimpleNamespace(title=name, name=""), SimpleNamespace(nodes=list)
+        return SimpleNamespace(text=text, info=info, module=module)
+
+    (found,) = changes(*both, stage_of)
+    assert found.startswith(said)
+
+
 def test_programs_of_the_persistent_cache_are_counted():
     steps = (CompileStep("trace", 0.1), CompileStep("compile", 0.1, served="disk"))
     served = compiled(1)

@@ -21,7 +21,7 @@ from jaxlens.questions.dispatch.call_cost import (
     CallCost,
     CallPart,
 )
-from jaxlens.questions.dispatch.report import report
+from jaxlens.questions.dispatch.report import of_run, report
 
 pytestmark = pytest.mark.backend
 X = jnp.ones(4)
@@ -151,6 +151,7 @@ def test_nothing_of_the_users_is_changed():
     seen = sys.getprofile()
     jaxlens.dispatch(add, model, 1.0)
     assert (np.asarray(model.kernel[...]) == before).all()
+    assert add.jitted_fn._cache_size() == 0
     assert sys.getprofile() is seen
 
 
@@ -171,6 +172,9 @@ def test_static_arguments_are_no_leaves():
 def test_what_cannot_be_called_says_why():
     with pytest.raises(OptionError, match="--dispatch needs arrays"):
         str(jaxlens.dispatch(eager, jax.ShapeDtypeStruct((4,), "float32")))
+    call = eqx.filter_jit(lambda model, x: model(x))
+    with pytest.raises(OptionError, match=r"got only the shape \(4,\) of x;"):
+        str(jaxlens.dispatch(call, MLP, jax.ShapeDtypeStruct((4,), "float32")))
     compiled = jaxlens.capture(eager, X)
     assert compiled.optimized
     with pytest.raises(UnavailableError, match="ask --dispatch in a look of its own"):
@@ -199,3 +203,60 @@ def test_seconds_are_not_in_the_stable_text():
     slower = replace(best, seconds=0.6)
     texts = [finding.text for finding in report(cost(1.0, 0.0, tried=(slower,))).findings]
     assert not any("Less than half" in text for text in texts)
+
+
+BEFORE = "Python is the limit of f: 1 s of a call before the device works, 100 ms on it; "
+HALF = CallPart("nnx.cached_partial", 0.4, "code")
+SAID = {  # of a run, by what its call costs
+    "halved": (cost(1.0, 0.1, tried=(HALF,)), BEFORE + "nnx.cached_partial takes 400 ms (code)."),
+    "the first of two": (
+        cost(1.0, 0.1, tried=(HALF, replace(HALF, name="another", seconds=0.1))),
+        BEFORE + "nnx.cached_partial takes 400 ms (code).",
+    ),
+    "leaves": (
+        replace(cost(1.0, 0.1, each=0.006), results=100),
+        BEFORE + "most is for 101 leaves: stack alike layers (not tried).",
+    ),
+    "not halved": (
+        cost(1.0, 0.1, tried=(replace(HALF, seconds=0.6),)),
+        BEFORE + "nothing that was tried takes half of it (--dispatch).",
+    ),
+    "the device": (cost(1.0, 2.0, tried=(HALF,)), ""),
+    "both": (cost(1.0, 0.6, tried=(HALF,)), ""),
+    "as any call": (cost(1.0, 0.1, tried=(HALF,), least=0.6), ""),
+    "not jitted": (cost(1.0, 0.1, tried=(HALF,), unjitted=True), ""),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_run_says_in_a_sentence_that_python_is_the_limit(name):
+    called, sentence = SAID[name]
+    assert " ".join(finding.text for finding in of_run(called)) == sentence
+
+
+DEEP = nnx.Sequential(*[nnx.Linear(4, 4, rngs=nnx.Rngs(0)) for _ in range(20)])
+RUNS = {  # a jitted function, its arguments, and what a run of it says
+    "nnx": (lambda: nnx.jit(lambda deep, x: deep(x)), (DEEP, X[None]), "nnx.cached_partial takes"),
+    "leaves": (
+        lambda: jax.jit(lambda params, by: params[0] * by),
+        ({n: X + n for n in range(2000)}, 2.0),
+        "most is for 2,002 leaves",
+    ),
+    "device": (
+        lambda: jax.jit(lambda x: x @ x @ x @ x, donate_argnums=0),
+        (jnp.ones((1000, 1000)),),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_measured_beside_its_call(name):
+    make, args, said = RUNS[name]
+    f = make()
+    text = str(jaxlens.compile(jaxlens.capture(f, *args), run=10))
+    above = " ".join(text.partition("Measured\n")[0].split())
+    assert ("- Python is the limit of " in above) == bool(said)
+    assert said in above
+    assert getattr(f, "jitted_fn", f)._cache_size() == 0
+    assert not any(x.is_deleted() for x in jax.tree.leaves(args) if isinstance(x, jax.Array))

@@ -11,6 +11,7 @@ from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
 
 import jaxlens
+from jaxlens.questions.memory import checkpoint
 from tests.support.paths import run_python
 
 pytestmark = pytest.mark.backend
@@ -123,6 +124,24 @@ def test_a_checkpoint_of_the_program_gets_other_policies_and_none(loop, library)
     assert ways["", ""].again == 0
     assert ways["call", "nothing_saveable"].again > 4 * 2 * B * D * D
     assert jax.lax.scan_p.bind.__func__ is type(jax.lax.scan_p).bind
+
+
+def chain(w, x):
+    for _ in range(3):
+        x = jnp.tanh(jnp.sin(x) @ w)
+    return x.sum()
+
+
+@pytest.mark.parametrize(("equations", "compiled"), [(1, {"nothing_saveable"}), (2_000, None)])
+def test_of_a_large_program_what_cannot_help_is_not_compiled(equations, compiled, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_LARGE", equations)
+    answer = jaxlens.memory(jaxlens.capture(jax.grad(chain), DEEP[0][0], DEEP[1]), checkpoint=True)
+    now, policies = answer.facts, {way.policy for way in answer.tried}
+    least = next(way for way in answer.tried if way.policy == "nothing_saveable")
+    assert least.peak >= 0.98 * now.peak  # on a CPU, which takes the barriers out
+    assert policies == compiled or (compiled is None and "everything_saveable" in policies)
+    said = "nothing_saveable saves least and lowers nothing: policies that save more"
+    assert (said in " ".join(str(answer).split())) == (compiled is not None)
 
 
 def test_what_is_said_of_the_programs_own_checkpoint_and_of_offloading():
