@@ -12,12 +12,10 @@
  * @property {(n: number) => string} owner the source line that owns it ("cell 3:4"), "" for none
  * @property {(n: number) => number} folds how many rows it stands for until it is opened
  */
-import { firstWord, idOf } from "../viewer/rows.js";
+import { firstWord, idOf, KIND_TAGS } from "../viewer/rows.js";
 
 /** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number, rule?: string[]}} Written a rule finds words that are not marked: `lazy_lines.Rule` */
 
-/** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
-export const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
 /** @type {Record<string, string>} */
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 

@@ -4,9 +4,9 @@
  * Rows were matched and marked in Python (`views/passes/rows.py`); rows without an id are titles of
  * computations. All words are text nodes.
  */
-import { KIND_TAGS } from "../listing/row_source.js";
 import { create } from "../viewer/elements.js";
 import { unrolled } from "../viewer/link_data.js";
+import { KIND_TAGS } from "../viewer/rows.js";
 
 /**
  * @typedef {[text: string, id: string, owner: number, ...atoms: number[]]} PassLine

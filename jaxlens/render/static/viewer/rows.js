@@ -11,6 +11,9 @@ const FIXED = [
   ".diff-rows > div > div", ".findings > li", "tbody > tr:not(.below)", "summary[data-id]", "[data-row]",
 ].join(",");
 
+/** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
+export const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
+
 /** The first word of a row, after ROOT. @param {string} text */
 export const firstWord = (text) => /^\s*(?:ROOT )?(\S+)/.exec(text)?.[1] ?? "";
 
