@@ -92,7 +92,6 @@ def test_what_is_folded_is_found_and_timed():
     slowest = times.compile.passes[0]
     assert slowest.name == "constant_folding"
     answer = jaxlens.captured(program)
-    assert answer.folding == slowest.seconds
     assert [(fold.bytes, fold.opcode) for fold in answer.folded if fold.bytes == TABLE.nbytes] == [
         (TABLE.nbytes, "reverse")
     ]
