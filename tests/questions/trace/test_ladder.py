@@ -18,6 +18,11 @@ def loss(w, x):
     return jnp.sum(h**2)
 
 
+def chooses(w, x):
+    h = x @ w
+    return jax.lax.cond(h.sum() > 0, lambda h: jnp.sin(h), lambda h: -h, h).sum()
+
+
 def equations(f, *args) -> int:
     """Counted in JAX's own print: an equation a line with ` = `, bodies written out once."""
     return str(jax.make_jaxpr(f)(*args)).count(" = ")
@@ -81,6 +86,24 @@ def test_every_equation_is_tied_to_the_text_it_came_from() -> None:
     assert [[first[s].opcode for s in came[id]] for id in products] == [["dot_general"]] * 2
     spread = next(id for id in came if opcode[id] == "broadcast_in_dim")
     assert [first[s].opcode for s in came[spread]] == ["reduce_sum"]
+
+
+def test_a_cond_that_a_batch_took_away_is_pointed_out() -> None:
+    f = jax.vmap(jax.grad(chooses), (None, 0))
+    assert "cond" not in str(jax.make_jaxpr(f)(W, X))
+    text = " ".join(str(jaxlens.ladder(f, W, X)).split())
+    line = chooses.__code__.co_firstlineno + 2
+    assert f"The cond (test_ladder.py:{line}) became select_n under vmap" in text
+    alike = jax.vmap(lambda x, i: jax.lax.cond(i > 0, jnp.sin, jnp.cos, x), (0, None))
+    assert "became select_n" not in str(jaxlens.ladder(alike, X, 1))
+
+
+def test_a_while_loop_waits_for_its_last_example() -> None:
+    def halve(x):
+        return jax.lax.while_loop(lambda x: x > 1, lambda x: x / 2, x)
+
+    text = " ".join(str(jaxlens.ladder(jax.vmap(halve), X[:, 0])).split())
+    assert "runs under vmap until its last example is done" in text
 
 
 def test_jit_is_a_rung_that_changes_nothing() -> None:

@@ -1,10 +1,11 @@
 """What each transform made of the program below it, in sentences, and its rules in tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from jaxlens.ir.graph import Module, Node
 from jaxlens.program.sentences import lines_of, listed, opcodes
-from jaxlens.questions.trace.ladder.facts import STAGE, Ladder
+from jaxlens.questions.trace.ladder.facts import STAGE, Ladder, by_place, places_of
 from jaxlens.report import Cell, Finding, NumberColumn, Report, Table, count, table
 
 _RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": "batching"}
@@ -22,7 +23,8 @@ _HOW: Mapping[str, str] = {
 
 def report(ladder: Ladder) -> Report:
     """Reports the ladder in sentences and tables."""
-    return Report("Ladder", tuple(_counts(ladder)), (_rungs(ladder), *_tables(ladder)))
+    findings = [*_counts(ladder), *dict.fromkeys(_turned(ladder))]
+    return Report("Ladder", tuple(findings), (_rungs(ladder), *_tables(ladder)))
 
 
 def _counts(ladder: Ladder) -> Iterator[Finding]:
@@ -38,6 +40,40 @@ def _counts(ladder: Ladder) -> Iterator[Finding]:
         if rung.backward and not below.backward:
             text += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
         yield Finding(f"{text}{_HOW.get(rung.transform, '')}.")
+
+
+def _turned(ladder: Ladder) -> Iterator[Finding]:
+    """Yields conditions that vmap replaced, and loops that it makes run longer."""
+    for below, rung in pairwise(ladder.rungs):
+        if rung.transform != "vmap":
+            continue
+        new, places = by_place(rung.module), places_of(below.module)
+        for node in below.module.nodes():
+            back = node.id in below.backward
+            now = [n for n in new.get(places[node.id], ()) if (n.id in rung.backward) == back]
+            kinds = {n.opcode for n in now}
+            where = f" ({', '.join(lines_of([node]))})" if node.owner else ""
+            if node.opcode == "cond" and "cond" not in kinds and "select_n" in kinds:
+                yield Finding(
+                    f"The cond{where} became select_n under vmap, for its index differs from "
+                    "example to example: every branch is computed for every example."
+                )
+            elif node.opcode == "while" and _waits(rung.module, now):
+                yield Finding(
+                    f"The while loop{where} runs under vmap until its last example is done: "
+                    "those that are done earlier are computed on, and select_n keeps their values."
+                )
+
+
+def _waits(module: Module, now: Sequence[Node]) -> bool:
+    """Whether a loop's condition is batched, so that the loop runs until all examples are done."""
+    names = [n.attrs.get("cond_jaxpr", "") for n in now if n.opcode == "while"]
+    regions = [module.regions[name] for name in names if name in module.regions]
+    return any(
+        node.opcode == "reduce_or" or (node.results[0].name in region.results and node.type.shape)
+        for region in regions
+        for node in region.nodes
+    )
 
 
 def _rungs(ladder: Ladder) -> Table:
