@@ -38,6 +38,15 @@ class Figures:
         self.capture = capture
         self.missing: dict[str, str] = {}
 
+    def __getattr__(self, name: str) -> int | None:
+        """A figure of the table by its name, as in `jaxlens.explore(f, x).kernels`."""
+        if name not in FIGURES:
+            raise AttributeError(name)
+        return self.get(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *FIGURES]
+
     @cached_property
     def primitives(self) -> Mapping[str, int]:
         """Number of equations by primitive, each nested body once."""
