@@ -20,6 +20,8 @@ CONTROL = frozenset({"while", "conditional", "call", "async-start"})
 """Instructions whose called computations run instruction by instruction."""
 _KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 _SAME = frozenset({"copy", "bitcast", "copy-done"})
+_LITERAL = re.compile(r"(-?\d+):[iu]\d+\[\]")  # in a jaxpr
+_BEYOND = {"lt": 0, "le": 1, "gt": 0, "ge": 1}  # how far a counter goes beyond its limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +139,49 @@ def _literal(nodes: Mapping[str, Node], name: str) -> int | None:
         return int(node.attrs.get("literal", ""))
     except ValueError:
         return None
+
+
+def counted_trips(node: Node, module: Module) -> int | None:
+    """Returns the trips of a `while` equation that counts between two literals; None else.
+
+    i = 0; the condition is `lt i 10` and the body has `add i 2`: 5 trips.
+    """
+    try:
+        return _counted(node, module)
+    except (LookupError, ValueError):  # an equation of another JAX
+        return None
+
+
+def _counted(node: Node, module: Module) -> int | None:
+    body, condition = (module.regions[node.attrs[name]] for name in ("body_jaxpr", "cond_jaxpr"))
+    of_test, of_body = (int(node.attrs[name]) for name in ("cond_nconsts", "body_nconsts"))
+    test = _maker(condition, condition.results[0])
+    names = [value.name for value in condition.parameters[of_test:]]
+    if test is None or test.opcode not in _BEYOND or test.operands[0] not in names:
+        return None
+    index = names.index(test.operands[0])
+    step = _maker(body, body.results[index])
+    counter = body.parameters[of_body + index].name
+    if step is None or step.opcode not in ("add", "sub") or counter not in step.operands:
+        return None
+    is_sub, (by,) = (
+        step.opcode == "sub",
+        [name for name in step.operands if name != counter] or [""],
+    )
+    if is_sub and step.operands[0] != counter:
+        return None
+    texts = node.operands[of_test + of_body + index], test.operands[1], by
+    found = [_LITERAL.fullmatch(text) for text in texts]
+    if None in found:
+        return None
+    start, end, change = (int(match[1]) for match in found if match)
+    up = test.opcode in ("lt", "le")
+    change = (-change if is_sub else change) * (1 if up else -1)
+    distance = (end - start if up else start - end) + _BEYOND[test.opcode]
+    return max(-(-distance // change), 0) if change > 0 else None
+
+
+def _maker(region: Region, name: str) -> Node | None:
+    """Returns the equation that makes a value."""
+    made = (node for node in region.nodes if any(value.name == name for value in node.results))
+    return next(made, None)

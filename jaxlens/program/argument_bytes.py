@@ -16,6 +16,7 @@ from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo.instructions import users_of
 from jaxlens.ir.jaxpr.bodies import loop_parts
+from jaxlens.ir.trips import counted_trips
 
 _VIEWS = frozenset(
     "bitcast_convert_type convert_element_type copy copy_p expand_dims optimization_barrier "
@@ -152,7 +153,7 @@ class _Uses:
             is_row = index >= consts + carried  # of which each trip has a part
             yield node.regions[0], index, 1 if is_row else int(attrs["length"]), carry
         elif node.opcode == "while":
-            count = self._trips.get(node.id)
+            count = self._trips.get(node.id, counted_trips(node, self._module))
             times, after = inf if count is None else count, index - tests - consts
             if index < tests or after >= 0:
                 yield attrs["cond_jaxpr"], min(index, index - consts * (after >= 0)), times + 1, ()

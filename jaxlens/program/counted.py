@@ -19,6 +19,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
+from jaxlens.ir.trips import counted_trips
 from jaxlens.ir.trips import trips as trips_of
 from jaxlens.links import name_stack
 from jaxlens.links.name_stack import RECOMPUTED
@@ -252,6 +253,9 @@ class EquationSums:
 
     def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
         self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
+        for node in module.nodes():
+            if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
+                self._times.setdefault(node.id, count)
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()

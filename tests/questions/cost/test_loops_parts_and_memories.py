@@ -33,8 +33,25 @@ def until(test, step, start=0):
     return f
 
 
-def test_the_trips_of_a_while_loop_are_unknown_in_a_jaxpr() -> None:
-    receipt = jaxlens.receipt(until(lambda i, n: i < n, lambda i: i + 1), X, 3)
+@pytest.mark.parametrize(
+    ("f", "trips"),
+    [
+        (until(lambda i, n: i < 10, lambda i: i + 1), 10),
+        (until(lambda i, n: i <= 10, lambda i: i + 2), 6),
+        (until(lambda i, n: i > 3, lambda i: i - 2, start=10), 4),
+        (until(lambda i, n: i >= 0, lambda i: i + -1, start=5), 6),
+        (until(lambda i, n: i < 0, lambda i: i + 1), 0),
+        (until(lambda i, n: i < n, lambda i: i + 1), None),
+        (until(lambda i, n: i < 10, lambda i: i * 2, start=1), None),
+        (until(lambda i, n: i < 10, lambda i: i - 1), None),  # for ever
+        (until(lambda i, n: i < 10, lambda i: 5 - i), None),
+    ],
+)
+def test_trips_are_those_of_a_counter_between_literals_or_unknown(f, trips) -> None:
+    receipt = jaxlens.receipt(f, X, 3)
+    if trips is not None:  # 64 products and a step of the counter a trip, and a test more
+        assert receipt.flops == trips * 65 + trips + 1
+        return
     with pytest.raises(UnavailableError, match=r"parts_and_memories.py:\d+ runs an unknown number"):
         _ = receipt.flops
 
