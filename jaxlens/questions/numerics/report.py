@@ -1,7 +1,7 @@
 """Where digits are lost, in sentences, and the errors by equation."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jaxlens.ir.graph import Span
@@ -27,7 +27,7 @@ from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 _MOST = 3
 _COARSE = 100  # ulps from which an error is written as a power of 2
 _ROWS = 20  # of each table
-_ROWS_CLEAN = 5  # where no line loses digits
+_ROWS_CLEAN = 5  # where no line loses digits; the table of modules, an overview, keeps `_ROWS`
 _ULPS: tuple[str | NumberColumn, ...] = (
     NumberColumn("own ulps"),
     NumberColumn("total ulps"),
@@ -85,7 +85,8 @@ def report(facts: Numerics, full: bool = False) -> Report:
             tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
     most = None if full else _ROWS if facts.losses else _ROWS_CLEAN
-    tables = (*_equations(facts, most), *_results(facts, most))
+    parts = (_equations, _modules, _results)
+    tables = tuple(table for part in parts for table in part(facts, most))
     return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
 
 
@@ -185,6 +186,9 @@ def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
         same = max(1, round(math.log10(max(sizes) / max(abs(one.exact), 1e-300))))
         agree = count(min(same, most), "digit")
         return f"{loses} by cancellation: its operands agree in about {agree}.{cure}"
+    # Within 0.1 of 1, a digit of `x` or more is gone.
+    if loss.opcode == "log" and any(x is not None and abs(x - 1) < 0.1 for x in one.read):
+        return f"{loses}: its operand is close to 1, where little of `x` in `1 + x` is left.{cure}"
     times = ulps_text(one.total / max(loss.before, 1.0))
     return f"{loses}: it makes the error of its operands {times} times larger.{cure}"
 
@@ -303,6 +307,26 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
         note += f" Not known in float64, and taken as exact: {listed}."
     if shown:
         yield table("Error by equation", columns, map(row, shown), note, stage="jaxpr")
+
+
+def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
+    """Yields the largest errors by module and pass, those with the largest error."""
+    groups = by_module.grouped(facts.equations)
+    order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
+    rows = [_module_row(groups[n]) for n in sorted(order[: None if most is None else _ROWS])]
+    columns = ("module", "pass", NumberColumn("equations"), "type", *_ULPS)
+    note = "The largest of its equations, each in ulps of its own type."
+    more = len(groups) - len(rows)
+    note += f" {count(more, 'more module')}, with smaller errors." if more else ""
+    if rows:
+        yield table("Error by module", columns, rows, note, stage="jaxpr")
+
+
+def _module_row(group: Sequence[EquationRounding]) -> tuple[object, ...]:
+    types = ", ".join(dict.fromkeys(one.dtype for one in group))
+    errors = _cell(max(one.own for one in group)), _cell(max(one.total for one in group))
+    digits = round(max(one.lost for one in group))
+    return *by_module.cells(group), len(group), types, *errors, digits
 
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:

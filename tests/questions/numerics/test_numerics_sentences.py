@@ -66,6 +66,26 @@ def test_a_gradient_that_is_0_by_construction_is_no_loss_of_digits():
     assert first.text.endswith("Most likely its exact result is 0, and both are rounding errors.")
 
 
+def layers(x):
+    first, second = jax.named_scope("First"), jax.named_scope("Second")
+    net = lambda x: jnp.sum(second(lambda h: jnp.tanh(jnp.sin(h) * h) * h)(first(lambda x: jnp.exp(x) * x * 3)(x)))  # noqa: E501, E731  # fmt: skip
+    return jax.grad(net)(x)
+
+
+def test_errors_by_module_are_the_largest_of_its_equations():
+    answer = jaxlens.numerics(layers, X)
+    table = next(t for t in answer.report.tables if t.title == "Error by module")
+    rows = {(row[0].text, row[1].text): row for row in table.rows}
+    assert list(rows)[:2] == [("First", ""), ("Second", "")]
+    assert {("First", "backward"), ("Second", "backward")} <= set(rows)
+    assert sum(row[2].value for row in table.rows) == len(answer.equations)
+    inside = [e for e in answer.equations if e.module == ("Second",) and not e.backward]
+    own, total, lost = rows["Second", ""][4:]
+    assert own.value == max(e.own for e in inside)
+    assert total.value == max(e.total for e in inside)
+    assert lost.value == round(max(e.lost for e in inside))
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
