@@ -117,13 +117,6 @@ class Numerics(ProgramFacts):
         return bool(self.losses or self.promotions)
 
     @property
-    def span(self) -> Span | None:
-        """The line that the first finding is about; None for none."""
-        if self.promotions:
-            return self.promotions[0].span
-        return self.losses[0].span if self.losses else None
-
-    @property
     def difference(self) -> float:
         """The largest difference between compiled and op by op, in ulps; see its `size`."""
         return max((one.size for one in self.run.differences), default=0.0)

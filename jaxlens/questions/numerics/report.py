@@ -186,9 +186,6 @@ def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
         same = max(1, round(math.log10(max(sizes) / max(abs(one.exact), 1e-300))))
         agree = count(min(same, most), "digit")
         return f"{loses} by cancellation: its operands agree in about {agree}.{cure}"
-    # Within 0.1 of 1, a digit of `x` or more is gone.
-    if loss.opcode == "log" and any(x is not None and abs(x - 1) < 0.1 for x in one.read):
-        return f"{loses}: its operand is close to 1, where little of `x` in `1 + x` is left.{cure}"
     times = ulps_text(one.total / max(loss.before, 1.0))
     return f"{loses}: it makes the error of its operands {times} times larger.{cure}"
 
