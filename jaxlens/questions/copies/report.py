@@ -38,13 +38,14 @@ def report(facts: Copies) -> Report:
 
 def _findings(facts: Copies) -> Iterator[Finding]:
     """Yields the answer, the next causes, and what was tried."""
-    whole = facts.bytes
+    whole, words = facts.bytes, _Words(facts)
+    groups = words.groups(facts.copies)
     open_ = passes(loop for copy in facts.copies for loop in copy.open)
-    for n, copies in enumerate((groups := _Words(facts).groups(facts.copies))[:_CAUSES]):
+    for n, copies in enumerate(groups[:_CAUSES]):
         size = sum(copy.total for copy in copies)
-        text = f"{_many(copies)}: {_Words(facts).why(copies)}."
+        text = f"{_many(copies)}: {words.why(copies)}."
         if not n:
-            part = f"{share(size, whole)} of it " if len(groups) > 1 else ""
+            part = f"{share(size, whole)} of it in " if len(groups) > 1 else ""
             text = f"A run{open_} copies {amount(whole)}, {part}{text}"
         ids = tuple(copy.id for copy in copies)
         yield Finding(text, ids=ids, weight=explains(size, whole))
