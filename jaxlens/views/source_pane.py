@@ -49,6 +49,7 @@ def blocks(
     under: Mapping[str, Line],
     overlay: Overlay | None = None,
     unit: str = "",
+    whole: float | None = None,
 ) -> tuple[Block, ...]:
     """Returns the panes of the user's files, then those of libraries in one fold.
 
@@ -58,6 +59,7 @@ def blocks(
         under: A line per node id, to show under its source line.
         overlay: A number per node; without one, nodes are counted.
         unit: Unit of the overlay's numbers.
+        whole: What the lines have shares of; by default the sum of the overlay.
 
     Returns:
         The panes; empty if no line of known source text owns a node.
@@ -67,7 +69,7 @@ def blocks(
         noun = _NOUNS.get(owned.stage, ("instruction", "instructions"))
         measure = Measure(f"share of {count(owned.total, *noun)}", owned.total)
     else:
-        total = sum(overlay.values.values())
+        total = sum(overlay.values.values()) if whole is None else whole
         measure = Measure(f"share of {overlay.title}", total, unit, overlay.values)
     user: list[SourcePane] = []
     library: list[SourcePane] = []

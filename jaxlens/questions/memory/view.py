@@ -56,13 +56,17 @@ def _tinted(facts: MemoryFacts) -> tuple[Block, ...]:
         module = subject.jaxpr.module
     except LensError:  # a program opened from a later stage
         module = subject.optimized.module
-    made = lines(module).own
+    made = lines(module)
+    named = {f"{made.names[key]}:{line}": ids for (key, line), ids in made.own.items()}
     tint: Counter[str] = Counter()
     for value in facts.at_peak:
-        if value.span is not None and (ids := made.get(spot(value.span))):
+        # Of a value whose line only the links know there is no span.
+        ids = made.own.get(spot(value.span)) if value.span else named.get(value.line)
+        if ids:
             tint[ids[0]] += value.bytes  # the first equation of a line gets all the line's bytes
-    overlay = Overlay("bytes at the peak that lines own", module.stage, tint)
-    return source_pane.blocks(module, subject.sources, {}, overlay, "B")
+    overlay = Overlay("the bytes at the peak", module.stage, tint)
+    whole = sum(value.bytes for value in facts.at_peak)
+    return source_pane.blocks(module, subject.sources, {}, overlay, "B", whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The memory lens against XLA's heap simulator and JAX's own list of residuals."""
 
 import functools
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
+from jaxlens.report import amount
 from tests.support import programs
 from tests.support.paths import run_python
 
@@ -326,3 +328,17 @@ def test_donation_is_in_bytes_of_one_device_as_the_peak_is() -> None:
     possible, done = run_python(SHARDED, XLA_FLAGS=eight).splitlines()
     assert possible.startswith("Donation could save at most 524 kB: 1 result")  # of 4.19 MB
     assert done == "1 donated input (524 kB) has a result in place."
+
+
+def test_the_bytes_beside_a_line_are_those_of_the_table():
+    def loss(weights, x):
+        for w in weights:
+            x = jax.nn.silu(jax.lax.conv(x, w, (1, 1), "SAME"))
+        return (x**2).sum()
+
+    seen = jaxlens.memory(jax.grad(loss), [jnp.ones((8, 8, 3, 3))] * 2, jnp.ones((4, 8, 32, 32)))
+    # XLA gives no line to some of the convolutions: the links find it.
+    assert any(value.line and value.span is None for value in seen.facts.at_peak)
+    ((share, size),) = re.findall(r"silu.*#\s+(\d+)%, ([\d.]+ MB)", str(seen))
+    most = max(seen.facts.by_line.values())
+    assert (int(share), size) == (round(100 * most / seen.facts.peak), amount(most))
