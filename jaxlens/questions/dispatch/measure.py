@@ -190,8 +190,11 @@ def _with_copies(call: TraceableCall, function: Callable[..., Any]) -> Way:
 
 
 def _copied(value: Any, shared: Iterable[Any] = ()) -> Any:
+    same = [x for x in shared if isinstance(x, jax.Array)]
+    # Equinox passes trees without arrays, whose nodes know sentinels by their identity.
+    same += [x for x in jax.tree.leaves(value) if isinstance(x, jax.tree_util.PyTreeDef)]
     try:
-        return copy.deepcopy(value, {id(x): x for x in shared if isinstance(x, jax.Array)})
+        return copy.deepcopy(value, {id(x): x for x in same})
     except Exception as error:  # of any object of the user's
         raise UnavailableError(
             f"--dispatch calls it on copies of its arguments, and one cannot be copied "
