@@ -9,12 +9,12 @@ than the highest level among the operations that it reads; inputs have level 0.
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
 
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.jaxpr.bodies import loop_parts
 from jaxlens.ir.jaxpr.equation_flops import ELEMENTWISE, TRANSCENDENTAL
 from jaxlens.ir.jaxpr.refs import ON_REFS
@@ -50,7 +50,7 @@ def follow(module: Module) -> "Flow":
     """
     flow = Flow(module)
     body = module.body()
-    inputs = [flow.inputs(_shape(value.type.shape)) for value in body.parameters]
+    inputs = [flow.inputs(shape_of(value)) for value in body.parameters]
     flow.leaves = len(flow.level)
     try:
         flow.results = flow.run(body, inputs)
@@ -59,12 +59,16 @@ def follow(module: Module) -> "Flow":
     return flow
 
 
-def _shape(shape: Iterable[int | str]) -> tuple[int, ...]:
-    sizes = tuple(shape)
-    known = tuple(size for size in sizes if isinstance(size, int))
-    if len(known) != len(sizes):
+def shape_of(value: Value) -> tuple[int, ...]:
+    """Returns the shape of a value.
+
+    Raises:
+        TooLargeError: A dimension has no known size.
+    """
+    shape = tuple(size for size in value.type.shape if isinstance(size, int))
+    if len(shape) != len(value.type.shape):
         raise TooLargeError("it has a dimension of unknown size")
-    return known
+    return shape
 
 
 class Flow:
@@ -108,6 +112,10 @@ class Flow:
         for tails, heads in self._reads:
             yield from zip(tails.tolist(), heads.tolist(), strict=True)
 
+    def made_of(self) -> set[int]:
+        """Returns what the elements of the results were computed by, or are."""
+        return {n for array in self.results for n in array.ravel().tolist() if n >= 0}
+
     def inputs(self, shape: tuple[int, ...]) -> Ids:
         """Returns the numbers of the elements of an input."""
         size = min(prod(shape), _MOST + 1)  # more is refused, and is not to be allocated
@@ -118,7 +126,7 @@ class Flow:
         """Runs a body, and returns its results."""
         called = len(operands) < len(region.parameters)  # a call gives no constants
         own = region.parameters[: region.constants] if called else ()
-        given = [*(np.full(_shape(value.type.shape), COMPUTED) for value in own), *operands]
+        given = [*(np.full(shape_of(value), COMPUTED) for value in own), *operands]
         values = dict(zip((v.name for v in region.parameters), given, strict=True))
         for node in region.nodes:
             self._steps += 1
@@ -131,7 +139,7 @@ class Flow:
         return [_read(name, values) for name in region.results]
 
     def _results(self, node: Node, operands: list[Ids]) -> list[Ids]:
-        shapes = [_shape(value.type.shape) for value in node.results]
+        shapes = [shape_of(value) for value in node.results]
         if node.opcode in ON_REFS:
             raise TooLargeError("it writes refs, whose elements are not followed")
         rule = _RULES.get(node.opcode)
@@ -151,13 +159,10 @@ class Flow:
         flat = [np.broadcast_to(ids, shape).reshape(-1) for ids in operands]
         if node.opcode in _ADDS and len(flat) == 2:
             a, b = flat
-            kept = np.where(a == PADDING, b, a)
-            free = (a == PADDING) | (b == PADDING)
-            if free.any():
-                result = kept.copy()
-                rest = self._operations(node, [a[~free], b[~free]])
-                result[~free] = rest
-                return result.reshape(shape)
+            result = np.where(a == PADDING, b, a)
+            added = (a != PADDING) & (b != PADDING)
+            result[added] = self._operations(node, [a[added], b[added]])
+            return result.reshape(shape)
         return self._operations(node, flat).reshape(shape)
 
     def _operations(self, node: Node, flat: list[Ids]) -> Ids:
@@ -269,24 +274,19 @@ class Flow:
     def scan(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """A loop: each step reads what the step before carried on."""
         body = self._module.regions[node.regions[0]]
-        order = range(attribute(node, "length")[0])
+        length, is_reversed = attribute(node, "length")[0], node.attrs["reverse"] == "True"
         _, fixed, carried = loop_parts(node)
         constants = operands[:fixed]
         carry = operands[fixed : fixed + carried]
         xs = operands[fixed + carried :]
-        ys: list[list[Ids]] = [[] for _ in shapes[carried:]]
-        for step in reversed(order) if node.attrs["reverse"] == "True" else order:
+        ys: list[list[Ids]] = []
+        for step in reversed(range(length)) if is_reversed else range(length):
             results = self.run(body, [*constants, *carry, *(x[step] for x in xs)])
             carry = results[:carried]
-            for stack, y in zip(ys, results[carried:], strict=True):
-                stack.append(y)
-        if node.attrs["reverse"] == "True":
-            ys = [stack[::-1] for stack in ys]
-        stacked = [
-            np.stack(stack) if stack else np.full(shape, COMPUTED)
-            for stack, shape in zip(ys, shapes[carried:], strict=True)
-        ]
-        return [*carry, *stacked]
+            ys.append(results[carried:])
+        if not ys:
+            return [*carry, *(np.full(shape, COMPUTED) for shape in shapes[carried:])]
+        return [*carry, *map(np.stack, zip(*ys[:: -1 if is_reversed else 1], strict=True))]
 
     def cond(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """All branches, and for each element an operation that picks one of theirs."""
