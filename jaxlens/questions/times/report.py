@@ -27,7 +27,6 @@ from jaxlens.report import (
     Report,
     Table,
     amount,
-    barred,
     count,
     duration,
     is_cause,
@@ -301,20 +300,15 @@ def stages(capture: Capture) -> Report:
     steps = capture.times
     if not steps:
         return Report("Times", (Finding("Nothing was timed.", "unknown"),))
-    total = sum(step.seconds for step in steps)
-    row = tuple(Cell(duration(step.seconds), step.seconds) for step in steps)
     # A step that was done again has its number.
     again = [[other.step for other in steps[:n]].count(step.step) for n, step in enumerate(steps)]
     names = [
         f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
     ]
     notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
-    seconds = Table(
-        "Time per stage",
-        (*names, "in all"),
-        barred([(*row, Cell(duration(total), total))], range(len(steps))),
-        f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
-        volatile=True,
-        right=tuple(range(len(steps) + 1)),
-    )
-    return Report("Times", (), (seconds,))
+    note = f"{'; '.join(('Wall clock on this machine, measured once', *notes))}."
+    columns = [NumberColumn(name, duration, "steps") for name in names]
+    columns.append(NumberColumn("in all", duration))
+    seconds = [step.seconds for step in steps]
+    rows = [(*seconds, sum(seconds))]
+    return Report("Times", (), (table("Time per stage", columns, rows, note, volatile=True),))
