@@ -209,13 +209,9 @@ def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
         return Cell("same", 0)
     sign = "+" if now > was else "-"
     size = amount(abs(now - was), figure.unit) if figure.unit else f"{abs(now - was):,}"
-    return Cell(f"{sign}{size}{_ratio(was, now)}", now - was)
-
-
-def _ratio(was: int, now: int) -> str:
-    """Returns the relative change, " (+12%)"; "" for less than half a percent."""
     change = (now - was) / was if was else 0.0
-    return f" ({change:+.0%})" if abs(change) > 0.005 else ""
+    ratio = f" ({change:+.0%})" if abs(change) > 0.005 else ""
+    return Cell(f"{sign}{size}{ratio}", now - was)
 
 
 def _by_line(comparison: Comparison, names: Names) -> Table:
