@@ -19,7 +19,7 @@ from jaxlens.call.call import Call, open_call
 from jaxlens.call.numbered_call import numbered
 from jaxlens.call.traceable import function_name
 from jaxlens.errors import first_line
-from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart, merged
+from jaxlens.ir.compile_log import CallKey, KeyChange, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.keys.explain import EAGER, changes, moved, nearest
 from jaxlens.keys.jax_key import cached_key, key_of, static_arguments
