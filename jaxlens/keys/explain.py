@@ -31,17 +31,28 @@ _CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keywo
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
 
 
-def _by_option(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    """Yields the differences of two keys of the trace cache, those of jit's options by option."""
-    yield from _changed("option", new.options, old.options)
+def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
+    """Yields the differences of two keys of the trace cache.
+
+    Names of arguments stand in place of jit's positions: donating the first argument changes
+    `donate_argnums` and `donate_argnames`, which is one change of `x`.
+    """
+    options = {change.name: change for change in _changed("option", new.options, old.options)}
+    for option, change in options.items():
+        names = option.replace("argnums", "argnames")
+        if option == "donate_argnames":
+            given, before = ({*(key.options.get(option) or ())} for key in (new, old))
+            yield from (donated(name, name in given) for name in sorted(given ^ before))
+        elif names == option or names not in options:
+            yield change
     if len(new.exact[0]) == len(old.exact[0]):
         yield from _changed("setting", new.settings, old.settings)
     else:
         yield imported(new.exact[0], old.exact[0])
     yield from _changed("static", new.statics, old.statics, new.defaults)
-    for name in new.inputs:
+    for name, now in new.inputs.items():
         if name not in old.inputs:
-            yield KeyChange("new", name, new.inputs[name])
+            yield KeyChange("new", name, now)
     for name, was in old.inputs.items():
         if name not in new.inputs:
             yield KeyChange("gone", name, "", was)
@@ -57,25 +68,6 @@ def _by_option(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
             yield KeyChange("calling", name, *_CALLED[name in new.keywords])
     if new.mesh != old.mesh:
         yield KeyChange("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
-
-
-def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    """Yields the differences of two keys of the trace cache.
-
-    Names of arguments stand in place of jit's positions: donating the first argument changes
-    `donate_argnums` and `donate_argnames`, which is one change of `x`.
-    """
-    differing = list(_by_option(new, old))
-    options = {change.name for change in differing if change.kind == "option"}
-    for change in differing:
-        if change.kind != "option":
-            yield change
-        elif change.name == "donate_argnames":
-            now, was = ({*(key.options.get(change.name) or ())} for key in (new, old))
-            for name in sorted(now ^ was):
-                yield donated(name, name in now)
-        elif change.name.replace("argnums", "argnames") not in options - {change.name}:
-            yield change
 
 
 def donated(name: str, now: bool) -> KeyChange:
@@ -254,12 +246,10 @@ def trace_changes(
 def lost(new: JaxKey) -> tuple[KeyChange, ...]:
     """Returns the change of a function called in an earlier watch; () if JAX's caches have it."""
     cached = compat.every_trace_key()
-    others = [
-        inner
-        for inner, context, rest in cached or ()
-        if user_function(inner, rest[1]) is new.function() and (context, rest) != new.exact
-    ]
-    is_lost = cached is not None and not others
+    is_lost = cached is not None and not any(
+        user_function(inner, rest[1]) is new.function() and (context, rest) != new.exact
+        for inner, context, rest in cached
+    )
     return (KeyChange("lost", new.name, f"the function {_LOST}"),) if is_lost else ()
 
 
@@ -309,25 +299,24 @@ def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[J
     Without those in `memory`, and without traces for another function or `jax.eval_shape`.
     """
     fun, here = new.function(), (new.origin.file, new.origin.line)
-    keys: list[tuple[bool, JaxKey]] = []
+    own: list[JaxKey] = []
+    siblings: list[JaxKey] = []
     for inner, context, rest in compat.every_trace_key() or ():
         if inner is not fun and (place_of(inner) or here) != here:
             continue
         function, exact = user_function(inner, rest[1]), (context, rest)
         is_own = function is fun
-        if exact == new.exact if is_own else function_origin(function) != new.origin:
-            continue
-        if compat.is_apart(context, new.exact[0]):
-            continue
-        if any(key.function() is function and key.exact == exact for key in memory):
-            continue
-        if context == new.exact[0] and not _is_lowered(inner, rest):
-            continue
-        call = Call(inner, (), {}, signature_of(inner))
-        keys.append((is_own, cached_key(call, *exact)))
-        if len(keys) == _MOST:
-            break
-    return [key for own, key in keys if own], [key for own, key in keys if not own]
+        if not (
+            (exact == new.exact if is_own else function_origin(function) != new.origin)
+            or compat.is_apart(context, new.exact[0])
+            or any(key.function() is function and key.exact == exact for key in memory)
+            or (context == new.exact[0] and not _is_lowered(inner, rest))
+        ):
+            key = cached_key(Call(inner, (), {}, signature_of(inner)), *exact)
+            (own if is_own else siblings).append(key)
+            if len(own) + len(siblings) == _MOST:
+                break
+    return own, siblings
 
 
 def cached_functions(new: JaxKey) -> set[Any]:
@@ -407,6 +396,5 @@ def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]
     for parts in reversed(earlier):
         was = {part.name: part.text for part in parts}
         triples = ((name, now[name], was[name]) for name in now if name in was)
-        differences.append(list(differing("type", triples, str)))
-    latest = min(filter(None, differences), key=apart, default=())
-    return tuple(latest), len(earlier)
+        differences.append(tuple(differing("type", triples, str)))
+    return min(filter(None, differences), key=apart, default=()), len(earlier)

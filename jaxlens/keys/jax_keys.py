@@ -19,7 +19,7 @@ from jaxlens.call.call import Call, open_call
 from jaxlens.call.numbered_call import numbered
 from jaxlens.call.traceable import function_name
 from jaxlens.errors import first_line
-from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart, merged
+from jaxlens.ir.compile_log import CallKey, KeyChange, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.keys.explain import EAGER, changes, moved, nearest
 from jaxlens.keys.jax_key import cached_key, key_of, static_arguments
@@ -36,105 +36,96 @@ _Exact = tuple[Any, tuple[Any, ...]]
 """A key of the trace cache: trace context, and (jit's settings, signature, types, mesh)."""
 
 
-class JaxKeys:
-    """A call of JAX's, its key, and the keys of earlier calls; nothing is traced to read them.
+_Jitted = tuple[Call, Any, str]
+"""A call of the Python function in a jitted one, jit's settings, and why the verdict is unknown.
 
-    The call is that of a jitted function, or of a library's wrapper of one.
+The settings are None where there are none, and the reason is "" where the verdict can be known.
+"""
+
+
+def verdict_of(call: Call, name: str) -> Verdict:
+    """Returns whether a call would hit JAX's caches; if not, what differs from the nearest key.
 
     Args:
-        call: The call, partials and methods opened.
+        call: A call of a jitted function, or of a library's wrapper of one, partials and methods
+            opened.
         name: The function's name.
     """
+    return _verdict(*_jitted(call, name))
 
-    def __init__(self, call: Call, name: str) -> None:
-        self.name = name
-        self._unknown = ""  # why the verdict is unknown
-        try:
-            inner = library_jits.inner_call(call)
-        except (TypeError, ValueError) as error:
-            inner, self._unknown = None, f"{name} would refuse this call: {first_line(error)}"
-        if inner is not None and inner.known:
-            call = inner.call
-        jitted = compat.jit_parts(call.function)
-        if jitted is None and not self._unknown:
-            is_wrapper = inner is not None or compat.inner_jit(call.function)
-            self._unknown = (_WRAPPED if is_wrapper else EAGER).format(name=name)
-            # The key of a function that is not jitted is that of its jit.
-            jitted = None if is_wrapper else compat.jit_parts(jax.jit(call.function))
-        self._info = jitted[1] if jitted else None
-        self._call = replace(call, function=jitted[0]) if jitted else call
 
-    def parts(self) -> tuple[KeyPart, ...]:
-        """Returns the rows of the key.
+def _jitted(call: Call, name: str) -> _Jitted:
+    unknown = ""
+    try:
+        inner = library_jits.inner_call(call)
+    except (TypeError, ValueError) as error:
+        inner, unknown = None, f"{name} would refuse this call: {first_line(error)}"
+    if inner is not None and inner.known:
+        call = inner.call
+    jitted = compat.jit_parts(call.function)
+    if jitted is None and not unknown:
+        is_wrapper = inner is not None or compat.inner_jit(call.function)
+        unknown = (_WRAPPED if is_wrapper else EAGER).format(name=name)
+        # The key of a function that is not jitted is that of its jit.
+        jitted = None if is_wrapper else compat.jit_parts(jax.jit(call.function))
+    return (
+        (replace(call, function=jitted[0]), jitted[1], unknown) if jitted else (call, None, unknown)
+    )
 
-        Raises:
-            TypeError: JAX would refuse an argument.
-            ValueError: A static argument cannot be hashed.
-        """
-        key = key_of(self._call, self._info) if self._info is not None else None
-        return tuple(key.parts()) if key is not None else ()
 
-    def verdict(self) -> Verdict:
-        """Returns whether the call would hit; if not, the differences to the nearest key."""
-        call = self._call
-        if self._unknown:
-            return _unknown(self._unknown)
-        keys = compat.trace_keys(call.function)
-        try:
-            new_key = compat.trace_key(self._info, call.args, call.kwargs)
-        except (TypeError, ValueError, OverflowError) as error:
-            return _unknown(f"JAX would refuse this call: {first_line(error)}")
-        if keys is None or new_key is None:
-            return _unknown(_UNREADABLE)
-        (context, rest), arrays = new_key
-        if unhashable := _unhashable(call, rest):
-            return _unknown(unhashable)
-        keys = [key for key in keys if not compat.is_apart(key[0], context)]
-        for key in keys:
-            # Equal settings of jit need not be one object.
-            if key[0] == context and key[1][1:] == rest[1:] and tuple(key[1][0]) == tuple(rest[0]):
-                return self._compiled(key, arrays, len(keys))
-        if not keys:
-            return Verdict(False, "trace", ("never called before",))
-        new = cached_key(call, context, rest)
-        near = nearest(changes(new, cached_key(call, *key)) for key in keys)
-        return Verdict(False, "trace", _reasons(near) or (_UNREADABLE,), len(keys))
+def _verdict(call: Call, info: Any, unknown: str) -> Verdict:
+    if unknown:
+        return _unknown(unknown)
+    keys = compat.trace_keys(call.function)
+    try:
+        new_key = compat.trace_key(info, call.args, call.kwargs)
+    except (TypeError, ValueError, OverflowError) as error:
+        return _unknown(f"JAX would refuse this call: {first_line(error)}")
+    if keys is None or new_key is None:
+        return _unknown(_UNREADABLE)
+    (context, rest), arrays = new_key
+    if unhashable := _unhashable(call, rest):
+        return _unknown(unhashable)
+    keys = [key for key in keys if not compat.is_apart(key[0], context)]
+    for key in keys:
+        # Equal settings of jit need not be one object.
+        if key[0] == context and key[1][1:] == rest[1:] and tuple(key[1][0]) == tuple(rest[0]):
+            return replace(_compiled(call, info, key, arrays), earlier=len(keys))
+    if not keys:
+        return Verdict(False, "trace", ("never called before",))
+    new = cached_key(call, context, rest)
+    near = nearest(changes(new, cached_key(call, *key)) for key in keys)
+    return Verdict(False, "trace", _reasons(near) or (_UNREADABLE,), len(keys))
 
-    def _compiled(self, key: _Exact, arrays: Sequence[Any], earlier: int) -> Verdict:
-        """Returns the verdict on a call whose trace exists."""
-        program = compat.traced_program(self._call.function, key[1])
-        if program is None:
-            return Verdict(False, "trace", ("an earlier trace of it failed",), earlier)
-        lowered = compat.lower_keys(program)
-        shardings = compat.resolved_shardings(program, arrays)
-        if lowered is None or shardings is None:
-            return _unknown(
-                f"it was traced before; whether it was compiled, {_UNREADABLE}", earlier
-            )
-        if not lowered:
-            return Verdict(False, "compile", ("traced before, never compiled",), earlier)
-        same = [k for k in lowered if k[0] == key[0] and k[1][0] == shardings]
-        if not same:
-            names = self._array_names()
-            near = nearest(moved(names, shardings, k[1][0]) for k in lowered)
-            return Verdict(False, "compile", _reasons(near) or ("settings differ",), earlier)
-        compiled = [compat.is_compiled(program, k) for k in same]
-        if any(compiled):
-            return Verdict(True, earlier=earlier)
-        if None in compiled:
-            return _unknown(f"lowered before; {_UNREADABLE}", earlier)
-        return Verdict(False, "compile", ("lowered before, never compiled",), earlier)
 
-    def _array_names(self) -> Sequence[str]:
-        call, info = self._call, self._info
-        assert info is not None
+def _compiled(call: Call, info: Any, key: _Exact, arrays: Sequence[Any]) -> Verdict:
+    """Returns the verdict on a call whose trace exists."""
+    program = compat.traced_program(call.function, key[1])
+    if program is None:
+        return Verdict(False, "trace", ("an earlier trace of it failed",))
+    lowered = compat.lower_keys(program)
+    shardings = compat.resolved_shardings(program, arrays)
+    if lowered is None or shardings is None:
+        return _unknown(f"it was traced before; whether it was compiled, {_UNREADABLE}")
+    if not lowered:
+        return Verdict(False, "compile", ("traced before, never compiled",))
+    same = [k for k in lowered if k[0] == key[0] and k[1][0] == shardings]
+    if not same:
         static = {*info.static_argnums, *info.static_argnames}
-        call_leaves = leaves(call.args, call.kwargs, call.signature)
-        return call.names or [leaf.name for leaf in call_leaves if leaf.root not in static]
+        every = leaves(call.args, call.kwargs, call.signature)
+        names = call.names or [leaf.name for leaf in every if leaf.root not in static]
+        near = nearest(moved(names, shardings, k[1][0]) for k in lowered)
+        return Verdict(False, "compile", _reasons(near) or ("settings differ",))
+    compiled = [compat.is_compiled(program, k) for k in same]
+    if any(compiled):
+        return Verdict(True)
+    if None in compiled:
+        return _unknown(f"lowered before; {_UNREADABLE}")
+    return Verdict(False, "compile", ("lowered before, never compiled",))
 
 
-def _unknown(reason: str, earlier: int = 0) -> Verdict:
-    return Verdict(None, reasons=(reason,), earlier=earlier)
+def _unknown(reason: str) -> Verdict:
+    return Verdict(None, reasons=(reason,))
 
 
 def _reasons(differences: Sequence[KeyChange]) -> tuple[str, ...]:
@@ -177,10 +168,11 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
     core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
     if core is not None and isinstance(f, core.Jitted):
         return CallKey(name, (), verdict_of_core(f, name))
-    keys = JaxKeys(open_call(f, tuple(args), dict(kwargs)), name)
-    verdict = keys.verdict()
+    jitted, info, unknown = _jitted(open_call(f, tuple(args), dict(kwargs)), name)
+    verdict = _verdict(jitted, info, unknown)
     try:
-        parts = keys.parts()
+        key = key_of(jitted, info) if info is not None else None
+        parts = tuple(key.parts()) if key is not None else ()
     except (TypeError, ValueError, OverflowError):  # the verdict says why
         parts = ()
     return CallKey(name, parts, verdict)

@@ -42,7 +42,7 @@ def differences(name: str, new: Any, old: Any, most: int = _MOST) -> list[Differ
         if not pending:
             break
         path, now, was = pending.pop(0)
-        children = _opened(now, was) or []
+        children = list(_opened(now, was))
         parts = [(path + step, a, b) for step, a, b in children if not same(a, b)]
         if isinstance(now, tuple | list) and len(parts) == len(children) > 1:
             parts = []  # a shape is shown as a whole
@@ -88,23 +88,22 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "dtype") and hasattr(value, "shape")  # a config may have a `dtype`
 
 
-def _opened(new: Any, old: Any) -> list[Difference] | None:
-    """Returns the parts of two values of one class; None if they cannot be opened."""
+def _opened(new: Any, old: Any) -> Iterator[Difference]:
+    """Yields the parts of two values of one class; none where they cannot be opened."""
     if type(new) is not type(old) or isinstance(new, _ATOMS) or _is_array(new):
-        return None
+        return
     if isinstance(new, AuxData):
-        return _aux_opened(new.value, old.value)
-    if isinstance(new, PyTreeDef):
-        return _tree_parts(new, old)
-    if isinstance(new, dict):
-        same_keys = list(new) == list(old)
-        return [(f"[{key!r}]", new[key], old[key]) for key in new] if same_keys else None
-    if isinstance(new, tuple | list):
-        return list(zip(tuple_steps(new), new, old, strict=True)) if len(new) == len(old) else None
-    if isinstance(new, functools.partial):
-        names = ("func", "args", "keywords")
-        return [(f".{name}", getattr(new, name), getattr(old, name)) for name in names]
-    return _attributes(new, old)
+        yield from _aux_opened(new.value, old.value)
+    elif isinstance(new, PyTreeDef):
+        yield from _tree_parts(new, old)
+    elif isinstance(new, dict):
+        if list(new) == list(old):
+            yield from ((f"[{key!r}]", new[key], old[key]) for key in new)
+    elif isinstance(new, tuple | list):
+        if len(new) == len(old):
+            yield from zip(tuple_steps(new), new, old, strict=True)
+    else:
+        yield from _attributes(new, old)
 
 
 def tuple_steps(value: Sequence[Any]) -> list[str]:
@@ -113,35 +112,39 @@ def tuple_steps(value: Sequence[Any]) -> list[str]:
     return [f".{name}" for name in names] if names else [f"[{i}]" for i in range(len(value))]
 
 
-def _attributes(new: Any, old: Any) -> list[Difference] | None:
-    """Returns the fields of dataclasses, or the attributes of other objects."""
-    if dataclasses.is_dataclass(new):
+def _attributes(new: Any, old: Any) -> Iterator[Difference]:
+    """Yields what a partial has, the fields of dataclasses, or the attributes of other objects."""
+    names: Sequence[str] | None = None
+    if isinstance(new, functools.partial):
+        names = ("func", "args", "keywords")
+    elif dataclasses.is_dataclass(new):
         names = [field.name for field in dataclasses.fields(new)]
-        if all(hasattr(new, name) and hasattr(old, name) for name in names):
-            return [(f".{name}", getattr(new, name), getattr(old, name)) for name in names]
+    if names is not None and all(hasattr(value, name) for name in names for value in (new, old)):
+        yield from ((f".{name}", getattr(new, name), getattr(old, name)) for name in names)
+        return
     is_code = hasattr(new, "__code__") or hasattr(new, "__func__")
-    if is_code or isinstance(new, enum.Enum | ModuleType):
-        return None
     now, was = getattr(new, "__dict__", None), getattr(old, "__dict__", None)
-    if not isinstance(now, dict) or not isinstance(was, dict) or list(now) != list(was):
-        return None
-    return [(f".{name}", now[name], was[name]) for name in now]
+    if is_code or isinstance(new, enum.Enum | ModuleType):
+        return
+    if isinstance(now, dict) and isinstance(was, dict) and list(now) == list(was):
+        yield from ((f".{name}", now[name], was[name]) for name in now)
 
 
 # ---- pytrees ------------------------------------------------------------------------------------
 
 
-def _tree_parts(new: Any, old: Any) -> list[Difference] | None:
-    """Returns the auxiliary data and the children of two nodes of one class."""
+def _tree_parts(new: Any, old: Any) -> Iterator[Difference]:
+    """Yields the auxiliary data and the children of two nodes of one class."""
     now, was = new.node_data(), old.node_data()
     parts, old_parts = new.children(), old.children()
     if now is None or was is None or now[0] is not was[0] or len(parts) != len(old_parts):
-        return None
+        return
     kind, aux_data = now
-    children = list(zip(_child_steps(kind, aux_data, len(parts)), parts, old_parts, strict=True))
-    if issubclass(kind, tuple | list | dict):
-        return None if not same(aux_data, was[1]) else children
-    return [*_aux_parts(new, aux_data, was[1]), *children]
+    if not issubclass(kind, tuple | list | dict):
+        yield from _aux_parts(new, aux_data, was[1])
+    elif not same(aux_data, was[1]):
+        return
+    yield from zip(_child_steps(kind, aux_data, len(parts)), parts, old_parts, strict=True)
 
 
 def _child_steps(kind: type, aux_data: Any, count: int) -> list[str]:
@@ -170,23 +173,18 @@ def _aux_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
     yield from ((step, AuxData(a), AuxData(b)) for step, a, b in zip(steps, new, old, strict=True))
 
 
-def _aux_opened(new: Any, old: Any) -> list[Difference] | None:
-    """Returns the parts of auxiliary data.
+def _aux_opened(new: Any, old: Any) -> Iterator[Difference]:
+    """Yields the parts of auxiliary data.
 
     A pair of a name and a value, as in Flax, has the path ".name"; Flax's own records have none.
     """
-    parts = _opened(new, old)
-    if parts is None:
-        return None
     own = type(new).__module__.startswith("flax.nnx")
-    opened = []
-    for step, a, b in parts:
+    for step, a, b in _opened(new, old):
         pair = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 2
         if pair and isinstance(a[0], str) and a[0] == b[0]:
-            opened.append((f".{a[0]}", AuxData(a[1]), AuxData(b[1])))
+            yield f".{a[0]}", AuxData(a[1]), AuxData(b[1])
         else:
-            opened.append(("" if own else step, AuxData(a), AuxData(b)))
-    return opened
+            yield "" if own else step, AuxData(a), AuxData(b)
 
 
 def _fields(kind: type, static: bool) -> list[str]:

@@ -70,8 +70,7 @@ def _heading(flags: Sequence[str]) -> str:
 
 def _settings(before: Program, after: Program) -> Iterator[Cause]:
     yield from _flags(before.flags, after.flags)
-    if text := _devices(before.target, after.target):
-        yield Cause("device", text)
+    yield from _devices(before.target, after.target)
     if before.target.jax != after.target.jax:
         yield Cause("version", f"JAX {after.target.jax} instead of {before.target.jax}")
     elif before.target.jaxlib != after.target.jaxlib:
@@ -95,23 +94,20 @@ def _settings(before: Program, after: Program) -> Iterator[Cause]:
 def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
     changes = [(flag, True) for flag in after if flag not in before]
     changes += [(flag, False) for flag in before if flag not in after]
-    texts = []
-    for flag, is_set in changes:
-        name = flag.removeprefix("without ")
-        texts.append(f"{'with' if is_set == (name == flag) else 'without'} {name}")
+    names = [(flag.removeprefix("without "), flag, is_set) for flag, is_set in changes]
+    texts = [f"with{'' if is_set == (n == flag) else 'out'} {n}" for n, flag, is_set in names]
     if texts:
         text = listed(texts, _MOST)
         yield Cause("flag", text[:1].upper() + text[1:])
 
 
-def _devices(before: Target, after: Target) -> str:
-    """Returns how the devices differ; "" if they are equal."""
+def _devices(before: Target, after: Target) -> Iterator[Cause]:
     was, now = device(before), device(after)
     if was != now:
-        return f"On {now} instead of {was}"
-    if before.absent == after.absent:
-        return ""
-    return f"Compiled {_presence(after)} instead of {_presence(before)}"
+        yield Cause("device", f"On {now} instead of {was}")
+    elif before.absent != after.absent:
+        text = f"Compiled {_presence(after)} instead of {_presence(before)}"
+        yield Cause("device", text)
 
 
 def _presence(target: Target) -> str:
@@ -123,9 +119,8 @@ def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
     was, now = ({leaf.name: leaf for leaf in leaves} for leaves in (before, after))
     groups: dict[tuple[str, str], list[str]] = {}
     for name in {**was, **now}:
-        kind, text = _input(was.get(name), now.get(name))
-        if kind:
-            groups.setdefault((_ROOT.findall(name)[0], kind), []).append(text)
+        if change := _input(was.get(name), now.get(name)):
+            groups.setdefault((_ROOT.findall(name)[0], change[0]), []).append(change[1])
     texts = []
     for (root, kind), group in groups.items():
         joined = len(group) > 1 and kind in _MANY
@@ -143,10 +138,10 @@ _MANY = {
 }
 
 
-def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
-    """Returns the kind of difference in one input, and its words; ("", "") for none."""
+def _input(old: Input | None, new: Input | None) -> tuple[str, str] | None:
+    """Returns the kind of difference in one input, and its words; None where it is equal."""
     if old is None:
-        return ("new", f"a new input {new.name} {new.type}") if new else ("", "")
+        return ("new", f"a new input {new.name} {new.type}") if new else None
     if new is None:
         return "gone", f"no input {old.name}"
     if str(old.type) != str(new.type):
@@ -158,7 +153,7 @@ def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
         return kind, f"{new.name} {state}"
     if old.sharding != new.sharding:
         return "sharding", f"{new.name} sharded {new.sharding or 'no longer'}"
-    return "", ""
+    return None
 
 
 def _sources(capture: Capture) -> set[str]:

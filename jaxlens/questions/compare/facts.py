@@ -150,11 +150,11 @@ def _lines(pairs: Pairs) -> Iterator[LineChange]:
         kinds = groups.setdefault((was, now), {"new": [], "gone": [], "changed": []})
         kinds[kind].append(node)
 
-    added, changed = set(pairs.new), set(pairs.changed.values())
-    for id, node in new.items():
-        if id in added or id in changed:
+    kind = dict.fromkeys(pairs.changed.values(), "changed") | dict.fromkeys(pairs.new, "new")
+    for node in new.values():
+        if node.id in kind:
             now = str(node.owner or "")
-            add("new" if id in added else "changed", line_before.get(now, ""), now, node)
+            add(kind[node.id], line_before.get(now, ""), now, node)
     for id in pairs.gone:
         was = str(old[id].owner or "")
         add("gone", was, line_after.get(was, ""), old[id])

@@ -32,7 +32,6 @@ from jaxlens.views.view import View
 _DIGITS = 16
 _FEW, _SENTENCES = 8, 2  # fusions, and findings, in a failed assertion
 _PORTABLE = tuple(name for name, figure in FIGURES.items() if not figure.compiled)
-_COMPILED = tuple(name for name, figure in FIGURES.items() if figure.compiled)
 
 
 class Receipt(View[Figures]):
@@ -96,9 +95,9 @@ class Receipt(View[Figures]):
 
     def _stable_rows(self) -> list[str]:
         kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
-        rows = [(name, figure_text(self.facts.get(name))) for name in _PORTABLE]
-        rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
-        return _rows([("fingerprint", self.fingerprint), *rows])
+        rows = {name: figure_text(self.facts.get(name)) for name in _PORTABLE}
+        rows["equations"] += f": {kinds}" if kinds else ""
+        return _rows({"fingerprint": self.fingerprint, **rows})
 
     def figures(self, *, compiled: bool = True) -> dict[str, Any]:
         """Every fact by name, as plain data; None for what this backend does not give. Compiles.
@@ -106,8 +105,7 @@ class Receipt(View[Figures]):
         Args:
             compiled: Whether to include the facts of a compile; without them nothing is compiled.
         """
-        names = [name for name, figure in FIGURES.items() if compiled or not figure.compiled]
-        figures = {name: self.facts.get(name) for name in names}
+        figures = {name: self.facts.get(name) for name in (FIGURES if compiled else _PORTABLE)}
         self._computed.update(figures)
         return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
 
@@ -168,7 +166,7 @@ class Receipt(View[Figures]):
 
     def __repr__(self) -> str:
         """One line with the facts that are known so far: what pytest shows of a failed assert."""
-        facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts())
+        facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts().items())
         return f"<Receipt of {self.title}{facts and f': {facts}'}>"
 
     def __str__(self) -> str:
@@ -180,7 +178,8 @@ class Receipt(View[Figures]):
         return Document("receipt", self.title, (Code("text", "\n".join(rows)),))
 
     def _compiled_rows(self) -> list[str]:
-        return _rows([fact for fact in self._computed_facts() if fact[0] in _COMPILED])
+        facts = self._computed_facts().items()
+        return _rows({name: text for name, text in facts if name not in _PORTABLE})
 
     @property
     def title(self) -> str:
@@ -204,10 +203,9 @@ class Receipt(View[Figures]):
         self._computed[name] = figure
         return figure
 
-    def _computed_facts(self) -> list[tuple[str, str]]:
-        return [
-            (name, figure_text(self._computed[name])) for name in FIGURES if name in self._computed
-        ]
+    def _computed_facts(self) -> dict[str, str]:
+        known = self._computed
+        return {name: figure_text(known[name]) for name in FIGURES if name in known}
 
     def _owners(self, name: str) -> list[str]:
         """Returns which lines own the memory or flops; [] for other figures."""
@@ -239,5 +237,5 @@ class Receipt(View[Figures]):
         return [*rows, *([f"    and {left:,} more fusions"] if left else [])]
 
 
-def _rows(rows: list[tuple[str, str]]) -> list[str]:
-    return [f"  {name:<16} {text}" for name, text in rows]
+def _rows(facts: dict[str, str]) -> list[str]:
+    return [f"  {name:<16} {text}" for name, text in facts.items()]

@@ -4,7 +4,7 @@ The first sentence has the biggest consequence.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from math import log2
 
@@ -98,21 +98,19 @@ def _subject(causes: Sequence[Cause], edited: bool) -> str:
 
 def _ranked(comparison: Comparison) -> list[str]:
     """Returns three or four figures that changed, the most changed first."""
-    weights, grew = {}, {}
+    growth: dict[str, float] = {}
     for name in _SENTENCE:
         was, now = comparison.figures.get(name, (None, None))
-        if was is None or now is None or was == now or min(was, now) < 0:
-            continue
-        weight = abs(log2((now + 1) / (was + 1)))
-        if weight >= _WORTH:
-            weights[name], grew[name] = weight, now > was
-    if "fusions" in weights:
-        weights.pop("kernels", None)  # each fusion is a kernel, so it would be the same fact
-    if weights.keys() >= {"temporaries", "peak"} and grew["temporaries"] == grew["peak"]:
-        del weights["peak"]
-    ranked = sorted(weights, key=lambda name: -weights[name])[:3]
+        if was is not None and now is not None and min(was, now) >= 0:
+            growth[name] = log2((now + 1) / (was + 1))
+    growth = {name: grown for name, grown in growth.items() if abs(grown) >= _WORTH}
+    if "fusions" in growth:
+        growth.pop("kernels", None)  # each fusion is a kernel, so it would be the same fact
+    if growth.get("temporaries", 0) * growth.get("peak", 0) > 0:
+        del growth["peak"]
+    ranked = sorted(growth, key=lambda name: -abs(growth[name]))[:3]
     # Moving data to another memory space saves nothing, so both figures are named.
-    if "on_chip" in weights and "on_chip" not in ranked and {"temporaries", "peak"} & set(ranked):
+    if "on_chip" in growth and "on_chip" not in ranked and {"temporaries", "peak"} & set(ranked):
         ranked.append("on_chip")
     return ranked
 
@@ -134,18 +132,18 @@ def _equations(pairs: Pairs) -> str:
     for ids, state, module in (
         (pairs.new, "new", pairs.after),
         (pairs.gone, "gone", pairs.before),
-        (tuple(pairs.changed.values()), "of another type or form", pairs.after),
+        (pairs.changed.values(), "of another type or form", pairs.after),
     ):
         if ids:
-            noun = f"{count(len(ids), 'equation')} " if not parts else f"{len(ids):,} "
+            noun = f"{len(ids):,}" if parts else count(len(ids), "equation")
             lines = Counter(str(node.owner) for node in _nodes(ids, module) if node.owner)
             places = listed([line for line, _ in lines.most_common()], _LINES)
-            text = f"{noun}{'is' if len(ids) == 1 else 'are'} {state}"
+            text = f"{noun} {'is' if len(ids) == 1 else 'are'} {state}"
             parts.append(f"{text} ({places})" if places else text)
     return ", ".join(parts)
 
 
-def _nodes(ids: Sequence[str], module: Module) -> list[Node]:
+def _nodes(ids: Iterable[str], module: Module) -> list[Node]:
     id_set = set(ids)
     return [node for node in module.nodes() if node.id in id_set]
 
@@ -155,19 +153,13 @@ def _instructions(comparison: Comparison) -> Iterator[Finding]:
     pairs = comparison.instructions
     if pairs is None or pairs.equal:
         return
-    new, removed = (
-        [node for node in _nodes(ids, module) if node.opcode not in PLUMBING]
-        for ids, module in ((pairs.new, pairs.after), (pairs.gone, pairs.before))
-    )
-    parts = [
-        f"{len(nodes):,} {state} ({_opcodes(nodes)})"
-        for nodes, state in ((new, "new"), (removed, "gone"))
-        if nodes
-    ]
+    sides = {"new": _nodes(pairs.new, pairs.after), "gone": _nodes(pairs.gone, pairs.before)}
+    sides = {k: [n for n in nodes if n.opcode not in PLUMBING] for k, nodes in sides.items()}
+    parts = [f"{len(n):,} {state} ({_opcodes(n)})" for state, n in sides.items() if n]
     if pairs.changed:
         parts.append(f"{len(pairs.changed):,} of another type or holding something else")
     if parts:
-        ids = tuple(node.id for node in new)
+        ids = tuple(node.id for node in sides["new"])
         yield Finding(f"Instructions of the optimised program: {', '.join(parts)}.", ids=ids)
 
 
@@ -217,13 +209,9 @@ def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
         return Cell("same", 0)
     sign = "+" if now > was else "-"
     size = amount(abs(now - was), figure.unit) if figure.unit else f"{abs(now - was):,}"
-    return Cell(f"{sign}{size}{_ratio(was, now)}", now - was)
-
-
-def _ratio(was: int, now: int) -> str:
-    """Returns the relative change, " (+12%)"; "" for less than half a percent."""
     change = (now - was) / was if was else 0.0
-    return f" ({change:+.0%})" if abs(change) > 0.005 else ""
+    ratio = f" ({change:+.0%})" if abs(change) > 0.005 else ""
+    return Cell(f"{sign}{size}{ratio}", now - was)
 
 
 def _by_line(comparison: Comparison, names: Names) -> Table:

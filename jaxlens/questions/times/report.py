@@ -27,7 +27,6 @@ from jaxlens.report import (
     Report,
     Table,
     amount,
-    barred,
     count,
     duration,
     is_cause,
@@ -62,14 +61,13 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
     repeated = sum(loop.equations for loop in group)
     if counted.total < _MANY or not group or repeated < _PART * counted.total:
         return ()
-    text = f"{_unrolled(group, counted)} (--times says more)."
     fewer = repeated - sum(one.block * one.times for one in group)
     file, first = _range(group[0].line)[0], group[0].id
     made = next(node for node in capture.jaxpr.module.nodes() if node.id == first)
     # Only who wrote a loop can write it otherwise.
     is_users = any(span.file == file and not span.library for span in made.spans)
     weight = saves(fewer, counted.total) if is_users else 0.0
-    return (Finding(text, "counted", _ids(group), weight=weight),)
+    return (replace(_finding(group, counted, " (--times says more)"), weight=weight),)
 
 
 def _findings(facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
@@ -80,16 +78,15 @@ def _findings(facts: Times, folded: tuple[Finding, ...]) -> Iterator[Finding]:
         text = f"The lines that made the work are not counted: {facts.lacking}."
         yield Finding(text, "unknown", (), lead)
     elif group:
-        yield Finding(f"{_unrolled(group, facts.equations)}.", "counted", _ids(group), lead)
+        yield replace(_finding(group, facts.equations), lead=lead)
+        yield from folded
     elif folded:
         yield replace(folded[0], lead=lead)
         yield Finding(_largest(facts.equations))
     else:
         yield Finding(_largest(facts.equations), "counted", (), lead)
-    if group:
-        yield from folded
     for loop in [loop for loop in loops if loop not in group][:_ROWS]:
-        yield Finding(f"{_unrolled((loop,), facts.equations)}.", "counted", (loop.id,))
+        yield _finding((loop,), facts.equations)
     if facts.missing:
         yield Finding(f"Within the compile: {facts.missing}.", "unknown")
 
@@ -100,10 +97,6 @@ def _causes(loops: tuple[Unrolled, ...], counted: Equations) -> tuple[Unrolled, 
     for loop in loops:
         by_line[loop.line] += loop.equations
     return tuple(loop for loop in loops if is_cause(by_line[loop.line], counted.total))
-
-
-def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
-    return tuple(loop.id for loop in group)
 
 
 def _slowest(facts: Times, parts: CompileParts) -> str:
@@ -147,7 +140,7 @@ def _range(line: str) -> tuple[str, int, int]:
     return file, int(low or 0), int(high or low or 0)
 
 
-def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
+def _finding(group: tuple[Unrolled, ...], counted: Equations, more: str = "") -> Finding:
     """Returns `cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
     repeated = sum(loop.equations for loop in group)
     scans = sum(loop.block * loop.times for loop in group)
@@ -160,10 +153,11 @@ def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
     steps = f"a loop of {group[0].count:,} steps was unrolled"
     if group[0].before:  # e.g. the first layer has a scalar input or another shape
         steps = f"a loop of {group[0].count + 1:,} steps was unrolled, the first unlike the others"
-    return (
+    text = (
         f"{where} made {repeated:,} of {_equations(counted)}: {steps} "
-        f"({listed(passes)}); `lax.scan` over these steps would make {scans:,}"
+        f"({listed(passes)}); `lax.scan` over these steps would make {scans:,}{more}."
     )
+    return Finding(text, "counted", tuple(loop.id for loop in group))
 
 
 def _whole_line(group: tuple[Unrolled, ...]) -> str:
@@ -301,20 +295,15 @@ def stages(capture: Capture) -> Report:
     steps = capture.times
     if not steps:
         return Report("Times", (Finding("Nothing was timed.", "unknown"),))
-    total = sum(step.seconds for step in steps)
-    row = tuple(Cell(duration(step.seconds), step.seconds) for step in steps)
     # A step that was done again has its number.
     again = [[other.step for other in steps[:n]].count(step.step) for n, step in enumerate(steps)]
     names = [
         f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
     ]
     notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
-    seconds = Table(
-        "Time per stage",
-        (*names, "in all"),
-        barred([(*row, Cell(duration(total), total))], range(len(steps))),
-        f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
-        volatile=True,
-        right=tuple(range(len(steps) + 1)),
-    )
-    return Report("Times", (), (seconds,))
+    note = f"{'; '.join(('Wall clock on this machine, measured once', *notes))}."
+    columns = [NumberColumn(name, duration, "steps") for name in names]
+    columns.append(NumberColumn("in all", duration))
+    seconds = [step.seconds for step in steps]
+    rows = [(*seconds, sum(seconds))]
+    return Report("Times", (), (table("Time per stage", columns, rows, note, volatile=True),))

@@ -28,7 +28,7 @@ from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.keys.earlier_trace import difference
-from jaxlens.keys.jax_keys import JaxKeys, verdict_of_core
+from jaxlens.keys.jax_keys import verdict_of, verdict_of_core
 from jaxlens.lines.record import Recorder
 from jaxlens.stages.trace import captured_arrays, lower, stamp, trace
 
@@ -237,7 +237,7 @@ class TracedCall:
         with self.as_called():
             if core is not None:
                 return verdict_of_core(core.function, self.call.name)
-            return JaxKeys(opened, self.call.name).verdict()
+            return verdict_of(opened, self.call.name)
 
     @cached_property
     def earlier(self) -> str:

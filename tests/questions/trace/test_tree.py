@@ -113,6 +113,14 @@ def test_a_reverse_scan_begins_at_the_end() -> None:
     assert first.reads == (3,)
 
 
+def test_what_a_reverse_scan_stacks_stands_where_it_was_read() -> None:
+    def first(x):
+        return lax.scan(lambda c, a: (c, a + 1.0), 0.0, x, reverse=True)[1][:1] * 2
+
+    *added, doubled = jaxlens.tree(first, numbers(4)).tree.operations
+    assert {o.number: o.reads for o in added}[doubled.reads[0]] == (0,)
+
+
 def test_a_scan_with_constants_several_carries_and_rows_of_arrays() -> None:
     def f(w, x):
         def step(carry, row):

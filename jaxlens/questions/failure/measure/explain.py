@@ -45,16 +45,25 @@ def explanation(error: BaseException) -> Failure | None:
     return stored or _explained(error)
 
 
-def explain(error: Exception, call: TraceableCall, place: ResolvedTarget) -> None:
-    """Stores the explanation of a failure on the exception, and adds the note.
+def explain(
+    error: Exception, call: TraceableCall | None = None, place: ResolvedTarget | None = None
+) -> None:
+    """Stores the explanation of a failure on the exception, and adds the note, once.
 
     Args:
         error: The exception that tracing or lowering raised.
-        call: The call that was traced.
+        call: The call that was traced; without it the traceback alone explains.
         place: The target device.
     """
-    if not isinstance(error, LensError) and not hasattr(error, _KEPT):
-        _keep(error, call, place)
+    if any(said.startswith("jaxlens: ") for said in getattr(error, "__notes__", ())):
+        return
+    before = len(call.tracings) if call else 0
+    # An error in the explanation must not replace the user's exception.
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        if (failure := _explained(error, call, place)) is not None:
+            failure = replace(failure, again=len(call.tracings) - before if call else 0)
+            setattr(error, _KEPT, failure)
+            error.add_note(note(failure))
 
 
 def add_note(error: Exception, earlier: BaseException | None = None) -> None:
@@ -66,26 +75,14 @@ def add_note(error: Exception, earlier: BaseException | None = None) -> None:
     """
     if (kept := getattr(earlier, _KEPT, None)) is not None:
         setattr(error, _KEPT, kept)
-    elif not any(said.startswith("jaxlens: ") for said in getattr(error, "__notes__", ())):
-        _keep(error)
+    else:
+        explain(error)
 
 
 def noted(error: BaseException) -> str:
     """Returns the note with the explanation that an exception has; "" where it has none."""
     kept: Failure | None = getattr(error, _KEPT, None)
     return note(kept) if kept is not None else ""
-
-
-def _keep(
-    error: Exception, call: TraceableCall | None = None, place: ResolvedTarget | None = None
-) -> None:
-    before = len(call.tracings) if call else 0
-    # An error in the explanation must not replace the user's exception.
-    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-        if (failure := _explained(error, call, place)) is not None:
-            failure = replace(failure, again=len(call.tracings) - before if call else 0)
-            setattr(error, _KEPT, failure)
-            error.add_note(note(failure))
 
 
 def _explained(

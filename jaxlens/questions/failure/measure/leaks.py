@@ -57,14 +57,10 @@ def reading_line(binding: Binding) -> tuple[str, str] | None:
         return None
     text = source_text(span.key)
     root = re.split(r"[.\[]", binding.name)[0]
-    tree = parsed(text)
-    for function in ast.walk(tree) if tree is not None else ():
-        if getattr(function, "lineno", 0) != span.line or not isinstance(
-            function, ast.FunctionDef | ast.Lambda
-        ):
-            continue
-        for part in ast.walk(function):
-            if isinstance(part, ast.Name) and part.id == root:
-                code = text.splitlines()[part.lineno - 1].strip()
-                return f"{span.file}:{part.lineno}", code
+    for function in ast.walk(parsed(text) or ast.Module([], [])):
+        if isinstance(function, ast.FunctionDef | ast.Lambda) and function.lineno == span.line:
+            for part in ast.walk(function):
+                if isinstance(part, ast.Name) and part.id == root:
+                    code = text.splitlines()[part.lineno - 1].strip()
+                    return f"{span.file}:{part.lineno}", code
     return None

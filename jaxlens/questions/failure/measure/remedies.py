@@ -73,12 +73,17 @@ def remedies(
 
 def aliases(line: FailingLine | None) -> dict[str, str]:
     """Returns what the user's code calls the library that traces, and its NumPy."""
-    if line is None:
-        return {"jax": "jax", "jnp": "jnp"}
-    if any(is_core_tracer(bound) for bound in line.variables.values()):
-        numpy = _alias(line, "jaxlens.core.numpy", "cnp")
-        return {"jax": _alias(line, "jaxlens.core", "core"), "jnp": numpy}
-    return {"jax": _alias(line, "jax", "jax"), "jnp": _alias(line, "jax.numpy", "jnp")}
+    modules = {"jax": "jax", "jnp": "jax.numpy"}
+    names = {"jax": "jax", "jnp": "jnp"}
+    variables = line.variables if line is not None else {}
+    if any(map(is_core_tracer, variables.values())):
+        modules = {"jax": "jaxlens.core", "jnp": "jaxlens.core.numpy"}
+        names = {"jax": "core", "jnp": "cnp"}
+    for name, value in reversed(variables.items()):
+        for usual, module in modules.items():
+            if type(value) is ModuleType and value.__name__ == module and name[:1] != "_":
+                names[usual] = name
+    return names
 
 
 # ---- rewrites of the line ------------------------------------------------------------------------
@@ -126,23 +131,15 @@ def _abstract(code: str, line: FailingLine) -> Any:
         return eval(compiled, {**variables, **values})
 
     avals = {name: value.aval for name, value in traced.items()}
-    structs = {
-        name: abstract(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
-        for name, a in avals.items()
-    }
     with isolate.untouched(isolate.context()):
         if any(map(is_core_tracer, traced.values())):
             core: Any = sys.modules["jaxlens.core"]
             return core.eval_shape(evaluated, avals)
+        structs = {
+            name: abstract(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
+            for name, a in avals.items()
+        }
         return jax.eval_shape(evaluated, structs)
-
-
-def _alias(line: FailingLine, module: str, usual: str) -> str:
-    """Returns the name that the user's code imports a module as."""
-    for name, value in line.variables.items():
-        if type(value) is ModuleType and value.__name__ == module and not name.startswith("_"):
-            return name
-    return usual
 
 
 # ---- whether an expression calls nothing but JAX; no code runs for the answer --------------------

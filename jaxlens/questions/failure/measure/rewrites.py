@@ -6,7 +6,7 @@ Each rewrite keeps the meaning of the line, or its text states the difference.
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -61,10 +61,10 @@ class FailingCode:
         while isinstance(around[top - 1], ast.expr) and not isinstance(around[top - 1], _LATER):
             top -= 1
         tried = ast.unparse(_replaced(around[top], node, code))
-        statement = around[top - 1]
+        statement, whole = around[top - 1], tried
         if isinstance(statement, _SIMPLE):
-            return Rewrite(text, ast.unparse(_replaced(statement, node, code)), tried)
-        return Rewrite(text, tried, tried)
+            whole = ast.unparse(_replaced(statement, node, code))
+        return Rewrite(text, whole, tried)
 
 
 _LOOP = "Loop when the program runs; the value keeps its shape and dtype"
@@ -85,14 +85,13 @@ def _replaced(tree: ast.AST, node: ast.AST, code: str) -> ast.AST:
     return changed
 
 
-def _bound_by(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+def _bound_by(statement: ast.stmt | None) -> tuple[str, ast.expr] | None:
     """Returns the name that an assignment binds and its value; None for other statements."""
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        return (target.id, statement.value) if isinstance(target, ast.Name) else None
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-        name = statement.target.id
-        return name, ast.BinOp(ast.Name(name, ast.Load()), statement.op, statement.value)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return name, value
+        case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+            return name, ast.BinOp(ast.Name(name, ast.Load()), op, value)
     return None
 
 
@@ -204,20 +203,17 @@ def _after(line: FailingCode, statement: ast.stmt) -> ast.stmt | None:
 
 def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, ast.expr] | None:
     """Returns "return " or "name = ", and the value of each branch; None for other branches."""
-    if len(statement.body) != 1 or len(statement.orelse) > 1:
-        return None
-    yes = statement.body[0]
-    no = statement.orelse[0] if statement.orelse else after
-    if isinstance(yes, ast.Return) and isinstance(no, ast.Return) and yes.value and no.value:
-        return "return ", yes.value, no.value
-    bound = _bound_by(yes)
-    if bound is None:
-        return None
-    name, value = bound
-    if not statement.orelse:
-        return f"{name} = ", value, ast.Name(name, ast.Load())
-    other = _bound_by(statement.orelse[0])
-    return (f"{name} = ", value, other[1]) if other is not None and other[0] == name else None
+    others: Sequence[ast.stmt | None] = statement.orelse or [after]
+    match statement.body, others:
+        case [ast.Return(value=ast.expr() as yes)], [ast.Return(value=ast.expr() as no)]:
+            return "return ", yes, no
+        case [one], [other] if bound := _bound_by(one):
+            name, value = bound
+            kept = name, ast.Name(name, ast.Load())
+            otherwise = _bound_by(other) if statement.orelse else kept
+            if otherwise is not None and otherwise[0] == name:
+                return f"{name} = ", value, otherwise[1]
+    return None
 
 
 def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
@@ -270,6 +266,7 @@ def _of_numpy(line: FailingCode) -> Iterator[Rewrite]:
 
 _AT: Mapping[type[ast.operator], str] = {
     ast.Add: "add",
+    ast.Sub: "add",  # of the negative
     ast.Mult: "multiply",
     ast.Div: "divide",
     ast.Pow: "power",
@@ -277,22 +274,19 @@ _AT: Mapping[type[ast.operator], str] = {
 
 
 def _of_in_place(line: FailingCode) -> Iterator[Rewrite]:
-    statement = next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None)
-    target: ast.expr | None = None
-    method, value = "set", ""
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target, value = statement.targets[0], ast.unparse(statement.value)
-    elif isinstance(statement, ast.AugAssign):
-        target, value = statement.target, ast.unparse(statement.value)
-        method = _AT.get(type(statement.op), "")
-        if isinstance(statement.op, ast.Sub):
-            method, value = "add", ast.unparse(ast.UnaryOp(ast.USub(), statement.value))
-    if isinstance(target, ast.Subscript) and method:
-        base = ast.unparse(target.value)
-        if method == "set" and _is_mask(line, target.slice):
-            code = f"{line.jnp}.where({ast.unparse(target.slice)}, {value}, {base})"
-            yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
-        code = f"{base}.at[{ast.unparse(target.slice)}].{method}({value})"
+    match next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None):
+        case ast.Assign(targets=[ast.Subscript() as target], value=value):
+            method = "set"
+        case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value) if type(op) in _AT:
+            method = _AT[type(op)]
+            value = ast.UnaryOp(ast.USub(), value) if isinstance(op, ast.Sub) else value
+        case _:
+            return
+    base, index, new = map(ast.unparse, (target.value, target.slice, value))
+    codes = [f"{base}.at[{index}].{method}({new})"]
+    if method == "set" and _is_mask(line, target.slice):
+        codes.insert(0, f"{line.jnp}.where({index}, {new}, {base})")
+    for code in codes:
         yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
 
 
@@ -312,16 +306,10 @@ _INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
 """Position of the initial carry in a loop's call, and its depth in JAX's own carry."""
 
 
-def _changed_types(line: FailingCode) -> re.Match[str] | None:
-    """Returns a match with the dtypes before and after, if the message has two different ones."""
-    match = _TYPES.search(line.message)
-    return match if match and match[1] != match[2] else None
-
-
 def _of_carry(line: FailingCode) -> Iterator[Rewrite]:
     """Casts the initial carry of a loop to the dtype that its body returns."""
-    node, types = line.expression, _changed_types(line)
-    if isinstance(node, ast.Call) and types is not None:
+    node, types = line.expression, _TYPES.search(line.message)
+    if isinstance(node, ast.Call) and types and types[1] != types[2]:
         init = _init(node, line.message)
         if init is not None:
             code = f"{line.jnp}.asarray({ast.unparse(init)}, {line.jnp}.{types[2]})"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, Source, TapeStep
+from jaxlens.ir.facts import BytecodeInstruction, FunctionBytecode, LineTrace, Source
 from jaxlens.ir.jaxpr.python_text import extent, statements
 from jaxlens.program.sentences import Quoter, covered
 from jaxlens.program.subject import ProgramFacts
@@ -89,7 +89,6 @@ def facts(capture: Capture) -> Bytecode:
             "this capture was saved without bytecode; ask where its function is: "
             "jaxlens.bytecode(f, x)"
         )
-    ran = _Ran(trace.code, capture.sources)
     made: defaultdict[_Place, list[str]] = defaultdict(list)
     inside: Counter[_Place] = Counter()
     active: list[_Place] = []  # the line that each open function is at
@@ -98,53 +97,46 @@ def facts(capture: Capture) -> Bytecode:
             continue
         place = step.code, step.line
         active[step.depth :] = [place]
-        ran.count(step)
         made[place] += step.made
         for caller in set(active[:-1]) - {place}:
             inside[caller] += len(step.made)
+    ran = Counter(_runs(trace, capture.sources))
     quote = Quoter(capture.sources)
     functions = tuple(
-        BytecodeFunction(code.function, tuple(_lines(n, code, quote, ran.times, made, inside)))
+        BytecodeFunction(code.function, tuple(_lines(n, code, quote, ran, made, inside)))
         for n, code in enumerate(trace.code)
     )
     after = sum(len(step.made) for step in trace.steps if step.event == "after")
     return Bytecode(functions, after, trace.cut, _subject=capture)
 
 
-class _Ran:
-    """Counts how often each line ran.
+def _runs(trace: LineTrace, sources: Mapping[str, Source]) -> Iterator[_Place]:
+    """Yields a line each time that it ran, and that of a `def` each time that it was called.
 
     Python comes back to the first line of a statement of several lines when it has evaluated the
     others, which is no second run.
     """
-
-    def __init__(self, code: Sequence[FunctionBytecode], sources: Mapping[str, Source]) -> None:
-        self.times: Counter[_Place] = Counter()
-        self._enters = [
-            {row.line for row in function.instructions if row.name in _ENTERS}
-            - {row.line for row in function.instructions if row.name not in _ENTERS}
-            for function in code
-        ]
-        keys = {function.key for function in code}
-        self._statements = {
-            key: _statements(source.text) for key, source in sources.items() if key in keys
-        }
-        self._open: dict[int, tuple[int, set[int]]] = {}  # statement and its lines, by depth
-
-    def count(self, step: TapeStep) -> None:
-        """Counts a step: a line, or a call that stops at the line of the `def`."""
+    enters = [
+        {row.line for row in function.instructions}
+        - {row.line for row in function.instructions if row.name not in _ENTERS}
+        for function in trace.code
+    ]
+    keys = {function.key for function in trace.code} & sources.keys()
+    statements = {key: _statements(sources[key].text) for key in keys}
+    opened: dict[int, tuple[int, set[int]]] = {}  # statement and its lines, by depth
+    for step in trace.steps:
+        line, place = step.line, (step.code, step.line)
         if step.event == "line":
-            start = self._statements.get(step.key, {}).get(step.line, 0)
-            statement, lines = self._open.get(step.depth, (0, set()))
+            start = statements.get(step.key, {}).get(line, 0)
+            statement, lines = opened.get(step.depth, (0, set()))
             if not start or start != statement:
                 lines = set()
-            self._open[step.depth] = start, lines
-            if step.line in lines:
-                return
-            lines.add(step.line)
-        elif step.event != "call" or step.line not in self._enters[step.code]:
-            return
-        self.times[step.code, step.line] += 1
+            opened[step.depth] = start, lines
+            if line not in lines:
+                lines.add(line)
+                yield place
+        elif step.event == "call" and line in enters[step.code]:
+            yield place
 
 
 def _statements(text: str) -> dict[int, int]:

@@ -47,14 +47,10 @@ def _function(function: BytecodeFunction, equations: Mapping[str, Line], full: b
 def _title(line: BytecodeLine) -> str:
     verb = "called" if line.enters else "ran"
     ran = f"{verb} {times(line.ran)}" if line.ran else "did not run"
-    parts = [
-        ran,
-        count(len(line.instructions), "instruction"),
-        count(len(line.equations), "equation"),
-    ]
-    if line.inside:
-        parts.append(f"{line.inside:,} in calls")
-    return f"{line.line}  {line.text}  ({', '.join(parts)})"
+    instructions = count(len(line.instructions), "instruction")
+    inside = f", {line.inside:,} in calls" if line.inside else ""
+    equations = count(len(line.equations), "equation")
+    return f"{line.line}  {line.text}  ({ran}, {instructions}, {equations}{inside})"
 
 
 def _rows(line: BytecodeLine, equations: Mapping[str, Line], full: bool) -> list[DiffRow]:

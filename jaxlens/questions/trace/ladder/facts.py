@@ -130,19 +130,14 @@ def facts(captures: Sequence[Capture]) -> Ladder:
     """
     rungs: list[LadderProgram] = []
     for capture in captures:
-        transforms = capture.program.transforms
-        title = "".join(f"{transform}(" for transform in transforms)
-        title += capture.program.name + ")" * len(transforms)
-        transform = transforms[0] if transforms else ""
-        module = capture.jaxpr.module
+        program, module = capture.program, capture.jaxpr.module
+        transform = program.transforms[0] if program.transforms else ""
         by_equation = equation_transforms(module)
         backward = frozenset(id for id, names in by_equation.items() if "transpose" in names)
         steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
-        rungs.append(
-            LadderProgram(title, transform, module, module.size, backward, steps, _subject=capture)
-        )
-    uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
-    return Ladder(tuple(rungs), tuple(uses))
+        facts = program.title, transform, module, module.size, backward, steps
+        rungs.append(LadderProgram(*facts, _subject=capture))
+    return Ladder(tuple(rungs), tuple(u for n in range(1, len(rungs)) for u in _rules(n, rungs)))
 
 
 Place = tuple[tuple[str, int, int, int], ...]
@@ -223,36 +218,33 @@ def _rules(n: int, rungs: Sequence[LadderProgram]) -> Iterator[RuleUse]:
     """Yields the rules that the transform of rung `n` applied, by primitive of the rung below."""
     rung, below = rungs[n], rungs[n - 1]
     opcode = {node.id: node.opcode for node in below.module.nodes()}
-    ruled = _ruled(below.module) if rung.transform != "vmap" else frozenset()
+    if rung.transform != "vmap":
+        for id in _ruled(below.module):
+            del opcode[id]
     sources: defaultdict[str, list[str]] = defaultdict(list)
     for id, name in opcode.items():
-        if id not in ruled:
-            sources[name].append(id)
-    results: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
-    for id, from_ in rung.steps.items():
-        for name in dict.fromkeys(opcode[source] for source in from_ if source not in ruled):
-            results[name, id in rung.backward].append(id)
+        sources[name].append(id)
+    results: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for id, from_ in sorted(rung.steps.items(), key=lambda step: step[0] in rung.backward):
+        side = "backward" if id in rung.backward else "forward"
+        for name in dict.fromkeys(opcode[source] for source in from_ if source in opcode):
+            results[name, "batch" if rung.transform == "vmap" else side].append(id)
     for name, ids in sources.items():
         for rule in _SIDES.get(rung.transform, ()):
-            equations = results[name, rule == "backward"]
-            if rule == "batch":
-                equations = [*results[name, False], *results[name, True]]
-            if equations:
-                sentence = getattr(RULES[name], rule) if name in RULES else ""
-                yield RuleUse(n, rule, name, tuple(ids), tuple(equations), sentence)
+            if made := results[name, rule]:
+                words = getattr(RULES[name], rule) if name in RULES else ""
+                yield RuleUse(n, rule, name, tuple(ids), tuple(made), words)
 
 
-def _ruled(module: Module) -> frozenset[str]:
-    """Returns equations in bodies of custom_jvp and custom_vjp calls, whose rules are not used."""
+def _ruled(module: Module) -> Iterator[str]:
+    """Yields equations in bodies of custom_jvp and custom_vjp calls, whose rules are not used."""
     inside: set[str] = set()
-    ruled: set[str] = set()
     for region in module.regions.values():  # callers before callees
         for node in region.nodes:
             if region.name in inside:
-                ruled.add(node.id)
+                yield node.id
             if region.name in inside or node.opcode in ("custom_jvp_call", "custom_vjp_call"):
                 inside.update(node.regions)
-    return frozenset(ruled)
 
 
 _SIDES: Mapping[str, tuple[str, ...]] = {

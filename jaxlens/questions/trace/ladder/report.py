@@ -79,13 +79,12 @@ def _waits(module: Module, now: Sequence[Node]) -> bool:
 def _rungs(ladder: Ladder) -> Table:
     """Returns a table with one row per rung."""
     rows = []
-    earlier: set[str] = set()
+    earlier: dict[str, None] = {}
     for rung in ladder.rungs:
         primitives = dict.fromkeys(node.opcode for node in rung.module.nodes())
-        new = [name for name in primitives if name not in earlier]
-        earlier.update(primitives)
-        counts = rung.equations, rung.forward, len(rung.backward)
-        rows.append((rung.title, *counts, listed(new, 8)))
+        new = listed([name for name in primitives if name not in earlier], 8)
+        earlier |= primitives
+        rows.append((rung.title, rung.equations, rung.forward, len(rung.backward), new))
     figures = [NumberColumn(name, bar="equations") for name in ("equations", "forward", "backward")]
     note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
     return table("Rungs", ["program", *figures, "primitives that are new"], rows, note)

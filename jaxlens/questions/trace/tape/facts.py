@@ -81,8 +81,7 @@ def facts(capture: Capture) -> Tracing:
     keys = {step.key for step in steps}
     sources = capture.sources.items()
     headers = {key: _headers(source.text) for key, source in sources if key in keys}
-    notes: defaultdict[int, list[str]] = defaultdict(list)
-    walk = _Walk(steps, headers, notes)
+    loops, branches, notes = _walk(steps, headers)
     for n, step in enumerate(steps):
         if step.printed:
             notes[n].append("prints now only")
@@ -93,8 +92,8 @@ def facts(capture: Capture) -> Tracing:
     return Tracing(
         steps,
         recorded.cut,
-        tuple(loop for loop in walk.loops if loop.times),
-        tuple(dict.fromkeys(walk.branches)),
+        tuple(loops),
+        tuple(dict.fromkeys(branches)),
         tuple(dict.fromkeys(where(s) for s in steps if s.printed)),
         tuple(dict.fromkeys(effects)),
         {n: tuple(texts) for n, texts in notes.items() if texts},
@@ -124,24 +123,18 @@ def _headers(text: str) -> _Headers:
 
 @dataclass(slots=True)
 class _Running:
-    """A loop whose iterations are being counted."""
+    """A loop whose passes are being counted: its line, the lines of its body, the counts."""
 
-    header: int
+    line: str
     inside: range
     times: int = 0
     equations: int = 0
 
-    def contains(self, step: TapeStep) -> bool:
-        """Whether a step belongs to the loop."""
-        return step.event != "return" and (step.line == self.header or step.line in self.inside)
 
-    def ended(self, file: str) -> PythonLoop:
-        """Returns the loop with its counts."""
-        return PythonLoop(f"{file}:{self.header}", self.times, self.equations)
-
-
-class _Walk:
-    """Goes through the steps, and finds the loops and branches that they executed.
+def _walk(
+    steps: Sequence[TapeStep], headers: Mapping[str, _Headers]
+) -> tuple[list[PythonLoop], list[Branch], defaultdict[int, list[str]]]:
+    """Returns the loops and branches that the steps executed, and notes by step.
 
     `frames` is the Python call stack. A loop is open in its frame until a step is outside its
     lines; the step after a header says whether its body is executed:
@@ -153,60 +146,47 @@ class _Walk:
     Args:
         steps: The steps.
         headers: The loops and branches of each file, by line.
-        notes: Notes by step, which are added to.
     """
+    loops: list[PythonLoop] = []
+    branches: list[Branch] = []
+    notes: defaultdict[int, list[str]] = defaultdict(list)
+    frames: list[tuple[dict[int, _Running], int]] = []  # open loops, step of a header or -1
+    paused: dict[tuple[str, str], dict[int, _Running]] = {}  # open loops of suspended generators
+    for n, step in enumerate(steps):
+        name = step.key, step.function
+        if step.event in ("call", "resume"):
+            frames.append((paused.pop(name, {}) if step.event == "resume" else {}, -1))
+        if not frames:
+            continue
+        running, at = frames[-1]
+        known = headers.get(step.key, {})
+        if at >= 0:
+            header, line = where(steps[at]), steps[at].line
+            is_branch, inside = known[line]
+            entered = step.line in inside and step.event == "line"
+            if is_branch:
+                branches.append(Branch(header, entered))
+                side = "True: this branch alone is" if entered else "False: its body is not"
+                notes[at].append(f"known now, {side} traced")
+            elif entered:
+                loop = running.setdefault(line, _Running(header, inside))
+                loop.times += 1
+                notes[n].append(f"pass {loop.times} of the loop of line {line}")
+        while running and not _is_in(step, *next(reversed(running.items()))):
+            _, loop = running.popitem()
+            loops.append(PythonLoop(loop.line, loop.times, loop.equations))
+        for loop in chain.from_iterable(open_loops.values() for open_loops, _ in frames):
+            loop.equations += len(step.made)
+        # A header that raised has no outcome.
+        is_header = step.line in known and step.event == "line" and not step.raised
+        frames[-1] = running, n if is_header else -1
+        if step.event == "yield":
+            paused[name] = running
+        if step.event in ("yield", "return"):
+            frames.pop()
+    return loops, branches, notes
 
-    def __init__(
-        self,
-        steps: Sequence[TapeStep],
-        headers: Mapping[str, _Headers],
-        notes: Mapping[int, list[str]],
-    ) -> None:
-        self.loops: list[PythonLoop] = []
-        self.branches: list[Branch] = []
-        self._steps, self._notes = steps, notes
-        frames: list[tuple[list[_Running], int]] = []  # open loops, step of a header or -1
-        paused: dict[tuple[str, str], list[_Running]] = {}  # open loops of suspended generators
-        for n, step in enumerate(steps):
-            name = step.key, step.function
-            if step.event in ("call", "resume"):
-                frames.append((paused.pop(name, []) if step.event == "resume" else [], -1))
-            if not frames:
-                continue
-            running, header = frames[-1]
-            known = headers.get(step.key, {})
-            if header >= 0:
-                self._decide(header, n, known, running)
-            while running and not running[-1].contains(step):
-                self.loops.append(running.pop().ended(step.file))
-            for loop in chain.from_iterable(open_loops for open_loops, _ in frames):
-                loop.equations += len(step.made)
-            is_header = step.line in known and step.event == "line"
-            frames[-1] = running, n if is_header else -1
-            if step.event == "yield":
-                paused[name] = running
-                frames.pop()
-            elif step.event == "return":
-                self.loops += [loop.ended(step.file) for loop in reversed(running)]
-                frames.pop()
 
-    def _decide(self, at: int, n: int, headers: _Headers, running: list[_Running]) -> None:
-        """Records what became of the header at step `at`, by the step `n` after it."""
-        header, line = self._steps[at], self._steps[at].line
-        if header.raised:
-            return  # the header raised: it has no outcome
-        is_branch, inside = headers[line]
-        entered = self._steps[n].line in inside and self._steps[n].event == "line"
-        if is_branch:
-            self.branches.append(Branch(where(header), entered))
-            side = "True: this branch alone is" if entered else "False: its body is not"
-            self._notes[at].append(f"known now, {side} traced")
-            return
-        if not entered:
-            return
-        loop = next((loop for loop in running if loop.header == line), None)
-        if loop is None:
-            loop = _Running(line, inside)
-            running.append(loop)
-        loop.times += 1
-        self._notes[n].append(f"pass {loop.times} of the loop of line {line}")
+def _is_in(step: TapeStep, header: int, loop: _Running) -> bool:
+    """Whether a step belongs to a loop with the header on a line."""
+    return step.event != "return" and (step.line == header or step.line in loop.inside)

@@ -1,6 +1,6 @@
 """What Python did while JAX traced, in sentences, and its steps in a table."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.facts import TapeStep
@@ -35,10 +35,8 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
             f"The loop at {loop.line} was unrolled: {count(loop.times, 'pass', 'passes')}, "
             f"{count(loop.equations, 'equation')}."
         )
-    sides: defaultdict[str, set[bool]] = defaultdict(set)
-    for branch in tracing.branches:
-        sides[branch.line].add(branch.taken)
-    fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
+    outcomes = Counter(branch.line for branch in tracing.branches)  # which are each there once
+    fixed = [line for line, n in outcomes.items() if n == 1]
     if fixed:
         ifs = f"the if at {fixed[0]}"
         if len(fixed) > 1:
@@ -59,12 +57,11 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
 
 def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
     """Returns the three lines whose loops recorded most equations, summed over executions."""
-    passes: Counter[str] = Counter()
     equations: Counter[str] = Counter()
     for loop in loops:
-        passes[loop.line] += loop.times
         equations[loop.line] += loop.equations
-    return [PythonLoop(line, passes[line], n) for line, n in equations.most_common(3) if n]
+    most = [(line, n) for line, n in equations.most_common(3) if n]
+    return [PythonLoop(line, sum(o.times for o in loops if o.line == line), n) for line, n in most]
 
 
 def steps_table(tracing: Tracing) -> Table:

@@ -9,12 +9,12 @@ than the highest level among the operations that it reads; inputs have level 0.
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
 
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.jaxpr.bodies import loop_parts
 from jaxlens.ir.jaxpr.equation_flops import ELEMENTWISE, TRANSCENDENTAL
 from jaxlens.ir.jaxpr.refs import ON_REFS
@@ -50,7 +50,7 @@ def follow(module: Module) -> "Flow":
     """
     flow = Flow(module)
     body = module.body()
-    inputs = [flow.inputs(_shape(value.type.shape)) for value in body.parameters]
+    inputs = [flow.inputs(shape_of(value)) for value in body.parameters]
     flow.leaves = len(flow.level)
     try:
         flow.results = flow.run(body, inputs)
@@ -59,12 +59,16 @@ def follow(module: Module) -> "Flow":
     return flow
 
 
-def _shape(shape: Iterable[int | str]) -> tuple[int, ...]:
-    sizes = tuple(shape)
-    known = tuple(size for size in sizes if isinstance(size, int))
-    if len(known) != len(sizes):
+def shape_of(value: Value) -> tuple[int, ...]:
+    """Returns the shape of a value.
+
+    Raises:
+        TooLargeError: A dimension has no known size.
+    """
+    shape = tuple(size for size in value.type.shape if isinstance(size, int))
+    if len(shape) != len(value.type.shape):
         raise TooLargeError("it has a dimension of unknown size")
-    return known
+    return shape
 
 
 class Flow:
@@ -108,6 +112,10 @@ class Flow:
         for tails, heads in self._reads:
             yield from zip(tails.tolist(), heads.tolist(), strict=True)
 
+    def made_of(self) -> set[int]:
+        """Returns what the elements of the results were computed by, or are."""
+        return {n for array in self.results for n in array.ravel().tolist() if n >= 0}
+
     def inputs(self, shape: tuple[int, ...]) -> Ids:
         """Returns the numbers of the elements of an input."""
         size = min(prod(shape), _MOST + 1)  # more is refused, and is not to be allocated
@@ -118,7 +126,7 @@ class Flow:
         """Runs a body, and returns its results."""
         called = len(operands) < len(region.parameters)  # a call gives no constants
         own = region.parameters[: region.constants] if called else ()
-        given = [*(np.full(_shape(value.type.shape), COMPUTED) for value in own), *operands]
+        given = [*(np.full(shape_of(value), COMPUTED) for value in own), *operands]
         values = dict(zip((v.name for v in region.parameters), given, strict=True))
         for node in region.nodes:
             self._steps += 1
@@ -131,7 +139,7 @@ class Flow:
         return [_read(name, values) for name in region.results]
 
     def _results(self, node: Node, operands: list[Ids]) -> list[Ids]:
-        shapes = [_shape(value.type.shape) for value in node.results]
+        shapes = [shape_of(value) for value in node.results]
         if node.opcode in ON_REFS:
             raise TooLargeError("it writes refs, whose elements are not followed")
         rule = _RULES.get(node.opcode)
@@ -148,49 +156,32 @@ class Flow:
 
     def _elementwise(self, node: Node, operands: list[Ids], shape: tuple[int, ...]) -> Ids:
         """One operation per element. Adding the zero of a `pad` is none: it only moves."""
-        flat = [np.broadcast_to(ids, shape).reshape(-1) for ids in operands]
-        if node.opcode in _ADDS and len(flat) == 2:
-            a, b = flat
-            kept = np.where(a == PADDING, b, a)
-            free = (a == PADDING) | (b == PADDING)
-            if free.any():
-                result = kept.copy()
-                rest = self._operations(node, [a[~free], b[~free]])
-                result[~free] = rest
-                return result.reshape(shape)
-        return self._operations(node, flat).reshape(shape)
+        rows = np.stack([np.broadcast_to(ids, shape).reshape(-1) for ids in operands], axis=1)
+        if node.opcode in _ADDS and len(operands) == 2:
+            a, b = rows.T
+            result: Ids = np.where(a == PADDING, b, a)
+            added = (rows != PADDING).all(axis=1)
+            result[added] = self._operations(node, rows[added])
+            return result.reshape(shape)
+        return self._operations(node, rows).reshape(shape)
 
-    def _operations(self, node: Node, flat: list[Ids]) -> Ids:
-        """Returns new operations, each of which reads the elements at its index."""
-        size = len(flat[0]) if flat else 0
-        return self._new(node, size, [(ids, np.arange(size)) for ids in flat])
+    def _operations(self, node: Node, rows: Ids) -> Ids:
+        """Returns a new operation for each row, which reads the elements in it.
 
-    def _new(self, node: Node, size: int, read: Sequence[tuple[Ids, Ids]]) -> Ids:
-        """Returns new operations; what reads nothing that depends on an input is none.
-
-        Args:
-            node: The equation.
-            size: Number of operations.
-            read: Pairs of arrays: what is read, and by which of the new operations.
+        What reads nothing that depends on an input is none.
         """
-        if not read:
-            return np.full(size, COMPUTED)
-        tails = np.concatenate([tail for tail, _ in read])
-        readers = np.concatenate([reader for _, reader in read])
-        kept = tails >= 0
-        tails, readers = tails[kept], readers[kept]
-        level = np.zeros(size, np.int64)
-        np.maximum.at(level, readers, self._level[tails] + 1)
-        result = np.full(size, COMPUTED)
+        is_read = rows >= 0
+        level = np.where(is_read, self._level[rows] + 1, 0).max(axis=1, initial=0)
+        result = np.full(len(rows), COMPUTED)
         live = level > 0
         if not live.any():
             return result
         self.nodes.append(node)
         result[live] = self._grow(int(live.sum()), level[live], len(self.nodes) - 1)
-        self._read += len(tails)
+        self._read += int(is_read.sum())
         if self._count + self._read > _MOST:
             raise TooLargeError(f"it has over {_MOST:,} operations on elements and their operands")
-        self._reads.append((tails, result[readers]))
+        self._reads.append((rows[is_read], result[np.nonzero(is_read)[0]]))
         return result
 
     def _grow(self, size: int, level: Ids, equation: int) -> Ids:
@@ -217,15 +208,13 @@ class Flow:
         array = operands[0]
         rest = [axis for axis in range(array.ndim) if axis not in axes]
         size = prod(shapes[0])
-        readers = []
-        for operand in operands:
-            if operand.shape == array.shape and operand.ndim:
-                rows = operand.transpose([*rest, *axes]).reshape(size, -1)
-                owner = np.repeat(np.arange(size), rows.shape[1])
-                readers.append((rows.reshape(-1), owner))
-            else:  # what the reduction begins with
-                readers.append((np.broadcast_to(operand, (size,)), np.arange(size)))
-        result = self._new(node, size, readers)
+        rows = [
+            operand.transpose([*rest, *axes]).reshape(size, -1)
+            if operand.shape == array.shape and operand.ndim
+            else np.broadcast_to(operand, (size,))[:, None]  # what the reduction begins with
+            for operand in operands
+        ]
+        result = self._operations(node, np.concatenate(rows, axis=1))
         return [result.reshape(shape) for shape in shapes]
 
     def _all_of_all(
@@ -235,7 +224,7 @@ class Flow:
         everything = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, operands)]))
         if (everything >= 0).any():
             self.opaque.append(node.opcode)
-        one = self._new(node, 1, [(everything, np.zeros(len(everything), np.int64))])
+        one = self._operations(node, everything[None])
         return [np.broadcast_to(one, (prod(shape),)).reshape(shape) for shape in shapes]
 
     def product(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
@@ -254,10 +243,9 @@ class Flow:
             rows = array.transpose(order).reshape([*sizes, *before, *own, *after, depth])
             if size * depth > _MOST:
                 raise TooLargeError(f"its {node.opcode} reads over {_MOST:,} elements")
-            whole = np.broadcast_to(rows, (*shapes[0], depth)).reshape(-1)
-            read.append((whole, np.repeat(np.arange(size), depth)))
+            read.append(np.broadcast_to(rows, (*shapes[0], depth)).reshape(size, depth))
             before = [1] * len(free)
-        return [self._new(node, size, read).reshape(shapes[0])]
+        return [self._operations(node, np.concatenate(read, axis=1)).reshape(shapes[0])]
 
     def call(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """The body of a jit, and of what else runs its body once."""
@@ -269,24 +257,19 @@ class Flow:
     def scan(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """A loop: each step reads what the step before carried on."""
         body = self._module.regions[node.regions[0]]
-        order = range(attribute(node, "length")[0])
+        length, is_reversed = attribute(node, "length")[0], node.attrs["reverse"] == "True"
         _, fixed, carried = loop_parts(node)
         constants = operands[:fixed]
         carry = operands[fixed : fixed + carried]
         xs = operands[fixed + carried :]
-        ys: list[list[Ids]] = [[] for _ in shapes[carried:]]
-        for step in reversed(order) if node.attrs["reverse"] == "True" else order:
+        ys: list[list[Ids]] = []
+        for step in reversed(range(length)) if is_reversed else range(length):
             results = self.run(body, [*constants, *carry, *(x[step] for x in xs)])
             carry = results[:carried]
-            for stack, y in zip(ys, results[carried:], strict=True):
-                stack.append(y)
-        if node.attrs["reverse"] == "True":
-            ys = [stack[::-1] for stack in ys]
-        stacked = [
-            np.stack(stack) if stack else np.full(shape, COMPUTED)
-            for stack, shape in zip(ys, shapes[carried:], strict=True)
-        ]
-        return [*carry, *stacked]
+            ys.append(results[carried:])
+        if not ys:
+            return [*carry, *(np.full(shape, COMPUTED) for shape in shapes[carried:])]
+        return [*carry, *map(np.stack, zip(*ys[:: -1 if is_reversed else 1], strict=True))]
 
     def cond(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """All branches, and for each element an operation that picks one of theirs."""
@@ -296,7 +279,7 @@ class Flow:
         for shape, *values in zip(shapes, *branches, strict=True):
             size = prod(shape)
             flat = [np.broadcast_to(index, (size,)), *(value.reshape(-1) for value in values)]
-            results.append(self._operations(node, flat).reshape(shape))
+            results.append(self._operations(node, np.stack(flat, axis=1)).reshape(shape))
         return results
 
 

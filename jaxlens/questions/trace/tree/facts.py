@@ -3,13 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
+
+import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module
 from jaxlens.program.subject import ProgramFacts
-from jaxlens.questions.trace.tree.element_flow import Flow, TooLargeError, follow
+from jaxlens.questions.trace.tree.element_flow import Flow, TooLargeError, follow, shape_of
 
 _MOST_MASKS = 20_000  # operations up to which the inputs of each are counted
 _MOST_LEAVES = 2_000
@@ -135,18 +136,15 @@ def facts(capture: Capture) -> Depth:
 
 
 def _levels(flow: Flow) -> tuple[Level, ...]:
-    counts: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for level, equation in zip(flow.level.tolist(), flow.equation.tolist(), strict=True):
+    operations: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    ids: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    made = zip(flow.level.tolist(), flow.equation.tolist(), strict=True)
+    for (level, equation), n in Counter(made).items():
         if equation >= 0:
-            counts[level][equation] += 1
-    levels = []
-    for _, by_equation in sorted(counts.items()):
-        operations: Counter[str] = Counter()
-        for equation, n in by_equation.items():
-            operations[flow.nodes[equation].opcode] += n
-        ids = dict.fromkeys(flow.nodes[equation].id for equation in by_equation)
-        levels.append(Level(dict(operations.most_common()), tuple(ids)))
-    return tuple(levels)
+            node = flow.nodes[equation]
+            operations[level][node.opcode] += n
+            ids[level][node.id] = None
+    return tuple(Level(dict(operations[n].most_common()), tuple(ids[n])) for n in sorted(ids))
 
 
 def _most_read(flow: Flow) -> int | None:
@@ -156,8 +154,7 @@ def _most_read(flow: Flow) -> int | None:
     masks = [1 << n if n < flow.leaves else 0 for n in range(len(flow.level))]
     for tail, head in flow.reads():
         masks[head] |= masks[tail]
-    results = {n for array in flow.results for n in array.ravel().tolist() if n >= 0}
-    return max((masks[n].bit_count() for n in results), default=0)
+    return max((masks[n].bit_count() for n in flow.made_of()), default=0)
 
 
 def _tree(flow: Flow, module: Module, names: Sequence[str]) -> Tree | None:
@@ -168,33 +165,29 @@ def _tree(flow: Flow, module: Module, names: Sequence[str]) -> Tree | None:
     reads: defaultdict[int, set[int]] = defaultdict(set)
     for tail, head in flow.reads():
         reads[head].add(tail)
-    read = {n for number in numbers for n in reads[number] if n < flow.leaves}
+    read = {n for tails in reads.values() for n in tails if n < flow.leaves}
     if len(read) > _DRAWN_LEAVES:
         return None
     operations = []
     for n in numbers:
-        node = flow.nodes[int(flow.equation[n])]
-        line = str(node.owner) if node.owner else ""
-        level = int(flow.level[n])
+        node, level = flow.nodes[int(flow.equation[n])], int(flow.level[n])
+        line = str(node.owner or "")
         operations.append(Operation(n, level, node.opcode, node.id, line, tuple(sorted(reads[n]))))
-    results = {n for array in flow.results for n in array.ravel().tolist() if n >= flow.leaves}
-    return Tree(_inputs(module, names, read), tuple(operations), frozenset(results))
+    results = frozenset(n for n in flow.made_of() if n >= flow.leaves)
+    return Tree(_inputs(module, names, read), tuple(operations), results)
 
 
 def _inputs(module: Module, names: Sequence[str], read: set[int]) -> dict[int, str]:
     """Names input elements; of inputs of one shape those of one index stand side by side."""
     elements: list[tuple[tuple[int, ...], int, str]] = []
-    number, shapes = 0, set()
+    first, shapes = 0, set()
     for value, name in zip(module.body().parameters, names, strict=True):
-        shape = tuple(size for size in value.type.shape if isinstance(size, int))
-        size = prod(shape)
-        used = read & set(range(number, number + size))
-        for k, index in enumerate(product(*map(range, shape))) if used else ():
-            if number + k in used:
-                text = f"{name}[{', '.join(map(str, index))}]" if index else name
-                elements.append((index, number + k, text))
-        shapes |= {shape} if used else set()
-        number += size
+        shape = shape_of(value)
+        for n in sorted(n for n in read if first <= n < first + prod(shape)):
+            index = tuple(map(int, np.unravel_index(n - first, shape)))
+            elements.append((index, n, f"{name}[{', '.join(map(str, index))}]" if index else name))
+            shapes.add(shape)
+        first += prod(shape)
     if len(shapes) == 1:
         elements.sort()
     return {number: text for _, number, text in elements}

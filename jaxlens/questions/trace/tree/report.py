@@ -57,15 +57,12 @@ def findings(depth: Depth) -> Iterator[Finding]:
 
 
 def _first(depth: Depth) -> str:
-    assert depth.depth is not None  # both are known where there are levels
-    assert depth.work is not None
-    size = f"{count(depth.depth, 'level')} deep"
-    operations = count(depth.work, "operation")
-    if depth.work == depth.depth > 1:
+    levels, work = depth.depth or 1, depth.work or 1  # both are known where there are levels
+    size, operations = f"{count(levels, 'level')} deep", count(work, "operation")
+    if work == levels > 1:
         return f"{size}: each of its {operations} on elements waits for the one before."
-    average = depth.work / depth.depth
-    many = f"{average:,.0f}" if average >= 100 else f"{average:.3g}"
-    return f"{size}, {operations} on elements: on average {many} can be done at the same time."
+    average = f"{work / levels:,.0f}" if work >= 100 * levels else f"{work / levels:.3g}"
+    return f"{size}, {operations} on elements: on average {average} can be done at the same time."
 
 
 def levels_table(depth: Depth) -> Table:

@@ -4,12 +4,14 @@ In the picture a level is a row; inputs stand at the top. An operation stands be
 so a sum in pairs is a tree, a loop a chain, and an elementwise program columns.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from statistics import fmean
 from textwrap import wrap
 
-from jaxlens.questions.trace.tree.facts import Depth, Level, Operation, Tree
+from jaxlens.questions.trace.tree.facts import Depth, Operation, Tree
 from jaxlens.questions.trace.tree.report import findings, levels_table
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
@@ -33,29 +35,27 @@ def blocks(depth: Depth, full: bool = False) -> list[Block]:
     shown: list[Block] = [Findings(tuple(findings(depth)))]
     if not depth.levels:
         return [*shown, Tabs((listing,))]
-    levels = TableBlock(levels_table(depth))
     help = "Operations on elements by level: those of a level can be done at the same time."
-    if depth.tree is None:
-        body: tuple[Block, ...] = (levels,)
-    else:
-        body = (picture(depth.tree, depth.levels), levels)
-    return [*shown, Tabs((Tab("Tree", body, True, help, "tree"), listing))]
+    body: list[Block] = [picture(depth.tree)] if depth.tree is not None else []
+    body.append(TableBlock(levels_table(depth)))
+    return [*shown, Tabs((Tab("Tree", tuple(body), True, help, "tree"), listing))]
 
 
-def picture(tree: Tree, levels: Sequence[Level]) -> Picture:
+def picture(tree: Tree) -> Picture:
     """Draws the operations, a row for each level."""
-    at = positions(tree)
-    by_level = _by_level(tree)
-    named = [_level_name(n, by_level[n]) for n in sorted(by_level)]
+    at, by_level = positions(tree), _by_level(tree)
+    named = [_level_name(n, operations) for n, operations in by_level.items()]
     left = max(map(chart.width, named)) + 20
     span = max(at.values(), default=0.0)
     unit = min(_UNIT, (_WIDTH - left - _RIGHT - 16) / max(span, 1.0))
-    row = max(_LEAST_ROW, min(_ROW, _HIGH / len(levels)))
+    row = max(_LEAST_ROW, min(_ROW, _HIGH / len(by_level)))
     radius = max(3.0, min(12.0, unit * 0.42, row * 0.38))
     x = {n: left + 8 + place * unit for n, place in at.items()}
-    level = _level(tree)
-    y = {n: _TOP + at * row for n, at in level.items()}
-    marks = [*_levels(named, left, row), *_wires(tree, x, y)]
+    y = {n: _TOP + level * row for n, level in _level(tree).items()}
+    wires = [
+        chart.line(x[n], y[n], x[o.number], y[o.number]) for o in tree.operations for n in o.reads
+    ]
+    marks = [*_levels(named, left, row), *wires]
     marks += [*_inputs(tree, x, radius, unit), *_operations(tree, x, y, radius)]
     size = f"{count(len(tree.operations), 'operation')} in {count(len(by_level), 'level')}"
     title = "Tree of the operations"
@@ -72,7 +72,7 @@ def positions(tree: Tree) -> dict[int, float]:
     """Returns how far to the right each element and operation stands; neighbours are 1 apart."""
     at = {number: float(n) for n, number in enumerate(tree.inputs)}
     level = _level(tree)
-    for _, operations in sorted(_by_level(tree).items()):
+    for operations in _by_level(tree).values():
         wanted = {o.number: _below(o, at, level) for o in operations}
         order = sorted(wanted, key=lambda n: (wanted[n], n))
         # As far left as the order allows, as far right, and between the two.
@@ -95,16 +95,12 @@ def _below(operation: Operation, at: Mapping[int, float], level: Mapping[int, in
 
 
 def _level(tree: Tree) -> dict[int, int]:
-    return dict.fromkeys(tree.inputs, 0) | {
-        operation.number: operation.level for operation in tree.operations
-    }
+    return dict.fromkeys(tree.inputs, 0) | {o.number: o.level for o in tree.operations}
 
 
 def _by_level(tree: Tree) -> dict[int, list[Operation]]:
-    levels: defaultdict[int, list[Operation]] = defaultdict(list)
-    for operation in tree.operations:
-        levels[operation.level].append(operation)
-    return dict(levels)
+    levels = groupby(sorted(tree.operations, key=attrgetter("level")), attrgetter("level"))
+    return {level: list(operations) for level, operations in levels}
 
 
 def _level_name(number: int, operations: Sequence[Operation]) -> str:
@@ -122,14 +118,6 @@ def _levels(named: Sequence[str], left: float, row: float) -> list[str]:
         if n % every == 0 or n == len(named):
             marks.append(chart.words(8, y + 4, name, "dim"))
     return [*marks, chart.words(8, _TOP + 4, "inputs", "dim")]
-
-
-def _wires(tree: Tree, x: Mapping[int, float], y: Mapping[int, float]) -> list[str]:
-    return [
-        chart.line(x[n], y[n], x[operation.number], y[operation.number])
-        for operation in tree.operations
-        for n in operation.reads
-    ]
 
 
 def _inputs(tree: Tree, x: Mapping[int, float], radius: float, unit: float) -> list[str]:
@@ -165,11 +153,8 @@ def _operations(
             marks.append(chart.circle(x[n], y[n], radius + 3, "axis"))
         tip = f"{operation.primitive}, level {operation.level}, equation {operation.equation}"
         kind = chart.hue(hues[operation.line]) if operation.line in hues else "quiet"
-        marks.append(
-            chart.circle(
-                x[n], y[n], radius, kind, tip=tip, id=operation.equation, line=operation.line
-            )
-        )
+        at = {"id": operation.equation, "line": operation.line}
+        marks.append(chart.circle(x[n], y[n], radius, kind, tip=tip, **at))
         if radius >= 6.5 and chart.width(sign) <= 2 * radius - 1:
             marks.append(chart.words(x[n], y[n] + 4, sign, "text", "middle"))
     return marks
@@ -181,7 +166,7 @@ def _text(tree: Tree) -> list[str]:
     shown = {operation.number for operation in tree.operations[:_WRITTEN]}
     lines = []
     levels = _by_level(tree)
-    for level, operations in sorted(levels.items())[:_LEVELS]:
+    for level, operations in list(levels.items())[:_LEVELS]:
         texts = [
             f"{name[o.number]}{'*' if o.number in tree.results else ''} = "
             f"{o.primitive}({', '.join(name[n] for n in o.reads)})"
