@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.ir.graph import Node, Span
-from jaxlens.ir.jaxpr.bodies import operand
-from jaxlens.links.live_equations import Place
 from jaxlens.program.lines import span_of, spot
 from jaxlens.program.sentences import named_line
 from jaxlens.questions.nan.maker import CureTrial, LoopIteration, Maker
@@ -26,7 +24,7 @@ from jaxlens.questions.nan.records import (
 )
 from jaxlens.questions.nan.walk import Use, Walker
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.primitives import BODIES_MEASURED, CALLS, LOOPS, MOVES, Path
+from jaxlens.taps.primitives import BODIES_MEASURED, LOOPS, MOVES, Path
 
 _DIFFERENTIATED, _BACKWARD = "jvp(", "transpose("
 _MOST_TRIAL_ROUNDS = 5
@@ -170,34 +168,14 @@ class Diagnosis:
 
     def discarded_by_where_line(self, path: Path) -> str:
         """Returns the line of the `where` that did not take what an equation made; "" for none."""
-        node, region = self.walker.nodes[path[-1]], self.walker.regions[path[-1]]
-        pending = [(path[:-1], (region, value.name)) for value in node.results]
-        for calls, variable in pending:  # grows on the way
-            for reader in self.walker.readers.get(variable, ()):
-                here = (*calls, reader.id)
-                if self.scoped(here, _BACKWARD):
-                    continue
-                if reader.opcode == "select_n" and not (
-                    here in self.run.nan.executions or here in self.run.inf.executions
-                ):
-                    return named_line(self.span(here))
-                if reader.opcode in MOVES:
-                    pending += [(calls, (variable[0], value.name)) for value in reader.results]
-                elif reader.opcode in CALLS:
-                    pending += [(here, inner) for inner in self.parameters(reader, variable[1])]
-            results = self.walker.flow.regions[variable[0]].results
-            caller = self.walker.nodes[calls[-1]] if calls else None
-            if caller is not None and caller.opcode in CALLS and variable[1] in results:
-                outside = caller.results[results.index(variable[1])].name
-                pending.append((calls[:-1], (self.walker.regions[caller.id], outside)))
+        walker, nonfinite = self.walker, self.run.nan.executions.keys() | self.run.inf.executions
+        for ident, region in walker.regions.items():
+            for calls in walker.call_paths(region) if walker.opcode((ident,)) == "select_n" else ():
+                here = (*calls, ident)
+                if here not in nonfinite and not self.scoped(here, _BACKWARD):
+                    if any(made == path for _, made in walker.moved_from(walker.operands(here))):
+                        return named_line(self.span(here))
         return ""
-
-    def parameters(self, node: Node, name: str) -> Iterator[Place]:
-        """Yields the parameters of a call's body that an operand binds."""
-        for region in (self.walker.flow.regions[n] for n in node.regions):
-            for index, value in enumerate(region.parameters):
-                if node.operands[operand(node, index, len(region.parameters))] == name:
-                    yield region.name, value.name
 
     def in_gradient(self, path: Path) -> bool:
         """Whether an equation is part of a gradient, as far as it shows."""
