@@ -101,31 +101,32 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         ids = tuple(dict.fromkeys(loss.execution.path[-1] for loss in residues))
         yield Finding(text, "measured", ids, weight=0.6)
     wrong = math.isinf(facts.difference)  # what rounding does not do
-    compiled = Finding(_compiled(facts), "measured", weight=1.0 if wrong else 0.4)
-    # Compiling makes more of a difference than rounding: the answer to "why is jit not as eager".
-    leads = not facts.losses and facts.difference > max(facts.worst[0], 1)
-    if leads:
-        yield compiled
+    rest = [Finding(_compiled(facts), "measured", weight=1.0 if wrong else 0.4)]
     if not facts.losses and facts.run.results:
-        # An exact result of 0 counts as no error: what was compiled may be far from it. Where both
-        # runs differ by clearly more than the errors, the bound is that of op by op alone.
-        alone = facts.difference > 8 * max(facts.worst[0], 1)
-        error, dtype = facts.worst if alone else facts.bound
-        many, part = "many digits" if error >= 10 else "digits", ""
-        if error >= 10:
-            digits, most = digits_lost(error, dtype), BITS[dtype] * math.log10(2)
-            part = f", {digits:.0f} of its {most:.0f} digits"
-        runs = " op by op" if alone else ", op by op and compiled,"
-        text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
-        text += f"{runs} is at most {_at_most(error)} of {dtype}{part}."
-        yield Finding(text, "measured", weight=0.5)
-    if not leads:
-        yield compiled
+        found = Finding(_no_loss(facts), "measured", weight=0.5)
+        # More than rounding does, it is the answer to "why is jit not as eager".
+        compiled_leads = facts.difference > max(facts.worst[0], 1)
+        rest.insert(compiled_leads, found)
+    yield from rest
     floats = any(one.ulps is not None for one in facts.run.differences)
     if floats and not facts.run.executions and not facts.run.results:
         text = "How many digits are lost is not measured: it computes no "
         text += "float32, float16, bfloat16 or complex64."
         yield Finding(text, "unknown", weight=0.1)
+
+
+def _no_loss(facts: Numerics) -> str:
+    # An exact result of 0 counts as no error: what was compiled may be far from it. Where both
+    # runs differ by clearly more than the errors, the bound is that of op by op alone.
+    alone = facts.difference > 8 * max(facts.worst[0], 1)
+    error, dtype = facts.worst if alone else facts.bound
+    many, part = "digits", ""
+    if error >= 10:
+        many, most = "many digits", BITS[dtype] * math.log10(2)
+        part = f", {digits_lost(error, dtype):.0f} of its {most:.0f} digits"
+    text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
+    text += f"{' op by op' if alone else ', op by op and compiled,'} is at most {_at_most(error)}"
+    return f"{text} of {dtype}{part}."
 
 
 def _at(facts: Numerics, span: Span | None) -> str:

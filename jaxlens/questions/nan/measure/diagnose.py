@@ -172,9 +172,10 @@ class Diagnosis:
         for ident, region in walker.regions.items():
             for calls in walker.call_paths(region) if walker.opcode((ident,)) == "select_n" else ():
                 here = (*calls, ident)
-                if here not in nonfinite and not self.scoped(here, _BACKWARD):
-                    if any(made == path for _, made in walker.moved_from(walker.operands(here))):
-                        return named_line(self.span(here))
+                if here in nonfinite or self.scoped(here, _BACKWARD):
+                    continue
+                if any(made == path for _, made in walker.moved_from(walker.operands(here))):
+                    return named_line(self.span(here))
         return ""
 
     def in_gradient(self, path: Path) -> bool:
