@@ -181,12 +181,12 @@ class _Link(NamedTuple):
 
     Attributes:
         factor: By how much it increased the error.
-        index: Its index.
+        execution: Its index.
         before: The largest error of its operands, relative to their size.
     """
 
     factor: float
-    index: int
+    execution: int
     before: float
 
 
@@ -220,7 +220,7 @@ def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> _
         factor = 1.0 if error == before else error / max(before, _relative(1.0, one.dtype))
         links.append(_Link(factor, index, before))
         index = max(errors, key=errors.__getitem__, default=-1)
-    dtypes = [executions[link.index].dtype for link in links] or [result.dtype]
+    dtypes = [executions[link.execution].dtype for link in links] or [result.dtype]
     return _Chain(result, links, min(dtypes, key=BITS.__getitem__))
 
 
@@ -258,8 +258,8 @@ def _loss(
         path, times = paths.most_common(1)[0]
         if times < _REPEATS:
             return None
-        link = next(link for link in links if executions[link.index].path == path)
-    one = executions[link.index]
+        link = next(link for link in links if executions[link.execution].path == path)
+    one = executions[link.execution]
     opcode = nodes[one.path[-1]].opcode
     return DigitLoss(
         "accumulation" if adds_up else _kind(one, opcode),

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from jaxlens.ir.graph import Node, Span
 from jaxlens.program.lines import span_of, spot
-from jaxlens.program.sentences import named_line
+from jaxlens.program.sentences import listed, named_line
 from jaxlens.questions.nan.maker import CureTrial, LoopIteration, Maker
-from jaxlens.questions.nan.measure.guards import GUARDS, described, measure_guarded
+from jaxlens.questions.nan.measure.guards import GUARDS, measure_guarded
 from jaxlens.questions.nan.measure.nonfinite import measure_equation
 from jaxlens.questions.nan.reasons import DERIVED, LITERAL, ZERO_AT, reason
 from jaxlens.questions.nan.records import (
@@ -90,9 +90,8 @@ class Diagnosis:
                 derived=derived,
                 underflow=underflow is not None,
             )
-        loops = [
-            path[: n + 1] for n in range(len(path) - 1) if walker.opcode(path[: n + 1]) in LOOPS
-        ]
+        around = (path[:n] for n in range(1, len(path)))
+        loops = (loop for loop in around if walker.opcode(loop) in LOOPS)
         return Maker(
             path,
             node.opcode,
@@ -268,7 +267,10 @@ class Diagnosis:
             makers = self.walker.trace_origins(left, self.walker.results(left)).makers
         if not paths:
             return None
-        guards = described({path: self.walker.opcode(path) for path in paths})
+        words: dict[str, list[str]] = {}
+        for path in paths:
+            words.setdefault(GUARDS[self.walker.opcode(path)], []).append(path[-1])
+        guards = " and ".join(text.format(listed(ids)) for text, ids in words.items())
         return CureTrial(tuple(paths), guards, cured, infinity_remains, change)
 
     def to_guard(self, path: Path, infinity_source: bool) -> Path:

@@ -25,6 +25,7 @@ from jaxlens.ir.compile_log import (
     CallEvent,
     CompileLog,
     Cure,
+    KeyChange,
     container,
     field_name,
     recreated_objects,
@@ -81,6 +82,10 @@ class RecompileCause:
         """The values of the changed part in all calls, preceded by its value before the first."""
         changes = [call.main for call in self.calls]
         return list(dict.fromkeys([changes[0].old, *(change.new for change in changes)]))
+
+    def every(self, kind: str) -> list[KeyChange]:
+        """Returns the changes of a kind in all calls."""
+        return [change for call in self.calls for change in call.changes if change.kind == kind]
 
     def names(self, *kinds: str) -> list[str]:
         """Returns the names of the changes of these kinds in the last call."""
@@ -172,8 +177,7 @@ def _cure_new_function(cause: RecompileCause) -> Cure:
     text = f"make the jitted function only once{each}"
     if equal := cause.equal_programs():
         return Cure(f"{text}, and call that object", equal)
-    changes = [change for call in cause.calls for change in call.changes]
-    names = list(dict.fromkeys(change.name for change in changes if change.kind == "closed"))
+    names = list(dict.fromkeys(change.name for change in cause.every("closed")))
     if names and all(map(str.isidentifier, names)) and cause.key is not None:
         return _cure_closed_values(text, names, cause, cause.key)
     count, different = cause.programs()
@@ -240,8 +244,8 @@ def _cure_static_value(cause: RecompileCause) -> Cure:
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     if key is None:
         return keep
-    location = retrace.locate(key.statics, name)
-    value = retrace.part(key.statics[location[0]], location[1]) if location is not None else None
+    steps = retrace.locate(key.statics, name)
+    value = retrace.part(key.statics, steps) if steps is not None else None
     # The `__eq__` of `object` compares by identity.
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__ and value is not None
     if cause.is_new_object or (by_identity and not isinstance(value, type)):
@@ -313,8 +317,7 @@ def _cure_size(cause: RecompileCause) -> Cure:
     types = [(_split(text)[1], text) for text in cause.values]
     shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
-    changes = (change for call in cause.calls for change in call.changes)
-    names = list(dict.fromkeys(change.name for change in changes if change.kind == "type"))
+    names = list(dict.fromkeys(change.name for change in cause.every("type")))
     is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
     if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
         return Cure(f"pad {listed_names(names)} to a few common shapes, and mask what was padded")
