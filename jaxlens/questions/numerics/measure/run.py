@@ -45,7 +45,8 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     results = shadow.evaluate_body(closed, list(map(ShadowedValue, args)))
     made = compiled(jaxpr, closed.consts, args)
     differences = _differences(made, results)
-    strict, differs = (), None
+    strict: tuple[ResultDifference, ...] = ()
+    differs = None
     if any(one.unequal for one in differences):
         strict = _differences(compiled(jaxpr, closed.consts, args, _EXCESS), results)
         differs = _first_difference(closed, args)
