@@ -117,7 +117,7 @@ class LiveArrays:
     @property
     def bytes(self) -> int:
         """Bytes of all live arrays, on all devices."""
-        return sum(array.bytes for array in self.arrays)
+        return size(self.arrays)
 
     @property
     def by_device(self) -> Mapping[str, int]:
@@ -132,10 +132,12 @@ class LiveArrays:
     @cached_property
     def by_variable(self) -> tuple[HeldArrays, ...]:
         """What each variable holds, the most bytes first."""
-        held: defaultdict[str, list[LiveArray]] = defaultdict(list)
+        held, gone = (
+            defaultdict[str, list[LiveArray]](list),
+            defaultdict[str, list[GoneArray]](list),
+        )
         for array in self.named:
             held[root(array.name)].append(array)
-        gone: defaultdict[str, list[GoneArray]] = defaultdict(list)
         for lost in self.gone:
             gone[root(lost.name)].append(lost)
         variables = (self._held(name, arrays, gone[name]) for name, arrays in held.items())
@@ -143,17 +145,27 @@ class LiveArrays:
 
     def _held(self, name: str, held: list[LiveArray], gone: list[GoneArray]) -> HeldArrays:
         new = [array for array in held if array.new and not self.first]
-        new_bytes = sum(array.bytes for array in new)
         return HeldArrays(
             name,
             len(held),
-            sum(array.bytes for array in held),
+            size(held),
             len(new),
-            new_bytes,
+            size(new),
             len(held) - len(new) + len(gone),
-            new_bytes - sum(array.bytes for array in gone),
-            tuple(line for line, _ in Counter(a.made for a in new if a.made).most_common()),
+            size(new) - size(gone),
+            lines(new),
         )
+
+
+def size(arrays: Iterable[LiveArray | GoneArray]) -> int:
+    """Returns the bytes of arrays on all devices."""
+    return sum(array.bytes for array in arrays)
+
+
+def lines(arrays: Iterable[LiveArray]) -> tuple[str, ...]:
+    """Returns the lines that made arrays, the most frequent first."""
+    made = Counter(array.made for array in arrays if array.made)
+    return tuple(line for line, _ in made.most_common())
 
 
 def by_device(arrays: Iterable[LiveArray]) -> dict[str, int]:

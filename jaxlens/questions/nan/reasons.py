@@ -1,7 +1,7 @@
 """Why an equation produced a NaN or an infinity, and what avoids it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxlens.questions.nan.records import EquationValues, ValueRange
@@ -41,7 +41,7 @@ class DerivativeRule:
     backward: bool = False
 
 
-_KEEP_POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
+_KEEP_POSITIVE = "keep the argument of {} positive, as with jnp.maximum(x, tiny)"
 _DIVISOR = "divide by jnp.where(d == 0, 1, d), and choose the result with another jnp.where"
 _SAFE = (
     "give the function a safe argument too, with a second jnp.where inside: "
@@ -69,31 +69,30 @@ _EXP = (
     "else bound the argument with jnp.minimum"
 )
 _WIDER = "compute in float32, or scale the values first"
-_SCALE = "scale the values first, or compute with their logarithms"
 _WRITTEN = "it is written in the program"
 LITERAL = {"nan": Reason(_WRITTEN), "inf": Reason(_WRITTEN, _MASK)}
 """The reason of a literal, by how it is written."""
-_IN_KERNEL = Reason(
+_IN_KERNEL = (
     "its kernel computes it, or leaves these elements unwritten, which are NaN where Pallas "
-    "interprets the kernel, as is what it reads beyond an array's end",
+    "interprets the kernel, as is what it reads beyond an array's end"
 )
 ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}
 """The operand that is at fault if it is 0, by primitive."""
+_DIVIDES = ("div",)
 DERIVED = {
-    "sqrt": DerivativeRule("the square root at 0", _ROOT, ("div",), half=True, backward=True),
+    "sqrt": DerivativeRule("the square root at 0", _ROOT, _DIVIDES, half=True, backward=True),
     "log": DerivativeRule(
-        "the logarithm at 0", _KEEP_POSITIVE.format(op="log"), ("div",), backward=True
+        "the logarithm at 0", _KEEP_POSITIVE.format("log"), _DIVIDES, backward=True
     ),
-    "log1p": DerivativeRule(
-        "log1p at -1", _KEEP_POSITIVE.format(op="1 + x"), ("div",), backward=True
-    ),
+    "log1p": DerivativeRule("log1p at -1", _KEEP_POSITIVE.format("1 + x"), _DIVIDES, backward=True),
     "pow": DerivativeRule("a power at 0", _BASE, ("pow",)),
     "acos": DerivativeRule("arccos at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div")),
     "asin": DerivativeRule("arcsin at 1 or -1", _KEEP_INSIDE, ("rsqrt", "div")),
-    "atanh": DerivativeRule("arctanh at 1 or -1", _KEEP_INSIDE, ("div",)),
-    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",)),
+    "atanh": DerivativeRule("arctanh at 1 or -1", _KEEP_INSIDE, _DIVIDES),
+    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, _DIVIDES),
 }
 """By primitive, the equations that its derivative has besides it."""
+_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 
 
 def reason(
@@ -119,18 +118,18 @@ def reason(
         derived: The primitive whose derivative it computes; "" for none that is known.
         underflow: True if the zero operand is an underflow.
     """
-    ranges = values.operands
+    ranges = [value for value in values.operands if value is not None]
     made_nan = any(value is not None and value.nan for value in values.results)
-    zero = any(value is not None and value.zeros for value in ranges)
+    zero = any(value.zeros for value in ranges)
     if untaken_where_line and made_nan and (zero or opcode in ("mul", "div")):
         how = "0 divided by 0" if opcode == "div" else "0 times an infinite derivative"
         text = f"the gradient of a branch that jnp.where did not take ({untaken_where_line}): {how}"
         return Reason(text, _SAFE)
-    rule = _RULES.get(opcode)
-    found = rule(ranges, made_nan) if rule else None
-    if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
+    found = _of_primitive(opcode, ranges, made_nan)
+    if found is None and not made_nan and not any(value.inf for value in ranges):
         text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
-        cure = _WIDER if dtype in ("f16", "bf16") else _SCALE
+        cure = "scale the values first, or compute with their logarithms"
+        cure = _WIDER if dtype in ("f16", "bf16") else cure
         found = Reason(text, cure, can_be_tried=False)
     found = found or Reason("a result that is not defined for these operands")
     if derived:
@@ -144,87 +143,51 @@ def reason(
     return found
 
 
-_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-_Ranges = Sequence[ValueRange | None]
-
-
-def _first_range(ranges: _Ranges) -> ValueRange:
-    return next((value for value in ranges if value is not None), ValueRange(0, 0, 0, 0, 0, 0))
-
-
-def _logarithm(name: str, edge: float, op: str) -> Callable[[_Ranges, bool], Reason | None]:
-    def rule(ranges: _Ranges, made_nan: bool) -> Reason | None:
-        x = _first_range(ranges)
-        below = "a negative number" if not edge else f"a number below {edge:g}"
-        if made_nan and x.least < edge:
-            return Reason(f"{name} of {below} ({x.least:.4g})", _KEEP_POSITIVE.format(op=op))
-        if not made_nan:
-            return Reason(f"{name} of {edge:g}", _KEEP_POSITIVE.format(op=op))
-        return None
-
-    return rule
-
-
-def _root(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    x = _first_range(ranges)
-    if made_nan and x.least < 0:
-        text = f"the square root of a negative number ({x.least:.4g})"
-        return Reason(text, _KEEP_POSITIVE.format(op="sqrt"))
-    return Reason("1 over the square root of 0", "add a small number under the root, such as 1e-6")
-
-
-def _division(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    above = ranges[0]
-    if made_nan and above is not None and above.inf:
-        return Reason("infinity divided by infinity")
-    return Reason("0 divided by 0" if made_nan else "a division by 0", _DIVISOR)
-
-
-def _of_nan(text: str, cure: str = "") -> Callable[[_Ranges, bool], Reason | None]:
-    return lambda ranges, made_nan: Reason(text, cure) if made_nan else None
-
-
-def _exponential(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    x = _first_range(ranges)
-    return None if made_nan else Reason(f"an overflow of exp({x.most:.4g})", _EXP)
-
-
-def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    base = _first_range(ranges)
-    if made_nan and base.least < 0:
-        text = f"a power of a negative number ({base.least:.4g}) with a fractional exponent"
-        return Reason(text, _KEEP_POSITIVE.format(op="the base"))
-    return Reason("a negative power of 0", _BASE) if base.zeros else None
-
-
-def _arc(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    x = _first_range(ranges)
-    outer = x.most if abs(x.most) >= abs(x.least) or math.isnan(x.least) else x.least
-    return Reason(f"an argument outside of -1 to 1 ({outer:.6g})", "clip it: jnp.clip(x, -1, 1)")
-
-
-def _matrix_product(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    infinite = any(value is not None and value.inf for value in ranges)
-    return Reason("infinity times 0, or infinity minus infinity") if infinite else None
-
-
-_NOT_POSITIVE = Reason(
-    "a matrix that is not positive definite", "add a small multiple of the identity to it"
-)
-_INF = _of_nan("infinity - infinity")
-_RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
-    "log": _logarithm("the logarithm", 0, "log"),
-    "log1p": _logarithm("log1p", -1, "log1p"),
-    "div": _division,
-    "mul": _of_nan("0 times infinity"),  # what avoids it depends on what made the infinity
-    "cholesky": lambda ranges, made_nan: _NOT_POSITIVE,
-    "rem": _of_nan("a remainder of a division by 0", _DIVISOR),
-    "pallas_call": lambda ranges, made_nan: _IN_KERNEL,
-    **dict.fromkeys(("sqrt", "rsqrt"), _root),
-    **dict.fromkeys(("sub", "add", "add_any", "reduce_sum", "cumsum"), _INF),
-    **dict.fromkeys(("exp", "exp2", "expm1"), _exponential),
-    **dict.fromkeys(("pow", "integer_pow"), _power),
-    **dict.fromkeys(("sin", "cos", "tan"), _of_nan("a sine or cosine of infinity")),
-    **dict.fromkeys(("asin", "acos", "atanh", "erf_inv"), _arc),
-    **dict.fromkeys(("dot_general", "conv_general_dilated"), _matrix_product),
-}
+def _of_primitive(opcode: str, ranges: Sequence[ValueRange], made_nan: bool) -> Reason | None:
+    """Returns why a primitive produced NaN, or infinities, of operands; None where unknown."""
+    x = next(iter(ranges), ValueRange(0, 0, 0, 0, 0, 0))
+    made_inf, negative, low = not made_nan, made_nan and x.least < 0, f"({x.least:.4g})"
+    match opcode:
+        case "log" if negative or made_inf:
+            text = f"of a negative number {low}" if made_nan else "of 0"
+            return Reason(f"the logarithm {text}", _KEEP_POSITIVE.format("log"))
+        case "log1p" if made_inf or x.least < -1:
+            text = f"a number below -1 {low}" if made_nan else "-1"
+            return Reason(f"log1p of {text}", _KEEP_POSITIVE.format("log1p"))
+        case "sqrt" | "rsqrt" if negative:
+            text = f"the square root of a negative number {low}"
+            return Reason(text, _KEEP_POSITIVE.format("sqrt"))
+        case "sqrt" | "rsqrt":
+            cure = "add a small number under the root, such as 1e-6"
+            return Reason("1 over the square root of 0", cure)
+        case "div" if made_nan and x.inf:
+            return Reason("infinity divided by infinity")
+        case "div":
+            return Reason("0 divided by 0" if made_nan else "a division by 0", _DIVISOR)
+        case "rem" if made_nan:
+            return Reason("a remainder of a division by 0", _DIVISOR)
+        case "mul" if made_nan:  # what avoids it depends on what made the infinity
+            return Reason("0 times infinity")
+        case "sub" | "add" | "add_any" | "reduce_sum" | "cumsum" if made_nan:
+            return Reason("infinity - infinity")
+        case "dot_general" | "conv_general_dilated" if any(value.inf for value in ranges):
+            return Reason("infinity times 0, or infinity minus infinity")
+        case "exp" | "exp2" | "expm1" if made_inf:
+            return Reason(f"an overflow of exp({x.most:.4g})", _EXP)
+        case "pow" | "integer_pow" if negative:
+            text = f"a power of a negative number {low} with a fractional exponent"
+            return Reason(text, _KEEP_POSITIVE.format("the base"))
+        case "pow" | "integer_pow" if x.zeros:
+            return Reason("a negative power of 0", _BASE)
+        case "sin" | "cos" | "tan" if made_nan:
+            return Reason("a sine or cosine of infinity")
+        case "asin" | "acos" | "atanh" | "erf_inv":
+            outer = x.most if abs(x.most) >= abs(x.least) or math.isnan(x.least) else x.least
+            text = f"an argument outside of -1 to 1 ({outer:.6g})"
+            return Reason(text, "clip it: jnp.clip(x, -1, 1)")
+        case "cholesky":
+            cure = "add a small multiple of the identity to it"
+            return Reason("a matrix that is not positive definite", cure)
+        case "pallas_call":
+            return Reason(_IN_KERNEL)
+    return None

@@ -33,8 +33,14 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
             text = f"It is computed from {listed(facts.inputs, _INPUTS)}."
             yield Finding(text, "counted", ids)
         yield from _cure(facts)
-    if facts.unseen is not None:
-        yield from _unseen(facts, facts.unseen)
+    if (made := facts.unseen) is not None:
+        made_by = made.sentence("A NaN that no result gets", quoter(facts.subject()))
+        yield Finding(f"{made_by}. {_details(made)}", "measured", (made.id,))
+        text = (
+            "Its gradient may be NaN. `jax_debug_nans` raises on it where it runs op by op, as "
+            "under jax.disable_jit(); for a jitted function or loop it checks only the outputs."
+        )
+        yield Finding(text, "unknown", (made.id,))
     if len(facts.makers) > 1:
         ids = tuple(path[-1] for path in facts.makers[1:])
         verb = "makes" if len(ids) == 1 else "make"
@@ -42,35 +48,21 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
         yield Finding(text, "measured", ids)
     others = facts.others
     if others and not facts.arguments:
-        n = len(others)
-        made = "another equation makes" if n == 1 else f"{n} other equations make"
-        text = f"{made[0].upper()}{made[1:]} NaN that no result gets"
-        end = f"{'its gradient' if n == 1 else 'their gradients'} may still be NaN"
-        yield Finding(f"{text} ({listed(others)}): {end}.", "measured", others)
-
-
-def _unseen(facts: FirstNan, made: Maker) -> Iterator[Finding]:
-    """Yields what made a NaN that no result gets, its operands, and whether JAX raises on it."""
-    made_by = made.sentence("A NaN that no result gets", quoter(facts.subject()))
-    yield Finding(f"{made_by}. {_details(made)}", "measured", (made.id,))
-    text = (
-        "Its gradient may be NaN. `jax_debug_nans` raises on it where it runs op by op, as under "
-        "jax.disable_jit(); for a jitted function or loop it checks only the outputs."
-    )
-    yield Finding(text, "unknown", (made.id,))
+        makers, gradients = f"{len(others)} other equations make", "their gradients"
+        if len(others) == 1:
+            makers, gradients = "Another equation makes", "its gradient"
+        text = f"{makers} NaN that no result gets ({listed(others)}): {gradients} may still be NaN."
+        yield Finding(text, "measured", others)
 
 
 def _details(maker: Maker) -> str:
     """Returns the iteration, device, element, and what the operands were."""
     parts = []
-    if maker.loops:
-        reverse = ", which runs in reverse and is at element {}"
-        around = [
-            f"in iteration {loop.number} of the loop at {named_line(loop.line)}"
-            + ("" if loop.element is None else reverse.format(loop.element))
-            for loop in reversed(maker.loops)
-        ]
-        parts.append(f"{', '.join(around)} (from 0)")
+    for loop in reversed(maker.loops):
+        text = f"in iteration {loop.number} of the loop at {named_line(loop.line)}"
+        if loop.element is not None:
+            text += f", which runs in reverse and is at element {loop.element}"
+        parts.append(text + " (from 0)" * (loop is maker.loops[0]))
     if maker.device is not None:
         parts.append(f"on device {maker.device} of the mesh")
     made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)

@@ -193,11 +193,7 @@ class Walker:
         """Whether a value had such elements before the equation that reads it had them first."""
         executions = elements.executions
         limit = self.order(use.reader, executions) if use.reader in executions else None
-
-        def moved(path: Path, _: Path) -> list[Use]:
-            return self.operands(path, (0,)) if self.opcode(path) in MOVES else []
-
-        for source, path in self.iter_sources([use], moved):
+        for source, path in self.moved_from([use]):
             index = self.flow.places.get(source.variable)
             if path:
                 if path in executions and (limit is None or self.order(path, executions) < limit):
@@ -208,6 +204,14 @@ class Walker:
             elif not source.calls and index in elements.inputs:
                 return True
         return False
+
+    def moved_from(self, uses: Iterable[Use]) -> Iterator[tuple[Use, Path]]:
+        """Yields values and what they have their elements from, as `iter_sources` does."""
+
+        def moved(path: Path, _: Path) -> list[Use]:
+            return self.operands(path, (0,)) if self.opcode(path) in MOVES else []
+
+        return self.iter_sources(uses, moved)
 
     def inputs_of(self, uses: Iterable[Use]) -> frozenset[int]:
         """Returns the indices of the program's inputs that values are computed from."""

@@ -1,9 +1,9 @@
 """The equation at which a result loses most of its digits, and values promoted to a wider type."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node, Span
@@ -27,7 +27,6 @@ _CANCELS = 4.0  # operands so much larger than their exact sum cancel: 2 bits of
 _CHAIN = 5_000  # executions that are followed back from a result; bounds the time for long loops
 _ADDS = ("add", "add_any", "sub")  # of two operands
 _SUMS = (*_ADDS, "reduce_sum", "cumsum", "dot_general", "conv_general_dilated")  # of many terms too
-_Link = tuple[float, int, float]  # of a chain: factor of the error, execution, operands' error
 Kind = Literal[
     "cancellation", "residue", "overflow", "underflow", "rounding", "amplification", "accumulation"
 ]
@@ -136,13 +135,15 @@ def facts(capture: Capture) -> Numerics:
     run = run_and_compare(live)
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
+    chains = [_chain(run.executions, result) for result in run.results]
+    none = (0.0, "float32")
     return Numerics(
         run,
         tuple(_by_equation(run.executions, EquationModules(module))),
-        tuple(_losses(run, nodes, spans)),
+        tuple(_losses(run.executions, chains, nodes, spans)),
         tuple(promotions(module, capture.program.inputs, spans)),
-        _worst(run, both=False),
-        _worst(run, both=True),
+        max((chain.error(chain.result.total) for chain in chains), default=none),
+        max((chain.error(chain.result.largest) for chain in chains), default=none),
         {ident: node.opcode for ident, node in nodes.items()},
         spans,
         _subject=capture,
@@ -152,26 +153,21 @@ def facts(capture: Capture) -> Numerics:
 def _by_equation(
     executions: Sequence[RoundingExecution], modules: EquationModules
 ) -> Iterator[EquationRounding]:
-    worst: dict[Path, RoundingExecution] = {}
-    own: dict[Path, float] = {}
-    worst_lost: dict[Path, float] = {}
+    runs: defaultdict[Path, list[tuple[RoundingExecution, str]]] = defaultdict(list)
     narrowest: list[str] = []  # type that the value of each execution passed through
     for one in executions:
         passed = (one.dtype, *(narrowest[n] for n in one.operands if n >= 0))
-        narrowest.append(min(passed, key=lambda dtype: BITS[dtype]))
-        own[one.path] = max(own.get(one.path, 0.0), one.own)
-        if one.path not in worst or one.total > worst[one.path].total:
-            worst[one.path] = one
-            total = convert_ulps(one.total, one.dtype, narrowest[-1])
-            worst_lost[one.path] = digits_lost(total, narrowest[-1])
-    for path, one in worst.items():
+        narrowest.append(min(passed, key=BITS.__getitem__))
+        runs[one.path].append((one, narrowest[-1]))
+    for path, every in runs.items():
+        worst, narrow = max(every, key=lambda run: run[0].total)
         yield EquationRounding(
             path,
-            one.dtype,
-            own[path],
-            one.total,
-            one.iterations,
-            worst_lost[path],
+            worst.dtype,
+            max(one.own for one, _ in every),
+            worst.total,
+            worst.iterations,
+            digits_lost(convert_ulps(worst.total, worst.dtype, narrow), narrow),
             *modules.within(path),
         )
 
@@ -180,83 +176,99 @@ def _relative(ulps: float, dtype: str) -> float:
     return ulps * 2.0 ** -BITS[dtype]
 
 
+class _Link(NamedTuple):
+    """An execution that an error went through.
+
+    Attributes:
+        factor: By how much it increased the error.
+        execution: Its index.
+        before: The largest error of its operands, relative to their size.
+    """
+
+    factor: float
+    execution: int
+    before: float
+
+
+class _Chain(NamedTuple):
+    """The executions that the largest error of a result went through.
+
+    Attributes:
+        result: The result.
+        links: The executions, the last first; [] for an input or a constant.
+        dtype: The narrowest type on the way.
+    """
+
+    result: ResultRounding
+    links: list[_Link]
+    dtype: str
+
+    def error(self, ulps: float) -> tuple[float, str]:
+        """Returns an error of the result in ulps of the narrowest type, and that type."""
+        return convert_ulps(ulps, self.result.dtype, self.dtype), self.dtype
+
+
+def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> _Chain:
+    """Follows the largest error back from a result."""
+    links: list[_Link] = []
+    index = result.maker
+    while index >= 0 and len(links) < _CHAIN:
+        one = executions[index]
+        errors = {n: _relative(executions[n].total, executions[n].dtype)
+                  for n in one.operands if n >= 0}  # fmt: skip
+        before, error = max(errors.values(), default=0.0), _relative(one.total, one.dtype)
+        factor = 1.0 if error == before else error / max(before, _relative(1.0, one.dtype))
+        links.append(_Link(factor, index, before))
+        index = max(errors, key=errors.__getitem__, default=-1)
+    dtypes = [executions[link.execution].dtype for link in links] or [result.dtype]
+    return _Chain(result, links, min(dtypes, key=BITS.__getitem__))
+
+
 def _losses(
-    run: NumericsRun, nodes: Mapping[str, Node], spans: Mapping[str, Span | None]
+    executions: Sequence[RoundingExecution],
+    chains: Sequence[_Chain],
+    nodes: Mapping[str, Node],
+    spans: Mapping[str, Span | None],
 ) -> list[DigitLoss]:
     losses: dict[Path, DigitLoss] = {}
-    order = sorted(run.results, key=lambda result: -max(result.total, result.compiled))
-    for result in order:
-        loss = _loss(run.executions, result, nodes, spans) if result.maker >= 0 else None
-        if loss is not None:
+    for chain in sorted(chains, key=lambda chain: -chain.result.largest):
+        if (loss := _loss(executions, chain, nodes, spans)) is not None:
             losses.setdefault(loss.execution.path, loss)
     # A residue is most likely 0 by construction, and harmless: these come last.
     return sorted(losses.values(), key=lambda loss: loss.kind == "residue")
 
 
-def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> list[_Link]:
-    """Follows the largest error back from a result, and returns its executions, the last first."""
-    chain: list[_Link] = []
-    index = result.maker
-    while index >= 0 and len(chain) < _CHAIN:
-        one = executions[index]
-        errors = {n: _relative(executions[n].total, executions[n].dtype)
-                  for n in one.operands if n >= 0}  # fmt: skip
-        before, error = max(errors.values(), default=0.0), _relative(one.total, one.dtype)
-        step = 1.0 if error == before else error / max(before, _relative(1.0, one.dtype))
-        chain.append((step, index, before))
-        index = max(errors, key=lambda n: errors[n], default=-1)
-    return chain
-
-
-def _narrowest(executions: Sequence[RoundingExecution], chain: Sequence[_Link]) -> str:
-    return min((executions[n].dtype for _, n, _ in chain), key=lambda dtype: BITS[dtype])
-
-
-def _worst(run: NumericsRun, *, both: bool) -> tuple[float, str]:
-    errors = (_error(run, result, both) for result in run.results)
-    return max(errors, default=(0.0, "float32"))
-
-
-def _error(run: NumericsRun, result: ResultRounding, both: bool) -> tuple[float, str]:
-    chain = _chain(run.executions, result)
-    dtype = _narrowest(run.executions, chain) if chain else result.dtype
-    error = max(result.total, result.compiled) if both else result.total
-    return convert_ulps(error, result.dtype, dtype), dtype
-
-
 def _loss(
     executions: Sequence[RoundingExecution],
-    result: ResultRounding,
+    chain: _Chain,
     nodes: Mapping[str, Node],
     spans: Mapping[str, Span | None],
 ) -> DigitLoss | None:
-    """Follows the largest error back from a result to where it is made."""
-    chain = _chain(executions, result)
+    """Returns where an error is made; None if it is small, or of many equations."""
+    result, links, dtype = chain
     # A result cannot have more digits than the narrowest type on its way: of these, 3 of the 7 of
     # float32 must be lost (10 of 24 bits), of bfloat16 4 of its 8 bits: a few roundings take 3.
-    bits = BITS[_narrowest(executions, chain)]
-    least = 2.0 ** (max(4, round(0.42 * bits)) - bits)
-    if _relative(max(result.total, result.compiled), result.dtype) < least:
+    least = 2.0 ** (max(4, round(0.42 * BITS[dtype])) - BITS[dtype])
+    if not links or _relative(result.largest, result.dtype) < least:
         return None
-    step, index, before = max(chain, key=lambda link: link[0])
-    paths = Counter(executions[n].path for _, n, _ in chain)
-    one = executions[index]
-    if step < _STEP:
+    link = max(links, key=lambda link: link.factor)
+    paths = Counter(executions[n].path for _, n, _ in links)
+    adds_up = link.factor < _STEP
+    if adds_up:
         path, times = paths.most_common(1)[0]
         if times < _REPEATS:
             return None
-        _, index, before = next(link for link in chain if executions[link[1]].path == path)
-        one, kind = executions[index], "accumulation"
-    else:
-        kind = _kind(one, nodes[one.path[-1]].opcode)
+        link = next(link for link in links if executions[link.execution].path == path)
+    one = executions[link.execution]
+    opcode = nodes[one.path[-1]].opcode
     return DigitLoss(
-        kind,  # type: ignore[arg-type]
+        "accumulation" if adds_up else _kind(one, opcode),
         one,
         result,
-        nodes[one.path[-1]].opcode,
+        opcode,
         span_of(one.path, spans),
         tuple(_made_by(n, executions, nodes) for n in one.operands),
-        before / _relative(1.0, one.dtype),
+        link.before / _relative(1.0, one.dtype),
         paths[one.path],
     )
 

@@ -13,6 +13,7 @@ from jaxlens.ir.graph import Module, Node, Region, Span, Type
 _WIDTH = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 _BINARY = frozenset("add sub mul div max min pow atan2 rem dot_general".split())
 _CONVERT = "convert_element_type"
+_NONE = Type("")  # of a literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,75 +56,73 @@ def promotions(
 
 def _of_region(region: Region, main: str, spans: Mapping[str, Span | None]) -> Iterator[Promotion]:
     types = region.types()
-    makers = {value.name: node for node in region.nodes for value in node.results}
+    wide = {n for n, type in types.items() if _WIDTH.get(type.dtype, 0) > _WIDTH[main]}
+    converts = {
+        node.name: node
+        for node in region.nodes
+        if node.opcode == _CONVERT
+        and node.name in wide
+        and types.get(node.operands[0], _NONE).dtype == main
+    }
     widened: set[str] = set()  # wide results of promotions and of what follows: reported once
     for node in region.nodes:
-        span = spans.get(node.id)
-        if span is None or node.opcode not in _BINARY or not widened.isdisjoint(node.operands):
-            if not widened.isdisjoint(node.operands) and _is_wide(node, main):
-                widened.update(value.name for value in node.results)
+        span, follows = spans.get(node.id), not widened.isdisjoint(node.operands)
+        if follows and not wide.isdisjoint(_results(node)):
+            widened |= _results(node)
+        if follows or span is None or node.opcode not in _BINARY:
             continue
-        converted = [
-            name
-            for name in node.operands
-            if name in makers
-            and makers[name].opcode == _CONVERT
-            and _type(types, makers[name].operands[0]).dtype == main
-            and _WIDTH.get(types[name].dtype, 0) > _WIDTH[main]
-            and spans.get(makers[name].id) == span
-        ]
-        others = [name for name in node.operands if name not in converted]
-        if len(converted) != 1 or not others or _returns(node, region, main, spans):
+        here = [name for name in node.operands
+                if name in converts and spans.get(converts[name].id) == span]  # fmt: skip
+        others = [name for name in node.operands if name not in here]
+        if len(here) != 1 or not others or _returns(node, region, wide, spans):
             continue
-        widened.update(value.name for value in node.results)
-        convert = makers[converted[0]]
+        widened |= _results(node)
+        convert = converts[here[0]]
         yield Promotion(
             convert.id,
             span,
             node.opcode,
-            _type(types, convert.operands[0]),
-            types[converted[0]],
+            types[convert.operands[0]],
+            types[here[0]],
             str(types.get(others[0], others[0])),
-            sum(True for _ in _after(node, region, main)),
+            _count_after(node, region, wide),
         )
 
 
-def _type(types: Mapping[str, Type], name: str) -> Type:
-    return types.get(name, Type(""))
+def _results(node: Node) -> set[str]:
+    return {value.name for value in node.results}
 
 
-def _is_wide(node: Node, main: str) -> bool:
-    return any(_WIDTH.get(value.type.dtype, 0) > _WIDTH[main] for value in node.results)
-
-
-def _returns(node: Node, region: Region, main: str, spans: Mapping[str, Span | None]) -> bool:
+def _returns(node: Node, region: Region, wide: set[str], spans: Mapping[str, Span | None]) -> bool:
     """Whether the same operation converts its result back, as `jnp.sum` of bfloat16 does.
 
     In a forward pass, an equation of the same line converts the result itself. In a backward pass,
     wide equations of that line may stand between: then every wide value must end in a conversion,
     and none may be used by another line or returned.
     """
-    wide = {value.name for value in node.results}
+    followed = _results(node)
     back = escapes = False
     for one in region.nodes:
-        if wide.isdisjoint(one.operands):
+        if followed.isdisjoint(one.operands):
             continue
-        same = spans.get(one.id) == spans[node.id]
-        if same and one.opcode == _CONVERT and not _is_wide(one, main):
-            if any(value.name in one.operands for value in node.results):
+        same, is_wide = spans.get(one.id) == spans[node.id], not wide.isdisjoint(_results(one))
+        if same and one.opcode == _CONVERT and not is_wide:
+            if not _results(node).isdisjoint(one.operands):
                 return True
             back = True
-        elif same and _is_wide(one, main):
-            wide.update(value.name for value in one.results)
+        elif same and is_wide:
+            followed |= _results(one)
         else:
             escapes = True
-    return back and not escapes and wide.isdisjoint(region.results)
+    return back and not escapes and followed.isdisjoint(region.results)
 
 
-def _after(node: Node, region: Region, main: str) -> Iterator[Node]:
-    """Yields the node and all that compute on its wide result, as long as they are wide."""
-    names: set[str] = set()
+def _count_after(node: Node, region: Region, wide: set[str]) -> int:
+    """Counts the node and all that compute on its wide result, as long as they are wide."""
+    names, count = set[str](), 0
     for one in region.nodes:
-        if (one is node or not names.isdisjoint(one.operands)) and _is_wide(one, main):
-            names.update(value.name for value in one.results)
-            yield one
+        follows = one is node or not names.isdisjoint(one.operands)
+        if follows and not wide.isdisjoint(_results(one)):
+            names |= _results(one)
+            count += 1
+    return count

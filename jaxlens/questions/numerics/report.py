@@ -1,8 +1,8 @@
 """Where digits are lost, in sentences, and the errors by equation."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from jaxlens.ir.graph import Span
 from jaxlens.program import counted as by_module
@@ -33,45 +33,36 @@ _ULPS: tuple[str | NumberColumn, ...] = (
     NumberColumn("total ulps"),
     NumberColumn("digits lost"),
 )
+_T = TypeVar("_T")
 _GAIN = 8  # factor by which precision=HIGHEST, which is slower, must reduce an error to be named
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
 _SQUARES = "square mul integer_pow"
 
 
-class _Cure(NamedTuple):
-    """A sentence that avoids a loss of digits, and the primitives that it is for.
-
-    Operands are named by the primitives that made them; "1" is an input or literal of 1 or -1, and
-    "input" any other.
-    """
-
-    opcodes: str  # one of these loses digits
-    needed: str  # each of these made an operand
-    allowed: str  # may have made one too
-    text: str
-
-
+# What avoids a loss of digits: the primitives that lose them, which of these each made an operand,
+# which may have made one too, and the words. "1" is an input or literal of 1 or -1, and "input" any
+# other.
 _CURES = (
-    _Cure("sub add", "exp 1", "", "`jnp.expm1(x)` computes exp(x) - 1 without it"),
-    _Cure("sub", "exp", "", "`jnp.sinh` computes such a difference without it"),
-    _Cure("sub add", "cos 1", "", "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
-    _Cure(
+    ("sub add", "exp 1", "", "`jnp.expm1(x)` computes exp(x) - 1 without it"),
+    ("sub", "exp", "", "`jnp.sinh` computes such a difference without it"),
+    ("sub add", "cos 1", "", "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
+    (
         "sub",
         "",
         _SQUARES,
         "`(x - y) * (x + y)` is x**2 - y**2 without it; for a variance subtract the mean first",
     ),
-    _Cure(
+    (
         "sub add",
         "sqrt",
         "input 1",
         "`sqrt(a) - b` is `(a - b**2) / (sqrt(a) + b)`, with `a - b**2` simplified by hand",
     ),
     *(
-        _Cure("sub", f"div {op}", _SQUARES, "Subtract the mean before squaring, as `jnp.var` does")
+        ("sub", f"div {op}", _SQUARES, "Subtract the mean before squaring, as `jnp.var` does")
         for op in _SQUARES.split()
     ),
-    _Cure("log", "add", "", "`jnp.log1p(x)` computes log(1 + x) without it"),
+    ("log", "add", "", "`jnp.log1p(x)` computes log(1 + x) without it"),
 )
 
 
@@ -80,9 +71,8 @@ def report(facts: Numerics, full: bool = False) -> Report:
     tint: dict[Span | None, tuple[float, str]] = {}  # a line's tint is a sum: one equation each
     for one in facts.equations:
         if one.total > 1:
-            ident = one.path[-1]
-            digits = (one.lost, ident)
-            tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
+            digits, line = (one.lost, one.path[-1]), facts.spans[one.path[-1]]
+            tint[line] = max(digits, tint.get(line, digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
     most = None if full else _ROWS if facts.losses else _ROWS_CLEAN
     parts = (_equations, _modules, _results)
@@ -101,31 +91,32 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         ids = tuple(dict.fromkeys(loss.execution.path[-1] for loss in residues))
         yield Finding(text, "measured", ids, weight=0.6)
     wrong = math.isinf(facts.difference)  # what rounding does not do
-    compiled = Finding(_compiled(facts), "measured", weight=1.0 if wrong else 0.4)
-    # Compiling makes more of a difference than rounding: the answer to "why is jit not as eager".
-    leads = not facts.losses and facts.difference > max(facts.worst[0], 1)
-    if leads:
-        yield compiled
+    rest = [Finding(_compiled(facts), "measured", weight=1.0 if wrong else 0.4)]
     if not facts.losses and facts.run.results:
-        # An exact result of 0 counts as no error: what was compiled may be far from it. Where both
-        # runs differ by clearly more than the errors, the bound is that of op by op alone.
-        alone = facts.difference > 8 * max(facts.worst[0], 1)
-        error, dtype = facts.worst if alone else facts.bound
-        many, part = "many digits" if error >= 10 else "digits", ""
-        if error >= 10:
-            digits, most = digits_lost(error, dtype), BITS[dtype] * math.log10(2)
-            part = f", {digits:.0f} of its {most:.0f} digits"
-        runs = " op by op" if alone else ", op by op and compiled,"
-        text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
-        text += f"{runs} is at most {_at_most(error)} of {dtype}{part}."
-        yield Finding(text, "measured", weight=0.5)
-    if not leads:
-        yield compiled
+        found = Finding(_no_loss(facts), "measured", weight=0.5)
+        # More than rounding does, it is the answer to "why is jit not as eager".
+        compiled_leads = facts.difference > max(facts.worst[0], 1)
+        rest.insert(compiled_leads, found)
+    yield from rest
     floats = any(one.ulps is not None for one in facts.run.differences)
     if floats and not facts.run.executions and not facts.run.results:
         text = "How many digits are lost is not measured: it computes no "
         text += "float32, float16, bfloat16 or complex64."
         yield Finding(text, "unknown", weight=0.1)
+
+
+def _no_loss(facts: Numerics) -> str:
+    # An exact result of 0 counts as no error: what was compiled may be far from it. Where both
+    # runs differ by clearly more than the errors, the bound is that of op by op alone.
+    alone = facts.difference > 8 * max(facts.worst[0], 1)
+    error, dtype = facts.worst if alone else facts.bound
+    many, part = "digits", ""
+    if error >= 10:
+        many, most = "many digits", BITS[dtype] * math.log10(2)
+        part = f", {digits_lost(error, dtype):.0f} of its {most:.0f} digits"
+    text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
+    text += f"{' op by op' if alone else ', op by op and compiled,'} is at most {_at_most(error)}"
+    return f"{text} of {dtype}{part}."
 
 
 def _at(facts: Numerics, span: Span | None) -> str:
@@ -151,10 +142,12 @@ def _equation_at(facts: Numerics, loss: DigitLoss) -> str:
 
 def _residue(facts: Numerics, loss: DigitLoss, more: int) -> str:
     one = loss.execution
-    text = f"{_equation_at(facts, loss)} adds terms that cancel: it gives {one.value:.2g}, the "
-    text += f"program in float64 {one.exact:.2g}. Most likely its exact result is 0, and both are "
-    text += "rounding errors"
-    return f"{text}; {count(more, 'more equation')} likewise." if more else f"{text}."
+    likewise = f"; {count(more, 'more equation')} likewise" if more else ""
+    return (
+        f"{_equation_at(facts, loss)} adds terms that cancel: it gives {one.value:.2g}, the "
+        f"program in float64 {one.exact:.2g}. Most likely its exact result is 0, and both are "
+        f"rounding errors{likewise}."
+    )
 
 
 def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
@@ -168,10 +161,10 @@ def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
         steps = " within iteration ".join(str(n) for n in reversed(one.iterations))
         loses += f" by iteration {steps}"
     if loss.kind == "overflow":
-        over = f"{equation} overflows {one.dtype}: {one.exact:.1e} in float64"
-        cure = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
-        cure = cure if loss.opcode == "exp" else "divide by the largest element first"
-        return f"{over}; {cure}."
+        cure = "divide by the largest element first"
+        if loss.opcode == "exp":
+            cure = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
+        return f"{equation} overflows {one.dtype}: {one.exact:.1e} in float64; {cure}."
     if loss.kind == "underflow":
         return f"{loses}: an operand is 0 in {one.dtype} and not in float64."
     if loss.kind == "rounding":
@@ -180,7 +173,6 @@ def _loss_text(facts: Numerics, loss: DigitLoss) -> str:
     if loss.kind == "accumulation":
         return f"{loses}: its rounding errors add up over {loss.times:,} executions."
     cure = _cure(loss)
-    cure = f" {cure}." if cure else ""
     if loss.kind == "cancellation":
         sizes = [abs(x) for x in one.read if x is not None]
         same = max(1, round(math.log10(max(sizes) / max(abs(one.exact), 1e-300))))
@@ -214,11 +206,10 @@ def _by_precision(dot: DotRounding | None) -> str:
 def _cure(loss: DigitLoss) -> str:
     operands = zip(loss.operands, loss.execution.read, strict=True)
     made = {opcode or ("1" if x in (1, -1) else "input") for opcode, x in operands}
-    for cure in _CURES:
-        needed = set(cure.needed.split())
-        allowed = needed | set(cure.allowed.split())
-        if loss.opcode in cure.opcodes.split() and needed <= made <= allowed:
-            return cure.text
+    for opcodes, needed, allowed, text in _CURES:
+        known = {*needed.split(), *allowed.split()}
+        if loss.opcode in opcodes.split() and {*needed.split()} <= made <= known:
+            return f" {text}."
     return ""
 
 
@@ -273,14 +264,20 @@ def _at_most(n: float) -> str:
     return count(2 ** math.ceil(math.log2(n)) if n >= _COARSE else max(math.ceil(n), 1), "ulp")
 
 
+def _largest(rows: Sequence[_T], size: Callable[[_T], float], most: int | None) -> list[_T]:
+    """Returns the rows of largest size, in their order."""
+    order = sorted(range(len(rows)), key=lambda n: -size(rows[n]))
+    return [rows[n] for n in sorted(order[:most])]
+
+
 def _cell(n: float) -> Cell:
     return Cell(ulps_text(n), n if math.isfinite(n) else None)
 
 
 def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the table of equations, those with the largest error."""
-    order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
-    shown = [facts.equations[n] for n in sorted(order[:most]) if facts.equations[n].total > 1]
+    rounded = [one for one in facts.equations if one.total > 1]
+    shown = _largest(rounded, lambda one: one.total, most)
     quote = quoter(facts.subject())
 
     def row(one: EquationRounding) -> tuple[object, ...]:
@@ -297,8 +294,8 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
         "worst element, from 100 on to a power of 2; an element of an array counts as no smaller "
         "than the root mean square. Digits lost: of those that the narrowest type on the way had."
     )
-    more = sum(one.total > 1 for one in facts.equations) - len(shown)
-    note += f" {count(more, 'more equation')}, with smaller errors." if more > 0 else ""
+    more = len(rounded) - len(shown)
+    note += f" {count(more, 'more equation')}, with smaller errors." if more else ""
     if facts.run.unknown:
         listed = ", ".join(path[-1] for path in facts.run.unknown[:4])
         note += f" Not known in float64, and taken as exact: {listed}."
@@ -309,21 +306,18 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
 def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the largest errors by module and pass, those with the largest error."""
     groups = by_module.grouped(facts.equations)
-    order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
-    rows = [_module_row(groups[n]) for n in sorted(order[: None if most is None else _ROWS])]
+    rows = []
+    for group in _largest(groups, lambda group: max(one.lost for one in group), most and _ROWS):
+        types = ", ".join(dict.fromkeys(one.dtype for one in group))
+        errors = _cell(max(one.own for one in group)), _cell(max(one.total for one in group))
+        digits = round(max(one.lost for one in group))
+        rows.append((*by_module.cells(group), len(group), types, *errors, digits))
     columns = ("module", "pass", NumberColumn("equations"), "type", *_ULPS)
     note = "The largest of its equations, each in ulps of its own type."
     more = len(groups) - len(rows)
     note += f" {count(more, 'more module')}, with smaller errors." if more else ""
     if rows:
         yield table("Error by module", columns, rows, note, stage="jaxpr")
-
-
-def _module_row(group: Sequence[EquationRounding]) -> tuple[object, ...]:
-    types = ", ".join(dict.fromkeys(one.dtype for one in group))
-    errors = _cell(max(one.own for one in group)), _cell(max(one.total for one in group))
-    digits = round(max(one.lost for one in group))
-    return *by_module.cells(group), len(group), types, *errors, digits
 
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:

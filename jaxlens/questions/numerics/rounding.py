@@ -82,6 +82,11 @@ class ResultRounding:
     total: float
     compiled: float
 
+    @property
+    def largest(self) -> float:
+        """The larger of both errors."""
+        return max(self.total, self.compiled)
+
 
 @dataclass(frozen=True, slots=True)
 class ResultDifference:

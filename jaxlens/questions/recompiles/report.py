@@ -6,7 +6,7 @@ counted separately.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from jaxlens.ir.compile_log import DISK_PARTS, LOOPS, CallEvent, CallKey, CompileLog
 from jaxlens.program.call_key import key_report, key_table
@@ -28,17 +28,19 @@ def recompiles_report(log: CompileLog, where: str = "") -> Report:
         where: "in this cell", or "".
     """
     findings = [*answers(log, where), *asides(log, where)]
-    during = f" {where}" if where else ""
-    if not findings and log.calls:
-        names = listed(list(dict.fromkeys(call.function for call in log.calls)), 6)
+    if not findings:
+        during, names = f" {where}" if where else "", _functions(log.calls, 6)
         text = f"Nothing was compiled{during}; {names} went no further than its trace."
-        findings = [Finding(text)]
-    elif not findings:
-        so_far = " so far" if log.going else ""
-        text = f"Nothing was traced or compiled{during}{so_far}: JAX's caches served every call."
+        if not log.calls:
+            during += " so far" if log.going else ""
+            text = f"Nothing was traced or compiled{during}: JAX's caches served every call."
         findings = [Finding(text)]
     findings += [Finding(f"{text}.", "unknown") for text in log.trouble]
     return Report("Recompiles", tuple(findings), tuple(tables(log)))
+
+
+def _functions(calls: Iterable[CallEvent], most: int) -> str:
+    return listed(list(dict.fromkeys(call.function for call in calls)), most)
 
 
 def error_text(log: CompileLog, operations: bool = False) -> str:
@@ -56,8 +58,7 @@ def error_text(log: CompileLog, operations: bool = False) -> str:
         for c in calls[:_MOST_COMPILES]
     ]
     rest = len(calls) - _MOST_COMPILES
-    more = f", and {rest} more" if rest > 0 else ""
-    return f"{'; '.join(texts)}{more}"
+    return "; ".join(texts) + f", and {rest} more" * (rest > 0)
 
 
 # ---- besides recompiles: operations outside of jit, the persistent cache, failures --------------
@@ -87,12 +88,10 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
         yield Finding(f"{first}{ran}compiled on its own: {listed(texts, 6)}.")
         yield from _loops(operations)
         yield from _cures_of_busy_lines(operations, {place(call.line) for call in log.compiles})
-    loaded = [call for call in log.compiles if call.loaded]
-    if loaded:
-        texts = list(dict.fromkeys(c.function for c in loaded))
+    if loaded := [call for call in log.compiles if call.loaded]:
         yield Finding(
             f"{count(len(loaded), 'program')} came out of the persistent cache, not compiled by "
-            f"XLA: {listed(texts, 6)}."
+            f"XLA: {_functions(loaded, 6)}."
         )
     yield from _not_on_disk(log)
     yield from _not_kept(log)
@@ -121,14 +120,14 @@ def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
 
 def _not_kept(log: CompileLog) -> Iterator[Finding]:
     """Yields programs that were not written to the persistent cache, by reason."""
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[CallEvent]] = {}
     for call in log.compiles:
         step = call.step("compile")
         if step is not None and step.unkept:
-            by_reason.setdefault(step.unkept, []).append(call.function)
-    for why, names in by_reason.items():
-        texts = listed(list(dict.fromkeys(names)), 4)
-        yield Finding(f"The persistent cache was not given the program of {texts}: {why}.")
+            by_reason.setdefault(step.unkept, []).append(call)
+    for why, calls in by_reason.items():
+        names = _functions(calls, 4)
+        yield Finding(f"The persistent cache was not given the program of {names}: {why}.")
 
 
 def _loops(operations: Sequence[CallEvent]) -> Iterator[Finding]:

@@ -168,21 +168,11 @@ class CompileLimit(ContextDecorator):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         log = self._logs.pop()
         log.__exit__()
-        if kind is None:
-            check(log.log, self._most, self._operations)
-
-
-def check(log: CompileLog, most: int, operations: bool = False) -> None:
-    """Checks the number of compiles.
-
-    Raises:
-        RecompileError: More than `most` programs were made.
-    """
-    count = len(log.compiles) + (len(log.operations) if operations else 0)
-    if count > most:
-        noun = "compile" if most == 1 else "compiles"
-        allowed = f"at most {most} {noun}" if most else "no compile"
-        raise RecompileError(f"expected {allowed}, got {count}: {error_text(log, operations)}")
+        made, most, operations = log.log, self._most, self._operations
+        got = len(made.compiles) + (len(made.operations) if operations else 0)
+        if kind is None and got > most:
+            allowed = f"at most {most} compile{'s' * (most > 1)}" if most else "no compile"
+            raise RecompileError(f"expected {allowed}, got {got}: {error_text(made, operations)}")
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> View[CallKey]:

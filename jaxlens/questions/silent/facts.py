@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.program.sentences import quoter
 from jaxlens.program.subject import ProgramFacts
 from jaxlens.questions.silent.faults import Fault, Faults, IndexOutside
 
@@ -46,8 +45,7 @@ def facts(capture: Capture) -> Silent:
         if isinstance(error, UnavailableError) and not target.absent:
             raise
         not_run = str(error)
-    look = Faults(capture.jaxpr.module, [leaf.name for leaf in capture.program.inputs])
-    look.quote = quoter(capture)
+    look = Faults(capture)
     faults = [*look.keys(), *look.indices(outside), *look.arguments()]
     if target.platform == "gpu" and "deterministic" not in " ".join(capture.program.flags):
         faults += look.orders()

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Node, Span
 from jaxlens.links.live_equations import live_equations
 from jaxlens.program.lines import owners, span_of
-from jaxlens.program.sentences import Quoter, listed, located, named_line
+from jaxlens.program.sentences import listed, located, named_line, quoter
 from jaxlens.questions.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.questions.silent.keys import KeyReuse, KeyUse, reused_keys
 from jaxlens.taps.primitives import CALLS, LOOPS, MOVES, Path
@@ -90,22 +91,21 @@ class Fault:
 class Faults:
     """Finds the faults of a program, and says of each what happens and where."""
 
-    quote: Quoter
-
-    def __init__(self, module: Module, names: Sequence[str]) -> None:
-        self.module, self.owner, self.live = module, owners(module), live_equations(module)
+    def __init__(self, capture: Capture) -> None:
+        self.module = module = capture.jaxpr.module
+        self.owner, self.live, self.quote = owners(module), live_equations(module), quoter(capture)
         self.nodes = {node.id: node for node in module.nodes()}
-        constants = len(module.body().parameters) - len(names)
-        self.names = [""] * constants + list(names)
+        names = [leaf.name for leaf in capture.program.inputs]
+        self.names = [""] * (len(module.body().parameters) - len(names)) + names
 
     def keys(self) -> Iterator[Fault]:
         """Yields a fault for each key that is used twice."""
         told = set[object]()
         for reuse in reused_keys(self.module, self.live):
             uses = self._own(reuse)
-            key = [self._stack(self._call(use.path)) for use in uses]
-            if uses and tuple(key) not in told:
-                told.add(tuple(key))
+            stacks = tuple(self._stack(self._call(use.path)) for use in uses)
+            if uses and stacks not in told:
+                told.add(stacks)
                 yield self._key(reuse, uses)
 
     def _own(self, reuse: KeyReuse) -> list[KeyUse]:
@@ -213,32 +213,32 @@ class Faults:
                 yield self._index(one, span, reads)
 
     def _index(self, one: IndexOutside, span: Span | None, reads: bool) -> Fault:
+        node, is_cut = self.nodes[one.path[-1]], one.effect == "cut"
+        verb, axis = "reads" if reads else "writes", f"an axis with {one.size:,} elements"
+        if node.opcode == "eq":
+            verb, axis = "encodes", f"{one.size:,} classes"
         many = f"{one.window} elements from " if one.window > 1 else ""
-        opcode = self.nodes[one.path[-1]].opcode
-        is_one_hot = opcode == "eq"
-        verb = "encodes" if is_one_hot else "reads" if reads else "writes"
-        of = " of {} classes" if is_one_hot else " of an axis with {} elements"
-        what = f"{verb} {many}index {one.index}{of}"
-        what = f"finds {one.index:,} elements for a `size` of {{}}" if one.effect == "cut" else what
-        last = 0 if one.index < 0 else one.size - one.window
-        fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"
-        did = {"dropped": "drops it", "filled": f"fills in {fills}", "zeros": "makes zeros of it"}
-        did["cut"] = "drops the rest"
+        what = f"{verb} {many}index {one.index} of {axis}"
+        what = f"finds {one.index:,} elements for a `size` of {one.size:,}" if is_cut else what
+        did = {
+            "clamped": f"takes index {0 if one.index < 0 else one.size - one.window}",
+            "dropped": "drops it",
+            "filled": f"fills in {'NaN' if is_float(node.type) else 'a number of its own'}",
+            "zeros": "makes zeros of it",
+            "cut": "drops the rest",
+        }[one.effect]
         when = ""
         if one.iterations:
             steps = " within iteration ".join(map(str, reversed(one.iterations)))
             loop = max(n for n, step in enumerate(one.path) if self.nodes[step].opcode in LOOPS)
             around = named_line(self._span(one.path[: loop + 1]))
             when = f", in iteration {steps} (from 0) of the loop at {around}"
-        more = f" It has {one.count:,} such indices in this run."
-        more = more if one.count > 1 and one.effect != "cut" else ""
-        text = (
-            f"{self._at(span)} {what.format(f'{one.size:,}')}{when}: "
-            f"JAX {did.get(one.effect, f'takes index {last}')}.{more}"
-        )
-        spans, ids = (span,) if span else (), (one.path[-1],)
-        kind: Kind = "size" if one.effect == "cut" else "index"
-        return Fault(kind, text, spans, ids, "", one.index, one.size, one.iterations)
+        text = f"{self._at(span)} {what}{when}: JAX {did}."
+        if one.count > 1 and not is_cut:
+            text += f" It has {one.count:,} such indices in this run."
+        kind: Kind = "size" if is_cut else "index"
+        spans = (span,) if span else ()
+        return Fault(kind, text, spans, (node.id,), "", one.index, one.size, one.iterations)
 
     def _masked(self, node: Node) -> bool:
         """Whether all that reads an equation's result, or has it moved, is a `jnp.where`."""

@@ -6,7 +6,7 @@ for each such argument: without these nothing is said.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.facts import root_name
@@ -76,23 +76,35 @@ def _of_gradient(
     forward = [node for node in inside if "transpose(" not in node.scope]
     lines: set[Span | None] = {span for node in forward for span in node.spans[1:]}
     lines |= {None} if region.name == walk.module.entry else set()  # it is all the gradient
-    read = {name for node in inside for name in node.operands}
+    read, read_forward = ({name for node in nodes for name in node.operands}
+                          for nodes in (inside, forward))  # fmt: skip
     zeros = [node for node in region.nodes if _is_zeros(node, lines) and node.name not in read]
-    read = {name for node in forward for name in node.operands}
     made = [value.name for node in forward for value in node.results]
-    ends = [(region.name, name) for name in made if name not in read]
+    ends = [(region.name, name) for name in made if name not in read_forward]
     kinds = Counter(node.type for node in zeros)
-    cuts = [walk.without(root, ends) for root in roots.values()] if zeros and forward else []
-    types = {n: kind for root in roots.values() for n, kind in root.items()}
-    fits = [each for each in cuts if Counter(types[n] for n in each) == kinds]
+    cuts = (
+        [(walk.without(root, ends), root) for root in roots.values()] if zeros and forward else []
+    )
+    fits = [(each, root) for each, root in cuts if Counter(root[n] for n in each) == kinds]
     if len(fits) == 1:  # else it is not known which
-        for n, cut in fits[0].items():
+        ((parameters, types),) = fits
+        for n, cut in parameters.items():
             yield ZeroGradient(n, cut, next(node.id for node in zeros if node.type == types[n]))
 
 
 def _is_zeros(node: Node, lines: set[Span | None]) -> bool:
     zero = node.opcode == "broadcast_in_dim" and node.operands[0].startswith("0.0:")
     return zero and not node.scope and next(iter(node.spans), None) in lines
+
+
+def _reached(starts: Iterable[Place], following: Callable[[Place], Iterable[Place]]) -> set[Place]:
+    pending, reached = list(starts), set[Place]()
+    while pending:
+        place = pending.pop()
+        if place not in reached:
+            reached.add(place)
+            pending += following(place)
+    return reached
 
 
 class _Walk:
@@ -107,28 +119,21 @@ class _Walk:
     def without(self, parameters: Iterable[int], ends: Sequence[Place]) -> dict[int, str]:
         """Returns the parameters with no gradient from the ends, with what cuts it first."""
         after: dict[Place, list[tuple[Place, str, bool]]] = defaultdict(list)
-        needed, smooth, pending = set[Place](), set(ends), list(ends)
-        while pending:
-            place = pending.pop()
-            if place not in needed:
-                needed.add(place)
-                for before, node, through in self.steps(place):
-                    after[before].append((place, node, through))
-                    pending.append(before)
+
+        def backward(place: Place) -> Iterator[Place]:
+            for before, node, through in self.steps(place):
+                after[before].append((place, node, through))
+                yield before
+
+        def forward(place: Place) -> Iterator[Place]:
+            return (reader for reader, _, through in after[place] if through)
+
+        _reached(ends, backward)
         found, main = {}, self.module.body()
         for n in parameters:
-            pending, visited, cuts = (
-                [(main.name, main.parameters[n].name)],
-                set[Place](),
-                set[str](),
-            )
-            while pending:
-                place = pending.pop()
-                if place not in visited:
-                    visited.add(place)
-                    pending += [reader for reader, _, through in after[place] if through]
-                    cuts |= {node for _, node, through in after[place] if not through}
-            if not visited & smooth:
+            reached = _reached([(main.name, main.parameters[n].name)], forward)
+            if reached.isdisjoint(ends):
+                cuts = {node for at in reached for _, node, through in after[at] if not through}
                 found[n] = min(cuts, key=lambda ident: int(ident[1:]), default="")
         return found
 

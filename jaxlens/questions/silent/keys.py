@@ -124,8 +124,8 @@ class _Walk:
         region = self.module.regions[name]
         values: dict[str, Value] = {}
         for n, parameter in enumerate(reversed(region.parameters), 1):  # its constants come first
-            constant = self.number("constant", name, n) if n > len(args) else 0
-            values[parameter.name] = constant if n > len(args) else args[-n]
+            is_constant = n > len(args)
+            values[parameter.name] = self.number("constant", name, n) if is_constant else args[-n]
 
         def value(name: str) -> Value:
             return values[name] if name in values else self.number("literal", name)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -26,7 +26,6 @@ from jaxlens.taps.execute import execute
 from jaxlens.taps.pieces import called
 from jaxlens.taps.primitives import Path
 
-_SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
 _AT = frozenset("get set add subtract multiply mul divide power min max apply".split())  # of x.at
 _CALLED = _AT | frozenset(
     "op dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice "
@@ -44,7 +43,7 @@ _ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*="
 class _Outside(Probe):
     """Measures the number of indices out of bounds, and the first of them.
 
-    A row: their number, the index, and which axis of `_axes` it is of.
+    A row: their number, the index, and which axis of `_Indexing` it is of.
     """
 
     width = 3
@@ -57,7 +56,7 @@ class _Outside(Probe):
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
-        return _indexes(eqn) and self._unasked(path)
+        return bool(_indexing(eqn).axes) and self._unasked(path)
 
     def called(self, path: Path) -> tuple[str, str]:
         """Returns the indexing function that the user called, and its lines; "" for none."""
@@ -88,19 +87,16 @@ class _Outside(Probe):
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the first elements of the row of one execution."""
-        limits = jnp.array([size - window for size, window in _axes(site.eqn)], jnp.int32)
-        name = site.eqn.primitive.name
-        if name in _SLICES:
-            given = operands[_SLICES[name] :]
-        elif search := _search(site.eqn):
-            given = (jnp.sum(operands[0] != 0, axis=search["axes"], dtype=jnp.int32),)
-        else:
-            given = operands[:1] if name == "eq" else operands[1:2]
+        indexing = _indexing(site.eqn)
+        limits = jnp.array([size - window for size, window in indexing.axes], jnp.int32)
+        given = operands[indexing.operands]
+        if search := _search(site.eqn):
+            given = [jnp.sum(operands[0] != 0, axis=search["axes"], dtype=jnp.int32)]
         indices = jnp.stack([_int32(x) for x in given])
         bad = ((indices < 0) | (indices > limits)).ravel()
         if not bad.size:
             return jnp.zeros(self.width, jnp.int32)
-        first = jnp.argmax(indices.ravel() * bad if _sized(site.eqn) else bad)
+        first = jnp.argmax(indices.ravel() * bad if indexing.effect == "cut" else bad)
         row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
         return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
 
@@ -119,7 +115,7 @@ def indices_outside(live: Running) -> tuple[IndexOutside, ...]:
     """
     with live.measuring("looks at its indices", "--silent") as (closed, leaves):
         probe = _Outside(closed)
-        if not any(map(_indexes, probe.eqns.values())):
+        if not any(_indexing(eqn).axes for eqn in probe.eqns.values()):
             return ()
         _, rows = execute(closed, probe, leaves)
     return tuple(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0])
@@ -128,48 +124,57 @@ def indices_outside(live: Running) -> tuple[IndexOutside, ...]:
 def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     count, index, which, *iterations = map(int, row)
     eqn = probe.eqns[path[-1]]
-    size, window = _axes(eqn)[which]
-    name = eqn.primitive.name
-    effect = "filled" if name == "gather" else "dropped"
-    effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
-    effect = "cut" if _sized(eqn) else "zeros" if name == "eq" else effect
-    plain = name == "eq" or probe.called(path)[0].startswith("segment_")
+    indexing = _indexing(eqn)
+    size, window = indexing.axes[which]
+    plain = indexing.effect == "zeros" or probe.called(path)[0].startswith("segment_")
     written = index if plain or index >= 0 else index - size  # before JAX added the size
-    return IndexOutside(path, effect, written, window, size, count, tuple(iterations))
+    return IndexOutside(path, indexing.effect, written, window, size, count, tuple(iterations))
 
 
-def _indexes(eqn: Any) -> bool:
-    name = eqn.primitive.name
-    if name == "eq":
-        return eqn.invars[0].aval.dtype.kind in "iuf"
-    indexes = name in _SLICES or name == "gather" or name.startswith("scatter")
-    return indexes or _search(eqn) is not None
+class _Indexing(NamedTuple):
+    """How an equation indexes.
+
+    Attributes:
+        operands: Those that have the indices.
+        axes: Of each index the size of its axis, and the number of elements from there; [] for an
+            equation that does not index.
+        effect: What JAX does with an index that is out of bounds, as in `IndexOutside`.
+    """
+
+    operands: slice
+    axes: list[tuple[int, int]]
+    effect: str = "clamped"
+
+
+def _indexing(eqn: Any) -> _Indexing:
+    name, params, types = eqn.primitive.name, eqn.params, [atom.aval for atom in eqn.invars]
+    numbers = params.get("dimension_numbers")
+    match name:
+        case "eq" if types[0].dtype.kind in "iuf":
+            return _Indexing(slice(1), [(types[1].size, 1)], "zeros")
+        case "dynamic_slice":
+            axes = zip(types[0].shape, params["slice_sizes"], strict=True)
+            return _Indexing(slice(1, None), list(axes))
+        case "dynamic_update_slice":
+            return _Indexing(slice(2, None), list(zip(types[0].shape, types[1].shape, strict=True)))
+        case "gather":
+            indexed, windows, effect = numbers.start_index_map, params["slice_sizes"], "filled"
+        case _ if name.startswith("scatter"):
+            indexed, effect = numbers.scatter_dims_to_operand_dims, "dropped"
+            alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+            sizes = iter([types[2].shape[n] for n in numbers.update_window_dims])
+            windows = [1 if n in alone else next(sizes) for n in range(len(types[0].shape))]
+        case _:
+            search = _search(eqn)
+            return _Indexing(slice(1), [(search["size"], 0)] if search else [], "cut")
+    if _sized(eqn):  # the last element found has the number of all of them
+        return _Indexing(slice(1, 2), [(types[0].shape[n], 0) for n in indexed], "cut")
+    effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
+    return _Indexing(slice(1, 2), [(types[0].shape[n], windows[n]) for n in indexed], effect)
 
 
 def _mode(eqn: Any) -> str:
     return getattr(eqn.params.get("mode"), "name", "")
-
-
-def _axes(eqn: Any) -> list[tuple[int, int]]:
-    """Returns the size of the axis that each index is of, and the number of elements from there."""
-    name, params, shape = eqn.primitive.name, eqn.params, eqn.invars[0].aval.shape
-    if name == "eq":
-        return [(eqn.invars[1].aval.size, 1)]
-    if search := _search(eqn):
-        return [(search["size"], 0)]
-    if name == "dynamic_slice":
-        return list(zip(shape, params["slice_sizes"], strict=True))
-    if name == "dynamic_update_slice":
-        return list(zip(shape, eqn.invars[1].aval.shape, strict=True))
-    numbers = params["dimension_numbers"]
-    if name == "gather":
-        return [(shape[axis], params["slice_sizes"][axis]) for axis in numbers.start_index_map]
-    alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    sizes = iter([eqn.invars[2].aval.shape[n] for n in numbers.update_window_dims])
-    windows = [1 if axis in alone else next(sizes) for axis in range(len(shape))]
-    if _sized(eqn):
-        windows = [0] * len(shape)  # the last element found has the number of all of them
-    return [(shape[axis], windows[axis]) for axis in numbers.scatter_dims_to_operand_dims]
 
 
 def _sized(eqn: Any) -> bool:

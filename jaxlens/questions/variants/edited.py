@@ -97,15 +97,12 @@ def _compared(facts: Edited) -> Finding:
         text = "The output is equal" if n == 1 else f"All {n:,} outputs are equal"
         return Finding(f"{text} bit for bit.", "compared", lead=lead)
     worst = max(changed, key=lambda output: (output.differing is None, output.largest or 0))
-    text = f"{count(len(changed), 'output')} of {len(facts.outputs):,} differ"
-    text += "s" if len(changed) == 1 else ""
-    return Finding(f"{text}: {_words(worst)}.", "compared", lead=lead)
-
-
-def _words(output: OutputChange) -> str:
-    if output.differing is None:
-        return f"{output.name} is {output.after or 'gone'}, before {output.before or 'none'}"
-    return f"{output.name} in {_difference(output)}"
+    how = f"in {_difference(worst)}"
+    if worst.differing is None:
+        how = f"is {worst.after or 'gone'}, before {worst.before or 'none'}"
+    verb = "differs" if len(changed) == 1 else "differ"
+    text = f"{count(len(changed), 'output')} of {len(facts.outputs):,} {verb}: {worst.name} {how}."
+    return Finding(text, "compared", lead=lead)
 
 
 def _difference(output: OutputChange) -> str:

@@ -1,6 +1,7 @@
 """Every result as compiled is compared with that op by op, in its own type."""
 
 import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.questions.numerics.measure import run
 from jaxlens.questions.numerics.measure.run import difference
 from jaxlens.questions.numerics.report import report
 from tests.questions.numerics import lossy
@@ -108,3 +110,12 @@ def test_the_bound_of_the_error_covers_both_runs():
     (row,) = facts.run.results
     assert bound - 1 < max(row.total, row.compiled) <= bound
     assert "op by op and compiled" in text
+
+
+def test_the_bound_is_of_the_run_with_the_larger_error(monkeypatch):
+    known = jaxlens.numerics(jnp.exp, np.float32(1.5)).facts.run
+    worse = replace(known, results=(replace(known.results[0], compiled=50.0),))
+    monkeypatch.setattr(run, "run_and_compare", lambda live: worse)
+    facts = jaxlens.numerics(jnp.exp, np.float32(1.5)).facts
+    assert facts.bound == (50.0, "float32")
+    assert facts.worst == (known.results[0].total, "float32")

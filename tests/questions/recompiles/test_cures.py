@@ -435,6 +435,7 @@ def test_powers_of_two_that_spare_no_program_are_not_proposed():
             f(rows[:, :n])
     (cure,) = cures(log)
     assert cure.startswith("Cure: pad x along axis 1 to 65, and mask what was padded")
+    assert "(the program for f32[8,65] is there: calls of that shape hit it)" in cure
     assert hits(
         *(functools.partial(f, np.pad(rows[:, :n], ((0, 0), (0, 65 - n)))) for n in (33, 17))
     )

@@ -88,13 +88,11 @@ def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield f"{name}.__self__", value.__self__
         return
     if isinstance(value, partial):
-        yield f"{name}.args", value.args
-        yield f"{name}.keywords", value.keywords
-        yield f"{name}.func", value.func
+        yield from ((f"{name}.{of}", getattr(value, of)) for of in ("args", "keywords", "func"))
         return
     if isinstance(value, FunctionType):
-        yield from ((f"{variable} in {name}", inner) for variable, inner in closure(value))
-        yield from ((f"{variable} in {name}", inner) for variable, inner in defaults(value))
+        known = (*closure(value), *defaults(value))
+        yield from ((f"{variable} in {name}", inner) for variable, inner in known)
     if isinstance(value, deque):
         yield from ((f"{name}[{index}]", inner) for index, inner in enumerate(list(value)))
         return

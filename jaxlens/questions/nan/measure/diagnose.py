@@ -9,12 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.ir.graph import Node, Span
-from jaxlens.ir.jaxpr.bodies import operand
-from jaxlens.links.live_equations import Place
 from jaxlens.program.lines import span_of, spot
-from jaxlens.program.sentences import named_line
+from jaxlens.program.sentences import listed, named_line
 from jaxlens.questions.nan.maker import CureTrial, LoopIteration, Maker
-from jaxlens.questions.nan.measure.guards import GUARDS, described, measure_guarded
+from jaxlens.questions.nan.measure.guards import GUARDS, measure_guarded
 from jaxlens.questions.nan.measure.nonfinite import measure_equation
 from jaxlens.questions.nan.reasons import DERIVED, LITERAL, ZERO_AT, reason
 from jaxlens.questions.nan.records import (
@@ -26,7 +24,7 @@ from jaxlens.questions.nan.records import (
 )
 from jaxlens.questions.nan.walk import Use, Walker
 from jaxlens.stages.session.running import Running
-from jaxlens.taps.primitives import BODIES_MEASURED, CALLS, LOOPS, MOVES, Path
+from jaxlens.taps.primitives import BODIES_MEASURED, LOOPS, MOVES, Path
 
 _DIFFERENTIATED, _BACKWARD = "jvp(", "transpose("
 _MOST_TRIAL_ROUNDS = 5
@@ -92,9 +90,8 @@ class Diagnosis:
                 derived=derived,
                 underflow=underflow is not None,
             )
-        loops = [
-            path[: n + 1] for n in range(len(path) - 1) if walker.opcode(path[: n + 1]) in LOOPS
-        ]
+        around = (path[:n] for n in range(1, len(path)))
+        loops = (loop for loop in around if walker.opcode(loop) in LOOPS)
         return Maker(
             path,
             node.opcode,
@@ -170,34 +167,15 @@ class Diagnosis:
 
     def discarded_by_where_line(self, path: Path) -> str:
         """Returns the line of the `where` that did not take what an equation made; "" for none."""
-        node, region = self.walker.nodes[path[-1]], self.walker.regions[path[-1]]
-        pending = [(path[:-1], (region, value.name)) for value in node.results]
-        for calls, variable in pending:  # grows on the way
-            for reader in self.walker.readers.get(variable, ()):
-                here = (*calls, reader.id)
-                if self.scoped(here, _BACKWARD):
+        walker, nonfinite = self.walker, self.run.nan.executions.keys() | self.run.inf.executions
+        for ident, region in walker.regions.items():
+            for calls in walker.call_paths(region) if walker.opcode((ident,)) == "select_n" else ():
+                here = (*calls, ident)
+                if here in nonfinite or self.scoped(here, _BACKWARD):
                     continue
-                if reader.opcode == "select_n" and not (
-                    here in self.run.nan.executions or here in self.run.inf.executions
-                ):
+                if any(made == path for _, made in walker.moved_from(walker.operands(here))):
                     return named_line(self.span(here))
-                if reader.opcode in MOVES:
-                    pending += [(calls, (variable[0], value.name)) for value in reader.results]
-                elif reader.opcode in CALLS:
-                    pending += [(here, inner) for inner in self.parameters(reader, variable[1])]
-            results = self.walker.flow.regions[variable[0]].results
-            caller = self.walker.nodes[calls[-1]] if calls else None
-            if caller is not None and caller.opcode in CALLS and variable[1] in results:
-                outside = caller.results[results.index(variable[1])].name
-                pending.append((calls[:-1], (self.walker.regions[caller.id], outside)))
         return ""
-
-    def parameters(self, node: Node, name: str) -> Iterator[Place]:
-        """Yields the parameters of a call's body that an operand binds."""
-        for region in (self.walker.flow.regions[n] for n in node.regions):
-            for index, value in enumerate(region.parameters):
-                if node.operands[operand(node, index, len(region.parameters))] == name:
-                    yield region.name, value.name
 
     def in_gradient(self, path: Path) -> bool:
         """Whether an equation is part of a gradient, as far as it shows."""
@@ -289,7 +267,10 @@ class Diagnosis:
             makers = self.walker.trace_origins(left, self.walker.results(left)).makers
         if not paths:
             return None
-        guards = described({path: self.walker.opcode(path) for path in paths})
+        words: dict[str, list[str]] = {}
+        for path in paths:
+            words.setdefault(GUARDS[self.walker.opcode(path)], []).append(path[-1])
+        guards = " and ".join(text.format(listed(ids)) for text, ids in words.items())
         return CureTrial(tuple(paths), guards, cured, infinity_remains, change)
 
     def to_guard(self, path: Path, infinity_source: bool) -> Path:

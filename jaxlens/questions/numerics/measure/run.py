@@ -43,7 +43,6 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     jaxpr = opened(closed)
     shadow = ShadowInterpreter(bodies(jaxpr))
     results = shadow.evaluate_body(closed, list(map(ShadowedValue, args)))
-    floats = [n for n, x in enumerate(results) if str(x.value.dtype) in BITS]
     made = compiled(jaxpr, closed.consts, args)
     differences = _differences(made, results)
     strict: tuple[ResultDifference, ...] = ()
@@ -52,13 +51,13 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
         strict = _differences(compiled(jaxpr, closed.consts, args, _EXCESS), results)
         differs = _first_difference(closed, args)
     rows = []
-    for n in floats:
-        result, dtype = results[n], str(results[n].value.dtype)
-        exact = result.as_float64()
-        errors = (largest_error(x, exact, dtype)[0] for x in (result.value, made[n]))
-        rows.append(ResultRounding(n, result.maker, dtype, *errors))
-    every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
-    return NumericsRun(*every, differs, differences, strict)
+    for n, result in enumerate(results):
+        if (dtype := str(result.value.dtype)) in BITS:
+            exact = result.as_float64()
+            errors = (largest_error(x, exact, dtype)[0] for x in (result.value, made[n]))
+            rows.append(ResultRounding(n, result.maker, dtype, *errors))
+    measured = tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown)
+    return NumericsRun(*measured, differs, differences, strict)
 
 
 def _differences(
@@ -78,7 +77,7 @@ def difference(index: int, compiled: Any, op_by_op: Any) -> ResultDifference:
         return ResultDifference(index, dtype, elements, int(np.count_nonzero(a != b)), None)
     a, b = (np.asarray(x).ravel() for x in (compiled, op_by_op))
     parts = 2 if np.iscomplexobj(a) else 1
-    reals = [x.view(x.real.dtype) for x in (a, b)] if parts == 2 else [a, b]
+    reals = [x.view(x.real.dtype) for x in (a, b)]
     (x, y), bits = map(wide, reals), [x.view(f"u{x.dtype.itemsize}") for x in reals]
     unequal = (bits[0] != bits[1]) & ~(np.isnan(x) & np.isnan(y))
     # Without the sign, the bits of successive numbers of a type are successive integers.

@@ -25,6 +25,7 @@ from jaxlens.ir.compile_log import (
     CallEvent,
     CompileLog,
     Cure,
+    KeyChange,
     container,
     field_name,
     recreated_objects,
@@ -81,6 +82,10 @@ class RecompileCause:
         """The values of the changed part in all calls, preceded by its value before the first."""
         changes = [call.main for call in self.calls]
         return list(dict.fromkeys([changes[0].old, *(change.new for change in changes)]))
+
+    def every(self, kind: str) -> list[KeyChange]:
+        """Returns the changes of a kind in all calls."""
+        return [change for call in self.calls for change in call.changes if change.kind == kind]
 
     def names(self, *kinds: str) -> list[str]:
         """Returns the names of the changes of these kinds in the last call."""
@@ -140,8 +145,7 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog
     for call in log.recompiles:
         # A backward pass has inputs without names, and recompiles as its function does.
         if not (call.under and call.main.name.startswith("input ")):
-            cause = (call.identity, call.cause)
-            causes.setdefault(cause, []).append(call)
+            causes.setdefault((call.identity, call.cause), []).append(call)
     cures = {}
     for calls in causes.values():
         make_cure, number = _CURES.get(calls[-1].main.kind), calls[-1].number
@@ -172,8 +176,7 @@ def _cure_new_function(cause: RecompileCause) -> Cure:
     text = f"make the jitted function only once{each}"
     if equal := cause.equal_programs():
         return Cure(f"{text}, and call that object", equal)
-    changes = [change for call in cause.calls for change in call.changes]
-    names = list(dict.fromkeys(change.name for change in changes if change.kind == "closed"))
+    names = list(dict.fromkeys(change.name for change in cause.every("closed")))
     if names and all(map(str.isidentifier, names)) and cause.key is not None:
         return _cure_closed_values(text, names, cause, cause.key)
     count, different = cause.programs()
@@ -201,9 +204,9 @@ def _cure_closed_values(
             f"with {closed} as data tracing fails ({failure}): it is part of the program",
             traced=True,
         )
-    closed_changes = [[c for c in call.changes if c.kind == "closed"] for call in cause.calls]
-    values = [", ".join(f"{c.name}={c.old}" for c in closed_changes[0])]
-    values += [", ".join(f"{c.name}={c.new}" for c in changes) for changes in closed_changes]
+    each = [[c for c in call.changes if c.kind == "closed"] for call in cause.calls]
+    values = [", ".join(f"{c.name}={c.old}" for c in each[0])]
+    values += [", ".join(f"{c.name}={c.new}" for c in changes) for changes in each]
     return _traced(f"{text}, with {closed} as an argument", list(dict.fromkeys(values)))
 
 
@@ -240,8 +243,8 @@ def _cure_static_value(cause: RecompileCause) -> Cure:
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     if key is None:
         return keep
-    location = retrace.locate(key.statics, name)
-    value = retrace.part(key.statics[location[0]], location[1]) if location is not None else None
+    steps = retrace.locate(key.statics, name)
+    value = retrace.part(key.statics, steps) if steps is not None else None
     # The `__eq__` of `object` compares by identity.
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__ and value is not None
     if cause.is_new_object or (by_identity and not isinstance(value, type)):
@@ -310,34 +313,26 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 def _cure_size(cause: RecompileCause) -> Cure:
     """Cure for a dimension that changes: pad it to the largest size or to powers of two."""
-    types = [(_split(text)[1], text) for text in cause.values]
-    shapes = [shape for shape, _ in types]
+    shapes = [_split(text)[1] for text in cause.values]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
-    changes = (change for call in cause.calls for change in call.changes)
-    names = list(dict.fromkeys(change.name for change in changes if change.kind == "type"))
+    names = list(dict.fromkeys(change.name for change in cause.every("type")))
     is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
     if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
         return Cure(f"pad {listed_names(names)} to a few common shapes, and mask what was padded")
-    by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
-    sizes, axis = sorted(by_size), f"axis {axes[0]}"
-    powers = {_power(size) for size in sizes}
+    by_value = [int(shape[axes[0]]) for shape in shapes]
+    sizes = sorted(set(by_value))
+    powers = {1 << max(size - 1, 0).bit_length() for size in sizes}  # the smallest not less
+    padded = f"pad {cause.name} along axis {axes[0]} to"
     # Padding to the largest where it wastes less than half, or powers of two spare no program. With
     # two sizes the program of the larger is there already.
     if len(sizes) <= 2 or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
-        text = f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded"
+        largest = cause.values[by_value.index(sizes[-1])]
+        tried = f"the program for {largest} is there: calls of that shape hit it"
         if len(cause.last.changes) > 1:
-            return Cure(text, cause.differs_too() or _HIT)
-        return Cure(
-            text, f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it"
-        )
+            tried = cause.differs_too() or _HIT
+        return Cure(f"{padded} {sizes[-1]}, and mask what was padded", tried)
     gain = f"{len(powers)} programs instead of {len(sizes)}"
-    text = f"pad {cause.name} along {axis} to powers of two, and mask what was padded: {gain}"
-    return Cure(text)
-
-
-def _power(size: int) -> int:
-    """Returns the smallest power of two that is not less than a size."""
-    return 1 << max(size - 1, 0).bit_length()
+    return Cure(f"{padded} powers of two, and mask what was padded: {gain}")
 
 
 # ---- one value at every call --------------------------------------------------------------------

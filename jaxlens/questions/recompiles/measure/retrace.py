@@ -41,11 +41,10 @@ def try_as_data(key: JaxKey, path: str) -> str | None:
         container of numbers.
     """
     call = _call(key)
-    if call is None or (location := locate(call.arguments, path)) is None:
+    steps = None if call is None else locate(call.arguments, path)
+    if call is None or steps is None or not _is_data(part(call.arguments, steps)):
         return None
-    if not _is_data(part(call.arguments[location[0]], location[1])):
-        return None
-    return _trace_failure(key, call, location=location)
+    return _trace_failure(key, call, steps=steps)
 
 
 def try_closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
@@ -95,20 +94,19 @@ def _call(key: JaxKey) -> Call | None:
 # ---- parts of values ----------------------------------------------------------------------------
 
 _Step = tuple[str, Any]
-_Location = tuple[str, Sequence[_Step]]
 
 
-def locate(values: Mapping[str, Any], path: str) -> _Location | None:
-    """Parses a path into the name of a value and the steps to a part of it.
+def locate(values: Mapping[str, Any], path: str) -> list[_Step] | None:
+    """Parses a path into the steps to a part of a value.
 
-    "config.rates[0]" is parsed as ("config", [("attribute", "rates"), ("item", 0)]).
+    "config.rates[0]" is parsed as [("item", "config"), ("attribute", "rates"), ("item", 0)].
 
     Args:
         values: Values by name.
         path: A path into one of them, as written in a key.
 
     Returns:
-        The name and the steps; None if there is no such part, or a key in the path is no literal.
+        The steps; None if there is no such part, or a key in the path is no literal.
     """
     root = max((name for name in values if path.startswith(name)), key=len, default=None)
     if root is None:
@@ -123,10 +121,11 @@ def locate(values: Mapping[str, Any], path: str) -> _Location | None:
             else:
                 steps.insert(0, ("item", ast.literal_eval(node.slice)))
             node = node.value
-        part(values[root], steps)
+        steps.insert(0, ("item", root))
+        part(values, steps)
     except (AttributeError, LookupError, SyntaxError, TypeError, ValueError):
         return None
-    return (root, steps) if isinstance(node, ast.Name) and node.id == "_" else None
+    return steps if isinstance(node, ast.Name) and node.id == "_" else None
 
 
 def part(value: Any, steps: Sequence[_Step]) -> Any:
@@ -162,7 +161,7 @@ def _replaced(value: Any, steps: Sequence[_Step], new: Any) -> Any:
 def _trace_failure(
     key: JaxKey,
     call: Call,
-    location: _Location | None = None,
+    steps: Sequence[_Step] = (),
     closed: Mapping[str, Any] = MappingProxyType({}),
 ) -> str | None:
     """Returns the name of the exception that tracing raises; "" for none, None if not tried.
@@ -170,7 +169,7 @@ def _trace_failure(
     Args:
         key: The key of the call.
         call: The call.
-        location: A static value to pass as data.
+        steps: To a static value to pass as data; () for none.
         closed: Closed-over values to pass as data.
     """
     arguments = call.arguments
@@ -187,13 +186,10 @@ def _trace_failure(
         by_position = dict(zip(positions, arrays, strict=True))
         values = [by_position.get(i, leaf) for i, leaf in enumerate(leaves)]
         roots = jax.tree_util.tree_unflatten(tree, values)
-        if location is not None:
-            root, steps = location
-            roots[root] = _replaced(roots[root], steps, data)
-        function: Any = call.function
-        if closed:
-            function = closed_values.with_values(function, closed)
-        changed = call.with_arguments(roots)
+        changed = call.with_arguments(_replaced(roots, steps, data) if steps else roots)
+        function: Any = (
+            closed_values.with_values(call.function, closed) if closed else call.function
+        )
         results = jax.tree_util.tree_leaves(function(*changed.args, **changed.kwargs))
         # What Equinox's jit returns may have functions and texts in it, which that of JAX refuses.
         return [leaf for leaf in results if isinstance(leaf, jax.Array | int | float | complex)]
@@ -205,7 +201,7 @@ def _trace_failure(
         ]
     except (AttributeError, TypeError, ValueError):
         return None
-    data = part(arguments[location[0]], location[1]) if location is not None else None
+    data = part(arguments, steps) if steps else None
     silent = io.StringIO()
     with (
         isolate.untouched(isolate.context(), call.owner, call.function),

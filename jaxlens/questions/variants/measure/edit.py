@@ -1,6 +1,6 @@
 """Compiles and runs the text of a program that a user has changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from jaxlens.program.subject import Given
 from jaxlens.questions.variants.edited import Edited, changes
 from jaxlens.stages.child.first_in_child import tried, vouch
 from jaxlens.stages.compile.program_text import (
-    TextProgram,
     is_scheduled,
     of_hlo,
     of_module,
@@ -26,55 +25,6 @@ from jaxlens.stages.compile.program_text import (
 )
 from jaxlens.stages.driver import ExistingDriver, LiveDriver
 from jaxlens.stages.session.existing_trace import ExistingTrace
-
-
-def parsed(
-    stage: str, text: str, inputs: Sequence[Input], options: Any
-) -> tuple[TextProgram, str, Mapping[str, str]]:
-    """Parses a changed text.
-
-    Args:
-        stage: What the text is: "stablehlo", "hlo" or "optimized".
-        text: The text; HLO may be of before or after optimisation.
-        inputs: The arguments of the original program.
-        options: Its compiler options, as pairs of name and value.
-
-    Returns:
-        The program, its language ("StableHLO", "HLO" or "optimised HLO"), and the earlier stages
-        that it does not have, with their nouns.
-
-    Raises:
-        ReadError: The text cannot be parsed.
-        OptionError: It is in another language, or takes other arguments.
-    """
-    is_hlo = text.lstrip().startswith("HloModule")
-    if is_hlo != (stage != "stablehlo"):
-        languages = ("StableHLO", "HLO") if is_hlo else ("HLO", "StableHLO")
-        raise OptionError(
-            f"expected {languages[0]}, got {languages[1]}: change the text of "
-            f"jaxlens.edit(cap, {stage!r})"
-        )
-    if is_hlo:
-        missing = {"stablehlo": "StableHLO"}
-        language = "HLO"
-        if is_scheduled(text):
-            language, missing = "optimised HLO", missing | {"hlo": "HLO before optimisation"}
-        sent = of_hlo(text, options)
-    else:
-        language, missing, sent = "StableHLO", {}, of_module(text, options=options)
-    expected = [struct(leaf.type) for leaf in inputs]
-    got = [shape for _, shape in sent.arguments]
-    if [(s.shape, s.dtype) for s in got] != [(s.shape, s.dtype) for s in expected]:
-        raise OptionError(
-            f"expected the arguments of the original, {_types(expected)}, got {_types(got)} in the "
-            f"{language}; it is run with the same arrays: leave the parameters as they are"
-        )
-    return sent, language, missing
-
-
-def _types(shapes: Sequence[Any]) -> str:
-    return ", ".join(str(type_of(shape)) for shape in shapes) or "none"
-
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 
@@ -87,9 +37,9 @@ def compared(capture: Capture, stage: str, text: str, n: int) -> tuple[Capture, 
     """
     other = _edited(capture, stage, text)
     named = capture.program.name, other.driver.holder.removeprefix("edited ")
-    # HLO is converted to StableHLO to be compiled: so is the original, as its unchanged text.
-    again = stage == "hlo"
-    first = _edited(capture, stage, editable(capture, stage)) if again else capture
+    first = capture
+    if stage == "hlo":  # converted to StableHLO to be compiled: so is the original, unchanged
+        first = _edited(capture, stage, editable(capture, stage))
     try:
         numbers = Given[tuple[int, int] | None](lambda: (len(first.kernels), len(other.kernels)))
         kernels = numbers.or_else(None)
@@ -138,17 +88,36 @@ def _edited(capture: Capture, stage: str, text: str) -> Capture:
 
     Raises:
         ReadError: The text cannot be parsed.
-        OptionError: It takes other arguments.
+        OptionError: It is in another language, or takes other arguments.
         UnavailableError: See `editable`.
     """
     live: LiveDriver = capture.driver.live()
     inputs, place = live.entry_inputs(), live.staging.place
     live.check_refs(edited=True)
+    is_hlo = text.lstrip().startswith("HloModule")
     with live.taken("an edited program") as lowered:
         options = compat.options_of(lowered) or ()
         names = [leaf.name for leaf in live.outputs()]
         tried(text, place.target, options=options)
-        sent, language, missing = parsed(stage, text, inputs, options)
+        if is_hlo != (stage != "stablehlo"):
+            languages = ("StableHLO", "HLO") if is_hlo else ("HLO", "StableHLO")
+            raise OptionError(
+                f"expected {languages[0]}, got {languages[1]}: change the text of "
+                f"jaxlens.edit(cap, {stage!r})"
+            )
+        sent = of_hlo(text, options) if is_hlo else of_module(text, options=options)
+    language, missing = "StableHLO", {"jaxpr": "jaxpr"}
+    if is_hlo:
+        language, missing["stablehlo"] = "HLO", "StableHLO"
+    if is_hlo and is_scheduled(text):
+        language, missing["hlo"] = "optimised HLO", "HLO before optimisation"
+    expected = [struct(leaf.type) for leaf in inputs]
+    got = [shape for _, shape in sent.arguments]
+    if [(s.shape, s.dtype) for s in got] != [(s.shape, s.dtype) for s in expected]:
+        raise OptionError(
+            f"expected the arguments of the original, {_types(expected)}, got {_types(got)} in the "
+            f"{language}; it is run with the same arrays: leave the parameters as they are"
+        )
     if len(names) != len(sent.results):
         names = [f"result[{number}]" for number in range(len(sent.results))]
     outputs = tuple(Input(n, type_of(s)) for n, s in zip(names, sent.results, strict=True))
@@ -163,5 +132,9 @@ def _edited(capture: Capture, stage: str, text: str) -> Capture:
         make=lambda: sent.lowered,
         given=partial(live.passed, lowered),
     )
-    driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **missing})
+    driver = ExistingDriver(staging, {}, missing)
     return Capture(Program(name, inputs, (), target, origin=holder), driver)
+
+
+def _types(shapes: Sequence[Any]) -> str:
+    return ", ".join(str(type_of(shape)) for shape in shapes) or "none"

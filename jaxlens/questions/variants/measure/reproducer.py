@@ -245,9 +245,8 @@ def written_for(
         results = [np.asarray(plain_array(value)) for value, _ in right]
         embedded = bool(right) and sum(x.size for x in (*arrays, *results)) <= _EMBEDDED
         if embedded:
-            lists = [[x.tolist() for x in each] for each in (arrays, results)]
-            written = {"arguments": _written(lists[0]), "right": _written(lists[1])}
-            values = Template(_WRITTEN).substitute(written)
+            lists = [_written([x.tolist() for x in each]) for each in (arrays, results)]
+            values = Template(_WRITTEN).substitute(arguments=lists[0], right=lists[1])
             data = "Ends with an error while a result is wrong."
         elif with_data:
             values, data = _SAVED, "Its arguments are in the .npz file beside it."
