@@ -7,7 +7,7 @@ from functools import partial
 from jaxlens.program.sentences import every, listed, passes
 from jaxlens.questions.sharding.collectives import Collective
 from jaxlens.questions.sharding.facts import Sharding
-from jaxlens.questions.sharding.reasons import AxisCut
+from jaxlens.questions.sharding.propagation import AxisCut
 from jaxlens.report import (
     Cell,
     Finding,
