@@ -39,10 +39,10 @@ class AxisCut:
         dimension: The dimension that it cuts, from 0.
         kind: What asked for it: an "input" or "output" of the program, a "constraint" in it, or ""
             if Shardy's record does not lead there.
+        source: The name of the input or output, or the line of the constraint; "" if not known.
         asker: The number of the input or output in the StableHLO, or the constraint's id there; ""
             likewise.
         ops: The ops that passed it on from there, by id in the StableHLO.
-        source: The name of the input or output, or the line of the constraint; "" if not known.
         lines: The source lines of the ops, each once.
     """
 
@@ -50,9 +50,9 @@ class AxisCut:
     axis: str
     dimension: int
     kind: str
+    source: str
     asker: str
     ops: tuple[str, ...]
-    source: str = ""
     lines: tuple[str, ...] = ()
 
     @property
@@ -148,7 +148,7 @@ class _Reader:
             before, here = number, self._one(source)
             ops += [op] * bool(op and op not in ops[-1:])
         kind, asker = self._asked.get((here, axis), ("", ""))
-        return AxisCut(name, axis, dimension, kind, asker, tuple(reversed(ops)))
+        return AxisCut(name, axis, dimension, kind, "", asker, tuple(reversed(ops)))
 
     def _one(self, value: Any) -> Any:
         while value in self._same:
@@ -171,8 +171,9 @@ class _Reader:
 
     def _ask(self, value: Any, attributes: Any, kind: str, asker: str) -> None:
         """Notes the axes whose origin is the value itself."""
-        name = "sdy.sharding_origins"
-        for origin in attributes[name] if name in attributes else ():
+        if "sdy.sharding_origins" not in attributes:
+            return
+        for origin in attributes["sdy.sharding_origins"]:
             if str(origin.attr).strip('"') == "self":
                 self._asked[value, origin.name] = kind, asker
 
