@@ -168,7 +168,22 @@ class MemoryFacts(Forwarding, ProgramFacts):
 
     def timeline(self) -> Timeline | None:
         """Returns the live ranges over the schedule; None where XLA gives none."""
-        return _timeline(self.subject(), self.saved)
+        capture = self.subject()
+        assignment = capture.assignment
+        ranges = live(assignment) if assignment else None
+        if assignment is None or ranges is None:
+            return None
+        shown = tuple(v for v in ranges.values if v.buffer.size >= _DRAWN * ranges.reserved)
+        trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
+        quiet = {n for n, id in enumerate(assignment.order) if id in trivial}
+        used = {value.allocation for value in ranges.values}
+        return Timeline(
+            ranges,
+            tuple(zip(_held(capture, ranges, shown, self.saved), shown, strict=True)),
+            {a.index: a.size for a in assignment.allocations if a.index in used},
+            [n for n in range(ranges.end + 1) if n not in quiet] or [0],
+            space_name(0, capture.program.target.platform) if spaces(assignment) else "Memory",
+        )
 
     @cached_property
     def by_line(self) -> Mapping[str, int]:
@@ -239,25 +254,6 @@ def _moment(capture: Capture, instruction: str) -> str:
         return "at the end, when all results are there"
     line = str(node.owner or next(iter(lines_of(inside(node, module))), ""))
     return f"when {instruction} runs{f' ({line})' if line else ''}"
-
-
-def _timeline(capture: Capture, saved: Residuals) -> Timeline | None:
-    """Returns the values in memory over the schedule; None where XLA gives no live ranges."""
-    assignment = capture.assignment
-    ranges = live(assignment) if assignment else None
-    if assignment is None or ranges is None:
-        return None
-    shown = tuple(v for v in ranges.values if v.buffer.size >= _DRAWN * ranges.reserved)
-    trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
-    quiet = {n for n, id in enumerate(assignment.order) if id in trivial}
-    used = {value.allocation for value in ranges.values}
-    return Timeline(
-        ranges,
-        tuple(zip(_held(capture, ranges, shown, saved), shown, strict=True)),
-        {a.index: a.size for a in assignment.allocations if a.index in used},
-        [n for n in range(ranges.end + 1) if n not in quiet] or [0],
-        space_name(0, capture.program.target.platform) if spaces(assignment) else "Memory",
-    )
 
 
 def _held(
