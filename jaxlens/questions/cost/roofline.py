@@ -314,7 +314,7 @@ def kernel_table(kernels: Sequence[KernelCost]) -> Table:
     note += f" flop/B is of {main}." if others else ""
     if any(kernel.open for kernel in kernels):
         note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."
-    columns = (
+    columns: tuple[str | NumberColumn, ...] = (
         *_KERNEL,
         NumberColumn("runs", rare=True),
         _FLOPS,

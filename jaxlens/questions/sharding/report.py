@@ -44,7 +44,7 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
         return
     mesh = " x ".join(f"{name} {size}" for name, size in sharding.axes)
-    among = f"{sharding.devices} devices ({mesh})" if mesh else f"{sharding.devices} devices"
+    among = f"{sharding.devices} devices{f' ({mesh})' if mesh else ''}"
     if not sharding.collectives:
         yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
         return
@@ -277,19 +277,13 @@ def _reasons(sharding: Sharding) -> Table:
         for reason in sharding.reasons
         for cut in reason.cuts
     )
-    columns = ("collective", "of", "value", "cut by", "in dimension")
+    asked = ("asked for by", "passed on at")
+    columns = ("collective", "of", "value", "cut by", "in dimension", *asked)
     note = (
         "By Shardy's own steps, run here once more: an op that XLA's partitioner had otherwise is "
         "left out."
     )
-    return table(
-        "Why it travels",
-        (*columns, "asked for by", "passed on at"),
-        rows,
-        note,
-        most=_MOST,
-        stage="optimized",
-    )
+    return table("Why it travels", columns, rows, note, most=_MOST, stage="optimized")
 
 
 def _of(collective: Collective, devices: int) -> str:
