@@ -27,11 +27,9 @@ from jaxlens.report import (
 )
 
 _ROWS = 12
-_PER_DEVICE = (
-    Finding(
-        "The count is for all devices together, a shard_map's body once for each; XLA's is for "
-        "one. So the two are not compared."
-    ),
+_PER_DEVICE = Finding(
+    "The count is for all devices together, a shard_map's body once for each; XLA's is for one. So "
+    "the two are not compared."
 )
 
 
@@ -43,28 +41,29 @@ def report(counted: Counted) -> Report:
         text = "XLA counts a loop's body once, however often it runs."
         once = [Finding(text)] if _has_flops(xla) else []
         missing = Finding(f"What each line costs is not counted: {counted.lacking}.", "unknown")
-        return Report("Cost", (*of_xla, *once, missing), ())
+        return Report("Cost", (of_xla, *once, missing))
     spans = {str(node.owner): node.owner for node in subject.jaxpr.module.nodes() if node.owner}
     quote = quoter(subject)
     sum_, *inexact = _counted(cost)
-    findings = (*_answer(cost, spans, quote), sum_, *of_xla, *inexact)
+    findings = [*_answer(cost, spans, quote), sum_, of_xla, *inexact]
     if _has_flops(xla):
-        alone = counted.devices == 1
-        findings += tuple(_gap(cost, subject)) if alone else _PER_DEVICE
+        findings += _gap(cost, subject) if counted.devices == 1 else [_PER_DEVICE]
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
-    return Report("Cost", findings, (_figures(cost, xla), _lines(cost, spans, quote)), (overlay,))
+    return Report(
+        "Cost", tuple(findings), (_figures(cost, xla), _lines(cost, spans, quote)), (overlay,)
+    )
 
 
-def _xla(counted: Counted) -> tuple[Mapping[str, float], tuple[Finding, ...]]:
+def _xla(counted: Counted) -> tuple[Mapping[str, float], Finding]:
     """Returns XLA's figures, and the finding with its flops."""
     xla: Mapping[str, float] = counted.xla.or_else({})
     if not _has_flops(xla):
         none = f"its cost analysis {'has none' if xla else 'is empty'} for this target"
         missing = counted.xla.lacking or none
-        return xla, (Finding(f"XLA gives no flops here: {missing}.", "unknown"),)
+        return xla, Finding(f"XLA gives no flops here: {missing}.", "unknown")
     where = f" on each of {counted.devices} devices" if counted.devices > 1 else ""
     text = f"XLA's own figure for the optimised program{where}: {amount(xla['flops'], 'flop')}."
-    return xla, (Finding(text, "xla"),)
+    return xla, Finding(text, "xla")
 
 
 def _has_flops(xla: Mapping[str, float]) -> bool:
@@ -86,7 +85,10 @@ def _answer(cost: Cost, spans: Mapping[str, Span], quote: Quoter) -> Iterator[Fi
 
 def _counted(cost: Cost) -> Iterator[Finding]:
     """Yields the findings on the count, and on loops, conds and primitives that make it inexact."""
-    yield _sum(cost)
+    functions = amount(cost.functions, "").strip()
+    also = f" and {functions} transcendentals" if cost.functions else ""
+    text = f"{amount(cost.counted, 'flop')}{also} counted over the equations{passes(cost.open)}."
+    yield Finding(text)
     unknown = [loop for loop in cost.loops if loop.trips is None]
     if unknown:
         kinds = {"while": "while loop", "pallas_call": "grid"}
@@ -106,14 +108,6 @@ def _counted(cost: Cost) -> Iterator[Finding]:
     if cost.unknown:
         names = listed(tally(cost.unknown), 6)
         yield Finding(f"Not counted, for want of a rule: {names}.", "unknown")
-
-
-def _sum(cost: Cost) -> Finding:
-    """Returns the finding with the count."""
-    functions = amount(cost.functions, "").strip()
-    also = f" and {functions} transcendentals" if cost.functions else ""
-    where = f"over the equations{passes(cost.open)}"
-    return Finding(f"{amount(cost.counted, 'flop')}{also} counted {where}.")
 
 
 def _gap(cost: Cost, subject: Capture) -> Iterator[Finding]:

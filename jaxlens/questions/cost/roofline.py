@@ -6,7 +6,7 @@ because bytes that come from a cache can move faster.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from statistics import median
@@ -121,7 +121,7 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
     limits = limits_of(capture, roofline) if roofline else None
     compiled = Given(lambda: kernel_costs(capture))
     kernels, both = compiled.or_else(()), counted(capture)
-    if both.cost is not None and any(kernel.uncounted for kernel in kernels):
+    if both.cost is not None:
         kernels = tuple(_of_pallas(capture, both.cost, kernel) for kernel in kernels)
     if both.cost is None and not kernels:
         raise UnavailableError(compiled.lacking or both.lacking)
@@ -139,9 +139,9 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
 
 def _of_pallas(capture: Capture, cost: Cost, kernel: KernelCost) -> KernelCost:
     """Returns a kernel of Pallas with the flops of its equation: of its body, by grid points."""
-    loops = {loop.id: loop for loop in cost.loops if loop.kind == "pallas_call" and loop.trips}
-    if not (kernel.uncounted and loops):
+    if not kernel.uncounted:
         return kernel
+    loops = {loop.id: loop for loop in cost.loops if loop.kind == "pallas_call" and loop.trips}
     try:
         equations = [id for id in capture.links.back(kernel.instruction, "jaxpr") if id in loops]
     except LensError:
@@ -231,10 +231,10 @@ def _is_of(limits: Limits, kind: str) -> bool:
         return False
 
 
-def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str, float]:
+def _most(weights: Iterable[tuple[KernelCost, float]]) -> tuple[str, float]:
     """Returns the line with the largest sum of weights; kernels without a line count by name."""
     sums: defaultdict[str, float] = defaultdict(float)
-    for kernel, weight in zip(kernels, weights, strict=True):
+    for kernel, weight in weights:
         sums[kernel.lines[0] if kernel.lines else kernel.name] += weight
     return max(sums.items(), key=lambda pair: pair[1])
 
@@ -246,7 +246,7 @@ def _moves(kernels: Sequence[KernelCost]) -> Iterator[Finding]:
     of = passes(loop for kernel in kernels for loop in kernel.open)
     if whole:
         most = max(kernels, key=lambda kernel: kernel.bytes or 0)
-        line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
+        line, size = _most((kernel, kernel.bytes or 0) for kernel in kernels)
         n = len(kernels)
         subject = f"{n:,} kernels read and write" if n != 1 else "one kernel reads and writes"
         inside = f" in {next(iter(memories))}" if len(memories) > 1 else ""
@@ -274,7 +274,7 @@ def _bounds(points: Sequence[Point], limits: Limits) -> Iterator[Finding]:
             "measured",
         )
     elif whole:
-        line, took = _most([p.kernel for p in points], [p.seconds for p in points])
+        line, took = _most((point.kernel, point.seconds) for point in points)
         memory = sum(point.seconds for point in points if point.bound == "memory")
         of = passes(loop for point in points for loop in point.kernel.open)
         text = (
@@ -314,13 +314,17 @@ def kernel_table(kernels: Sequence[KernelCost]) -> Table:
     note += f" flop/B is of {main}." if others else ""
     if any(kernel.open for kernel in kernels):
         note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."
-    columns: list[str | NumberColumn]
-    columns = [*_KERNEL, NumberColumn("runs", rare=True), _FLOPS]
-    columns += [NumberColumn("% of flops", percent, none=""), NumberColumn(main, amount, "bytes")]
-    columns += [NumberColumn(f"% of {main}", percent)]
-    columns += [NumberColumn(name, amount, "bytes") for name in others]
+    columns: tuple[str | NumberColumn, ...] = (
+        *_KERNEL,
+        NumberColumn("runs", rare=True),
+        _FLOPS,
+        NumberColumn("% of flops", percent, none=""),
+        NumberColumn(main, amount, "bytes"),
+        NumberColumn(f"% of {main}", percent),
+        *(NumberColumn(name, amount, "bytes") for name in others),
+        NumberColumn("flop/B"),
+    )
     title, rest = "Flops and bytes by kernel", " smaller ones: .kernels has all"
-    columns += [NumberColumn("flop/B")]
     return table(title, columns, rows, note, most=_ROWS, rest=rest, stage="optimized")
 
 

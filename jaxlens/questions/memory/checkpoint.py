@@ -58,7 +58,8 @@ def trials(capture: Capture, now: MemoryFacts | None = None) -> tuple[Tried, ...
     present = _lines(nodes, REMAT)
     place = WHOLE if scans is None else SCANS
     where = place if present is None else PRESENT
-    ways = attempts(live, where, _names(nodes))
+    names = dict.fromkeys(node.attrs["name"] for node in nodes if node.opcode == "name")
+    ways = attempts(live, where, [*names])
     if not residuals_of(capture).is_differentiated:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     lines = {SCANS: scans, PRESENT: present}
@@ -97,11 +98,6 @@ def _lines(nodes: Iterable[Node], opcodes: Container[str]) -> str | None:
     return None if not found else f" ({listed([*lines])})" if lines else ""
 
 
-def _names(nodes: Iterable[Node]) -> list[str]:
-    """Returns the names that `checkpoint_name` gives, each once."""
-    return list(dict.fromkeys(node.attrs["name"] for node in nodes if node.opcode == "name"))
-
-
 def _trial(way: Tried, make: Callable[[], Capture], done: dict[str, Tried]) -> Tried:
     """Compiles a way, unless it makes a program that is in `done`, to which it is added."""
     try:
@@ -112,7 +108,7 @@ def _trial(way: Tried, make: Callable[[], Capture], done: dict[str, Tried]) -> T
         same = done.get(text := variant.stablehlo.text)
         if same is None:
             loosened = _has_barrier(variant.hlo.module) > _has_barrier(variant.optimized.module)
-            same = done[text] = _figures(facts(variant), variant, loosened)
+            same = done[text] = _figures(facts(variant), loosened)
         return replace(same, name=way.name, code=way.code, policy=way.policy)
     except UnavailableError as why:
         return replace(way, why=str(why))
@@ -123,8 +119,8 @@ def _trial(way: Tried, make: Callable[[], Capture], done: dict[str, Tried]) -> T
         return replace(way, why=refused.text, takes=refused.least)
 
 
-def _figures(use: MemoryFacts, program: Capture, loosened: bool = False) -> Tried:
-    cost, named = count_module(program.jaxpr.module), Counter[str]()
+def _figures(use: MemoryFacts, loosened: bool = False) -> Tried:
+    cost, named = count_module(use.subject().jaxpr.module), Counter[str]()
     for residual in use.residuals:
         named[residual.label] += (residual.bytes or 0) if residual.label else 0
     return Tried(
@@ -223,7 +219,7 @@ def checkpoint_table(use: MemoryFacts) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
     tried = use.tried
     own = any(trial.code == ABSENT for trial in tried)
-    now = replace(_figures(use, use.subject()), name="as it is" if own else "nothing (as it is)")
+    now = replace(_figures(use), name="as it is" if own else "nothing (as it is)")
     worked = [trial for trial in (now, *tried) if not trial.why]
     rows = (
         (

@@ -67,8 +67,7 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
         return tuple(found)
     # How an input is divided among devices is in the compiled program alone.
     leaves = inputs_of(module, program.inputs)
-    read = (node for node in parameters(module) if node.id in leaves)
-    parts = {leaves[node.id].name: node.type.bytes for node in read}
+    parts = {leaves[n.id].name: n.type.bytes for n in parameters(module) if n.id in leaves}
     return tuple(replace(one, bytes=parts.get(one.name)) for one in found)
 
 

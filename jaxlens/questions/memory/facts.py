@@ -8,7 +8,7 @@ memory of all temporaries before it starts, and packing leaves gaps.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -168,7 +168,22 @@ class MemoryFacts(Forwarding, ProgramFacts):
 
     def timeline(self) -> Timeline | None:
         """Returns the live ranges over the schedule; None where XLA gives none."""
-        return _timeline(self.subject(), self.saved)
+        capture = self.subject()
+        assignment = capture.assignment
+        ranges = live(assignment) if assignment else None
+        if assignment is None or ranges is None:
+            return None
+        shown = tuple(v for v in ranges.values if v.buffer.size >= _DRAWN * ranges.reserved)
+        trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
+        quiet = {n for n, id in enumerate(assignment.order) if id in trivial}
+        used = {value.allocation for value in ranges.values}
+        return Timeline(
+            ranges,
+            tuple(zip(map(_Lines(capture, ranges, self.saved).held, shown), shown, strict=True)),
+            {a.index: a.size for a in assignment.allocations if a.index in used},
+            [n for n in range(ranges.end + 1) if n not in quiet] or [0],
+            space_name(0, capture.program.target.platform) if spaces(assignment) else "Memory",
+        )
 
     @cached_property
     def by_line(self) -> Mapping[str, int]:
@@ -210,7 +225,7 @@ def facts(capture: Capture) -> MemoryFacts:
         reserved=reserved(sizes, assignment, ranges),
         instruction=ranges.instruction if ranges else "",
         moment=_moment(capture, ranges.instruction) if ranges else "",
-        at_peak=_held(capture, ranges, ranges.at_peak, saved) if ranges else (),
+        at_peak=tuple(map(_Lines(capture, ranges, saved).held, ranges.at_peak)) if ranges else (),
         saved=saved,
         donations=Given(lambda: donations(capture)).or_else(()),
         spaces=_spaces(capture, assignment) if assignment else (),
@@ -241,32 +256,6 @@ def _moment(capture: Capture, instruction: str) -> str:
     return f"when {instruction} runs{f' ({line})' if line else ''}"
 
 
-def _timeline(capture: Capture, saved: Residuals) -> Timeline | None:
-    """Returns the values in memory over the schedule; None where XLA gives no live ranges."""
-    assignment = capture.assignment
-    ranges = live(assignment) if assignment else None
-    if assignment is None or ranges is None:
-        return None
-    shown = tuple(v for v in ranges.values if v.buffer.size >= _DRAWN * ranges.reserved)
-    trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
-    quiet = {n for n, id in enumerate(assignment.order) if id in trivial}
-    used = {value.allocation for value in ranges.values}
-    return Timeline(
-        ranges,
-        tuple(zip(_held(capture, ranges, shown, saved), shown, strict=True)),
-        {a.index: a.size for a in assignment.allocations if a.index in used},
-        [n for n in range(ranges.end + 1) if n not in quiet] or [0],
-        space_name(0, capture.program.target.platform) if spaces(assignment) else "Memory",
-    )
-
-
-def _held(
-    capture: Capture, ranges: Live, values: Iterable[LiveValue], saved: Residuals
-) -> tuple[HeldValue, ...]:
-    """Returns values with their source lines, in the order of `values`."""
-    return tuple(map(_Lines(capture, saved, _WORTH * ranges.bytes).held, values))
-
-
 class _Lines:
     """Looks up the source lines of values, and whether they are residuals.
 
@@ -274,8 +263,8 @@ class _Lines:
     so they are used for large values only.
     """
 
-    def __init__(self, capture: Capture, saved: Residuals, worth: float) -> None:
-        self._capture, self._worth = capture, worth
+    def __init__(self, capture: Capture, ranges: Live, saved: Residuals) -> None:
+        self._capture, self._worth = capture, _WORTH * ranges.bytes
         self._origins = Origins(capture.optimized.module)
         self._residuals = {id for r in saved.values for id in (r.id, r.maker)}
         self._inputs = inputs_of(capture.optimized.module, capture.program.inputs)

@@ -59,6 +59,11 @@ class FitFacts:
         return within(takes or 0, limit)
 
     @property
+    def made(self) -> str:
+        """What it was compiled for, in words."""
+        return self.target.kind or self.target.platform
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether it was compiled for another device than that of the limit."""
         return bool(self.capacity.source) and not self.capacity.is_of(self.target.kind)
@@ -159,14 +164,12 @@ def _takes(action: Tried) -> str:
 def _verdict(fit: FitFacts) -> Finding:
     limit, use = fit.capacity, fit.use
     if use is None:
-        kind = fit.target.kind or fit.target.platform
-        text = f"It does not fit: XLA does not compile it for {kind}: {fit.refused}."
+        text = f"It does not fit: XLA does not compile it for {fit.made}: {fit.refused}."
         return Finding(text, "xla", weight=1.0)
     most = None if use.peak is None else amount(use.peak)
     peak = f", {most} of it at the peak" if most not in (None, amount(fit.takes)) else ""
     when = f" {use.moment}" if peak and use.moment else ""
-    made = fit.target.kind or fit.target.platform
-    here = f" as compiled for {made}" if fit.is_elsewhere else ""
+    here = f" as compiled for {fit.made}" if fit.is_elsewhere else ""
     said = {
         True: f"It fits {limit.words}{here}: it takes {amount(fit.takes)}{peak}{when}, "
         f"{share(fit.takes or 0, limit.usable)} of that.",
@@ -183,7 +186,7 @@ def _published(fit: FitFacts) -> Iterator[Finding]:
         return
     if fit.is_elsewhere:
         yield Finding(
-            f"It was compiled for {fit.target.kind or fit.target.platform}: XLA would make "
+            f"It was compiled for {fit.made}: XLA would make "
             f"another program for {limit.name}, which may take more or less; look with target "
             f"{target_of(limit.name)}.",
             "estimate",

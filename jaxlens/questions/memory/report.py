@@ -35,6 +35,7 @@ from jaxlens.report import (
 Value = TypeVar("Value", HeldValue, Residual)
 
 _ROWS = 12
+_LONG = 48  # characters of a type; of a longer tuple the number of its parts is written
 _BYTES = NumberColumn("bytes", amount, "bytes")
 _MEANING = {
     "arguments": "inputs, there before the program starts",
@@ -218,7 +219,7 @@ def buffer_table(use: MemoryFacts) -> Table:
     rows = (
         (
             Cell(value.name, ids=tuple(dict.fromkeys((value.instruction, value.name)))),
-            value.type,
+            value.type if len(value.type) <= _LONG else types([value]),
             value.bytes,
             value.kind,
             value.line,

@@ -82,10 +82,15 @@ class Collective:
         return {device: sent for device, sent in sums.items() if sent}
 
     @property
+    def most(self) -> float | None:
+        """Bytes that a device sends, at most, with one pass of a loop in `open`; None likewise."""
+        sums = self.by_device
+        return None if sums is None else max(sums.values(), default=0.0)
+
+    @property
     def sent(self) -> float | None:
         """Bytes that a device sends in a run, at most; None likewise, and where `trips` is."""
-        sums = self.by_device
-        return None if sums is None or self.open else max(sums.values(), default=0.0)
+        return None if self.open else self.most
 
     @property
     def _is_known(self) -> bool:

@@ -137,8 +137,8 @@ class Sharding(ProgramFacts):
     def explained(self) -> tuple[Collective, TrafficReason] | None:
         """The collective that sends most of those whose reason is known, and why it is there."""
         known = {reason.collective: reason for reason in self.reasons}
-        sent = {c: max((c.by_device or {}).values(), default=0.0) for c in self.collectives}
-        most = max((c for c in sent if c.id in known), key=lambda c: sent[c], default=None)
+        of = [c for c in self.collectives if c.id in known]
+        most = max(of, key=lambda c: c.most or 0.0, default=None)
         return None if most is None else (most, known[most.id])
 
     @property
@@ -147,9 +147,8 @@ class Sharding(ProgramFacts):
 
         Collectives in `unknown` are not included. Zeros if the processes are not known.
         """
-        if not self.processes:
-            return 0.0, 0.0
-        known = [c.between(self.processes) or (0.0, 0.0) for c in self.collectives]
+        here = self.collectives if self.processes else ()
+        known = [c.between(self.processes) or (0.0, 0.0) for c in here]
         return sum(inside for inside, _ in known), sum(crossing for _, crossing in known)
 
     @property
@@ -243,19 +242,19 @@ def _reasons(
 
 def _unpartitioned(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
     """Returns the program before SPMD partitioning: the dump with most sharding attributes."""
-    whole = sorted(_parameters(hlo))
+
+    def parameters_of(module: Module) -> list[str]:
+        types = (parameter.type for parameter in module.body().parameters)
+        return sorted(str(Type(type.dtype, type.shape)) for type in types)
+
     best, most = None, 0
     for stage in dumps:
         count = stage.stage.raw.count("sharding={") if stage.changed or stage is dumps[0] else 0
         if count > most:
-            if sorted(_parameters(stage.stage.module)) != whole:
+            if parameters_of(stage.stage.module) != parameters_of(hlo):
                 break  # partitioned
             best, most = stage.stage.module, count
     return best
-
-
-def _parameters(module: Module) -> list[str]:
-    return [f"{Type(p.type.dtype, p.type.shape)}" for p in module.body().parameters]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,8 +15,8 @@ from jaxlens.ir.facts import root_name
 from jaxlens.ir.stablehlo.reader import parse
 from jaxlens.ir.stablehlo.stamps import restamp
 from jaxlens.ir.stamps import stamps
-from jaxlens.questions.sharding.propagation import Propagation
-from jaxlens.questions.sharding.reasons import AxisCut, TrafficReason, input_name
+from jaxlens.questions.sharding.propagation import AxisCut, Propagation
+from jaxlens.questions.sharding.reasons import TrafficReason, asker_name
 from jaxlens.stages.child.child import Child, child_environment
 from jaxlens.stages.compile.program_text import of_module
 from jaxlens.stages.driver import LiveDriver
@@ -66,7 +65,7 @@ def variations(
     live: LiveDriver = capture.driver.live()
     axis = reason.cuts[0].axis
     cuts = {_words(c): c for c in reason.cuts if c.axis == axis and c.kind}
-    changes = [(words, _without(cut, _names(capture, cut))) for words, cut in cuts.items()]
+    changes = [(words, _without(cut, capture)) for words, cut in cuts.items()]
     for words, change in [*changes, *_cut_result(capture, reason, axis, size)]:
         try:
             module = parse(capture.stablehlo.raw)
@@ -112,15 +111,7 @@ def _words(cut: AxisCut) -> str:
     return f"{cut.kind} {root_name(cut.source)} not cut by {cut.axis}"
 
 
-def _names(capture: Capture, cut: AxisCut) -> Callable[[int], str]:
-    """Returns a function from the number of an input, or of an output, to its name."""
-    module, outputs = capture.stablehlo.module, capture.outputs
-    if cut.kind == "input":
-        return partial(input_name, module, capture.program.inputs)
-    return lambda number: outputs[number].name if number < len(outputs) else ""
-
-
-def _without(cut: AxisCut, name: Callable[[int], str]) -> Change:
+def _without(cut: AxisCut, capture: Capture) -> Change:
     """Takes the axis out of what asks for a cut; a constraint then asks for nothing.
 
     Of an argument of several arrays it is taken out of all.
@@ -143,7 +134,8 @@ def _without(cut: AxisCut, name: Callable[[int], str]) -> Change:
         marks = list(main.attributes[kind])
         for number, mark in enumerate(marks):
             entries = {named.name: named.attr for named in mark}
-            if "sdy.sharding" in entries and root_name(name(number)) == root_name(cut.source):
+            name = asker_name(capture, cut.kind, number)
+            if "sdy.sharding" in entries and root_name(name) == root_name(cut.source):
                 entries["sdy.sharding"] = smaller(entries["sdy.sharding"])
                 marks[number] = type(mark).get(entries)
         main.attributes[kind] = type(main.attributes[kind]).get(marks)

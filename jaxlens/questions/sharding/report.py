@@ -7,7 +7,7 @@ from functools import partial
 from jaxlens.program.sentences import every, listed, passes
 from jaxlens.questions.sharding.collectives import Collective
 from jaxlens.questions.sharding.facts import Sharding
-from jaxlens.questions.sharding.reasons import AxisCut
+from jaxlens.questions.sharding.propagation import AxisCut
 from jaxlens.report import (
     Cell,
     Finding,
@@ -31,16 +31,11 @@ def report(sharding: Sharding) -> Report:
     findings = [*_answer(sharding)]
     if sharding.devices > 1:
         findings += [*_why(sharding), *_tried(sharding), *_beside(sharding), *_pieces(sharding)]
-    tables = [_arrays(sharding)]
-    if sharding.reasons:
-        tables.insert(0, _reasons(sharding))
-    if sharding.others:
-        tables.insert(0, _others(sharding))
-    if sharding.collectives:
-        tables.insert(0, _travels(sharding))
-    moved = {c.id: sent for c in sharding.collectives if (sent := _most(c))}
+    some = (_travels(sharding), _others(sharding), _reasons(sharding))
+    tables = *(table for table in some if table.rows), _arrays(sharding)
+    moved = {c.id: c.most for c in sharding.collectives if c.most}
     overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
-    return Report("Sharding", tuple(findings[:6]), tuple(tables), (overlay,) if moved else ())
+    return Report("Sharding", tuple(findings[:6]), tables, (overlay,) if moved else ())
 
 
 def _answer(sharding: Sharding) -> Iterator[Finding]:
@@ -49,11 +44,11 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
         return
     mesh = " x ".join(f"{name} {size}" for name, size in sharding.axes)
-    among = f"{sharding.devices} devices ({mesh})" if mesh else f"{sharding.devices} devices"
+    among = f"{sharding.devices} devices{f' ({mesh})' if mesh else ''}"
     if not sharding.collectives:
         yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
         return
-    most = max(sharding.collectives, key=lambda c: _most(c) or 0.0)
+    most = max(sharding.collectives, key=lambda c: c.most or 0.0)
     opcodes = Counter(c.opcode for c in sharding.collectives)
     kinds = listed([count(n, opcode) for opcode, n in opcodes.items()])
     ids = tuple(c.id for c in sharding.collectives)
@@ -63,7 +58,7 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
     else:
         least = "at least " if unknown else ""
         text = f"{_senders(sharding, among, least)} a run{passes(sharding.open)} in {kinds}"
-        size, whole = _most(most) or 0.0, max(sharding.by_device.values(), default=0.0)
+        size, whole = most.most or 0.0, max(sharding.by_device.values(), default=0.0)
         if len(ids) > 1 and is_cause(size, whole):
             part = "most of it" if size > whole / 2 else f"{share(size, whole)} of it"
             text += f"; {part}, {amount(size)}, in {_name(most)}"
@@ -87,12 +82,6 @@ def _senders(sharding: Sharding, among: str, least: str) -> str:
         return f"Each of {among} sends {size}"
     each = " each" if alike and len(sent) > 1 else ""
     return f"{len(sent) or 'None'} of {among} {'send' if len(sent) > 1 else 'sends'} {size}{each}"
-
-
-def _most(collective: Collective) -> float | None:
-    """Returns the most that a device sends, with one pass of each loop of unknown trips."""
-    sent = collective.by_device
-    return None if sent is None else max(sent.values(), default=0.0)
 
 
 def between(sharding: Sharding) -> Iterator[Finding]:
@@ -200,7 +189,7 @@ def _beside(sharding: Sharding) -> Iterator[Finding]:
 
 def _travel(sharding: Sharding, collective: Collective) -> float | None:
     """Returns the least seconds of a collective in a run, as if all links carried it."""
-    sent, rates = _most(collective), sharding.rates
+    sent, rates = collective.most, sharding.rates
     return sent / rates.links if sent is not None and rates and rates.links else None
 
 
@@ -238,7 +227,7 @@ def _travels(sharding: Sharding) -> Table:
             _groups(c),
             c.bytes,
             c.trips,
-            Cell(f"{amount(_most(c))}{_of(c, sharding.devices)}", _most(c)),
+            Cell(f"{amount(c.most)}{_of(c, sharding.devices)}", c.most),
             *_times(c, sharding),
             *_across(c, sharding),
             listed(sorted(c.lines)),
@@ -288,19 +277,13 @@ def _reasons(sharding: Sharding) -> Table:
         for reason in sharding.reasons
         for cut in reason.cuts
     )
-    columns = ("collective", "of", "value", "cut by", "in dimension")
+    asked = ("asked for by", "passed on at")
+    columns = ("collective", "of", "value", "cut by", "in dimension", *asked)
     note = (
         "By Shardy's own steps, run here once more: an op that XLA's partitioner had otherwise is "
         "left out."
     )
-    return table(
-        "Why it travels",
-        (*columns, "asked for by", "passed on at"),
-        rows,
-        note,
-        most=_MOST,
-        stage="optimized",
-    )
+    return table("Why it travels", columns, rows, note, most=_MOST, stage="optimized")
 
 
 def _of(collective: Collective, devices: int) -> str:

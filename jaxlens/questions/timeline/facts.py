@@ -151,8 +151,7 @@ def _in_order(timeline: RunTimeline) -> list[Dispatch | Wait]:
 
 def _devices(timeline: RunTimeline) -> Iterable[DeviceUse]:
     last = max((e.end for e in timeline.executions), default=0.0)
-    for device in sorted({e.device for e in timeline.executions}):
-        own = [e for e in timeline.executions if e.device == device]
+    for device, own in by_device(timeline).items():
         during = busy(own, 0.0, timeline.seconds)
         yield DeviceUse(device, during, busy(own, timeline.seconds, last))
 
@@ -194,14 +193,19 @@ def _python(timeline: RunTimeline) -> tuple[float, float] | None:
 
 
 def _idle_within(timeline: RunTimeline, low: float, high: float) -> float | None:
-    devices = {e.device for e in timeline.executions}
+    devices = by_device(timeline).values()
     if not devices or high <= low:
         return None
-    per_device = (
-        busy((e for e in timeline.executions if e.device == device), low, high)
-        for device in devices
-    )
-    return 1 - sum(per_device) / len(devices) / (high - low)
+    executing = sum(busy(events, low, high) for events in devices)
+    return 1 - executing / len(devices) / (high - low)
+
+
+def by_device(timeline: RunTimeline) -> dict[str, list[Execution]]:
+    """Returns the executions of each device, by its name."""
+    found: defaultdict[str, list[Execution]] = defaultdict(list)
+    for execution in timeline.executions:
+        found[execution.device].append(execution)
+    return dict(sorted(found.items()))
 
 
 def _repeated(timeline: RunTimeline) -> tuple[Mapping[str, int], int] | None:

@@ -12,7 +12,7 @@ from jaxlens.questions.timeline.events import (
     Execution,
     Wait,
 )
-from jaxlens.questions.timeline.facts import ELSEWHERE, TimelineFacts
+from jaxlens.questions.timeline.facts import ELSEWHERE, TimelineFacts, by_device
 from jaxlens.questions.timeline.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
@@ -66,19 +66,17 @@ def picture(facts: TimelineFacts) -> Picture:
 def _lanes(facts: TimelineFacts) -> list[tuple[str, Sequence[_Event]]]:
     """Returns lanes from the top: Python's, copies, then each device's."""
     timeline = facts.timeline
-    others: dict[str, list[_Event]] = {}
-    for activity in timeline.activities:
-        others.setdefault(activity.lane, []).append(activity)
+
+    def of(lane: str) -> list[Activity]:
+        return [activity for activity in timeline.activities if activity.lane == lane]
+
     lanes: list[tuple[str, Sequence[_Event]]] = [
         ("Python dispatches", timeline.dispatches),
-        (FLATTENS, others.get(FLATTENS, [])),
+        (FLATTENS, of(FLATTENS)),
         ("Python waits", timeline.waits),
-        (TO_DEVICE, others.get(TO_DEVICE, [])),
-        (FROM_DEVICE, others.get(FROM_DEVICE, [])),
+        *((lane, of(lane)) for lane in (TO_DEVICE, FROM_DEVICE)),
     ]
-    for device in sorted({e.device for e in timeline.executions}):
-        own = [e for e in timeline.executions if e.device == device]
-        lanes.append((f"{device} executes", own))
+    lanes += ((f"{device} executes", own) for device, own in by_device(timeline).items())
     return [lane for lane in lanes if lane[1]]
 
 

@@ -255,6 +255,15 @@ def test_tuples_among_types_are_counted(held, said):
     assert types([SimpleNamespace(type=kind) for kind in held]) == said
 
 
+def test_the_table_of_buffers_has_the_number_of_parts_of_a_long_tuple():
+    capture = jaxlens.load(RECORDS / "fsdp_step.tpu-v5e-2x2.jaxlens")
+    tables = report_of(facts(capture)).tables
+    (buffers,) = (table for table in tables if table.title == "Buffers at the peak")
+    types_of = {name.text: type_.text for name, type_, *_ in buffers.rows}
+    assert types_of["fusion.55"] == "1 tuple of 18 arrays"
+    assert types_of["x"] == "bf16[256,2048]"
+
+
 def test_arguments_that_jax_refuses_by_name_are_not_donated_by_name():
     assert option(["state"], "jax.jit") == "donate_argnames=('state',)"
     assert option(["args"], "jax.jit") == "donate_argnums=..."

@@ -4,6 +4,7 @@ import gzip
 
 import pytest
 
+from jaxlens.questions.timeline.events import CodeLine, Dispatch, Execution
 from jaxlens.questions.timeline.measure.read_profile import (
     MARK,
     ProfileEvent,
@@ -64,3 +65,13 @@ def test_a_read_during_which_a_gpu_executes_waits_for_it() -> None:
     assert [(w.start, w.end) for w in known.waits] == [(1000, 3000)]
     copies = [(a.start, a.end) for a in known.activities if a.name == copy]
     assert copies == [(3000, 4000), (5000, 5100)]
+
+
+def test_executions_on_each_device_are_of_the_dispatches_in_order() -> None:
+    first, second = CodeLine("train.py:3", ""), CodeLine("train.py:5", "")
+    dispatches = [Dispatch("step", 10, 1, first), Dispatch("step", 20, 1, second)]
+    # The first was dispatched before the recording, the last by another thread.
+    of = {5: None, 12: first, 22: second, 40: None}
+    ran = [Execution(f"GPU {n}", "jit_step", start, 1) for start in of for n in range(2)]
+    _, found = linked(dispatches, [], ran)
+    assert [(e.program, e.line) for e in found] == [("step", of[int(e.start)]) for e in ran]

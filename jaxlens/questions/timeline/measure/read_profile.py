@@ -13,6 +13,7 @@ Other waits have events of ours (`WAIT`).
 import re
 import warnings
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -156,8 +157,7 @@ def _waits_of_copies(
         activities: Those of Python's thread.
         ends: The ends of all executions on devices other than the CPU, in order.
     """
-    waits: list[Wait] = []
-    copies: list[Activity] = []
+    waits, copies = list[Wait](), list[Activity]()
     for activity in activities:
         place = bisect_right(ends, activity.end) - 1
         if activity.lane == FROM_DEVICE and place >= 0 and ends[place] > activity.start:
@@ -309,11 +309,20 @@ def linked(
     On each device the executions of a program follow its dispatches in order. A wait was for the
     program whose execution ended last before it did.
     """
-    taken: dict[tuple[str, str], int] = {}
-    by_name: dict[str, list[Dispatch]] = {}
-    for dispatch in dispatches:
-        by_name.setdefault(_plain(dispatch.program), []).append(dispatch)
-    named = [_of_dispatch(execution, by_name, taken) for execution in executions]
+    by_name: defaultdict[str, list[Dispatch]] = defaultdict(list)
+    for dispatch in reversed(dispatches):
+        by_name[_plain(dispatch.program)].append(dispatch)
+    queues: dict[tuple[str, str], list[Dispatch]] = {}  # by device and name, the next is last
+    named: list[Execution] = []
+    for execution in executions:
+        key = execution.device, _plain(execution.program)
+        if key not in queues:
+            queues[key] = [*by_name[key[1]]]
+        if queues[key] and queues[key][-1].start <= execution.start:
+            made = queues[key].pop()
+            named.append(replace(execution, program=made.program, line=made.line))
+        else:  # dispatched elsewhere: another thread, before
+            named.append(replace(execution, program=execution.program.removeprefix("jit_")))
     ends = sorted(named, key=lambda e: e.end)
 
     def waited_for(wait: Wait) -> str:
@@ -321,21 +330,6 @@ def linked(
         return ends[last].program if last >= 0 and ends[last].end >= wait.start else ""
 
     return tuple(replace(w, program=waited_for(w)) for w in waits), tuple(named)
-
-
-def _of_dispatch(
-    execution: Execution,
-    by_name: Mapping[str, Sequence[Dispatch]],
-    taken: dict[tuple[str, str], int],
-) -> Execution:
-    plain = _plain(execution.program)
-    queue = by_name.get(plain, ())
-    index = taken.get((execution.device, plain), 0)
-    if index >= len(queue) or queue[index].start > execution.start:
-        name = re.sub(r"^jit_", "", execution.program)
-        return replace(execution, program=name)  # dispatched elsewhere: another thread, before
-    taken[execution.device, plain] = index + 1
-    return replace(execution, program=queue[index].program, line=queue[index].line)
 
 
 def _plain(name: str) -> str:
