@@ -38,7 +38,6 @@ _NEVER_A_LOOP = frozenset({"dot", "convolution"})
 _LOOP = "/while"
 _METADATA = ", metadata={"
 BEFORE_NAME = f"{_METADATA}op_name="
-_PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,26 +192,27 @@ def _results(node: Instruction) -> tuple[Value, ...]:
 
 
 def _metadata(node: Instruction) -> Metadata:
-    """Fills scope, frames and stamps, which are printed in one place."""
-    text, frames = node._line, node._frames
-    quote = text.find('"')
-    if quote >= 0 and text.endswith(BEFORE_NAME, 0, quote):
-        # Fusion copies instructions with their metadata, so few texts differ.
-        printed_metadata = text[quote : text.find("}", text.find('"', quote + 1))]
-        metadata = frames.metadata.get(printed_metadata)
-        if metadata is None and (match := _PLAIN.match(text, quote)):
-            scope, frame = match.groups()
-            metadata = _read(scope, frames.stack(frame) if frame else (), frames)
-            frames.metadata[printed_metadata] = metadata
-    else:
-        metadata = None if "metadata=" in text else _NOTHING
-    if metadata is None:
-        metadata = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
+    """Fills scope, frames and stamps, which are printed in one place, from a line of any form."""
+    printed = instruction_attributes(node._line).get("metadata", "")
+    metadata = _read(*origin(printed, node._frames), node._frames)
+    return set_metadata(node, metadata)
+
+
+def set_metadata(node: Node, metadata: Metadata) -> Metadata:
+    """Fills scope, frames and stamps of an instruction."""
     if node.opcode in _NEVER_A_LOOP and metadata[0].endswith(_LOOP):
         metadata = _NOTHING
     _set_scope(node, metadata[0])
     _set_spans(node, metadata[1])
     _set_stamps(node, metadata[2])
+    return metadata
+
+
+def printed_metadata(printed: str, frames: Frames) -> Metadata:
+    """Reads `"scope" stack_frame_id=5`; few texts differ, as fusion copies the metadata too."""
+    scope, _, frame = printed[1:].partition('"')
+    spans = frames.stack(frame.rpartition("=")[2]) if frame else ()
+    frames.metadata[printed] = metadata = _read(scope, spans, frames)
     return metadata
 
 

@@ -2,8 +2,7 @@
 
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
 types, long literals, quotes in odd places) is read token by token. Computations are located at
-once and read on first use, as are a node's type, attributes, scope, stamps and frames. A line that
-cannot be parsed goes to `Module.unknown`; text that is no module, or breaks off, is a ReadError at
+once and read on first use, as are a node's type and attributes. A line that cannot be parsed goes to `Module.unknown`; text that is no module, or breaks off, is a ReadError at
 once.
 
 What a Node has beyond the contract: `opcode` is as printed, so the sugared forms of
@@ -26,7 +25,15 @@ from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.frames import Frames, Origins
-from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
+from jaxlens.ir.hlo.lazy_module import (
+    HEADER,
+    Block,
+    Computation,
+    Instruction,
+    find_blocks,
+    printed_metadata,
+    set_metadata,
+)
 from jaxlens.ir.hlo.text import cut, instructions
 from jaxlens.ir.lazy import lazy, unfilled
 
@@ -37,7 +44,7 @@ _LINE = re.compile(
           |\((?:[^()"\n]++|\([^()"\n]*\))*\))[ ]                                  # or tuple
         ([a-z][\w\-]*)\(                                                          # opcode
         ((?:[^(){}\[\]"\s,]+(?:,[ ][^(){}\[\]"\s,]+)*)?)\)                        # operands
-        (?:([^"\n]*),[ ]metadata=\{op_name="[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?\})?
+        (?:([^"\n]*),[ ]metadata=\{op_name=("[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?)\})?
         (.*))
       |(\S.*)
     )$""",
@@ -54,8 +61,8 @@ _new = object.__new__
 _set_id, _set_opcode, _set_operands, _set_regions = (
     vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions")
 )
-_set_line, _set_shape, _set_said, _set_frames = (
-    vars(Instruction)[name].__set__ for name in ("_line", "shape", "said", "_frames")
+_set_line, _set_shape, _set_said = (
+    vars(Instruction)[name].__set__ for name in ("_line", "shape", "said")
 )
 
 
@@ -284,17 +291,18 @@ class _Reader:
 
     def _computations(self, start: int, end: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_slow`."""
-        calls, frames = self.reused.attributes, self.reused.frames
-        for match in _LINE.finditer(self.text, start, end):
-            line, root, name, shape, opcode, operands, attrs, rest, other = match.groups()
-            region = self.open
-            if line is None or region is None:
+        calls, frames, region = self.reused.attributes, self.reused.frames, self.open
+        known = frames.metadata
+        for found in _LINE.findall(self.text, start, end):
+            line, root, name, shape, opcode, operands, attrs, metadata, rest, other = found
+            if not line or region is None:
                 if not other.startswith("//"):
                     self._slow(other)
                 continue
-            if attrs is None and '"' not in rest and "metadata=" not in rest:
-                attrs, rest = rest, ""
-            prefix = calls.get(attrs) or self._called(attrs)
+            prefix = None
+            if metadata or ('"' not in rest and "metadata=" not in rest):
+                attrs, rest = (attrs, rest) if metadata else (rest, "")
+                prefix = calls.get(attrs) or self._called(attrs)
             if prefix is None or (rest and _CALLING.search(rest)):
                 self._slow(line)
                 continue
@@ -317,7 +325,7 @@ class _Reader:
             _set_line(node, line)
             _set_shape(node, shape)
             _set_said(node, plain_attrs)
-            _set_frames(node, frames)
+            set_metadata(node, known.get(metadata) or printed_metadata(metadata, frames))
             region.nodes.append(node)
             if root:
                 region.root = name
