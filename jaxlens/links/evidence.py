@@ -119,8 +119,8 @@ class Evidence:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
         paths, how_made = self.linked.atoms.paths, self.linked.atoms.made
-        exact: dict[str, dict[str, None]] = {}
-        guessed: dict[str, dict[str, None]] = {}
+        exact: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        guessed: defaultdict[str, dict[str, None]] = defaultdict(dict)
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
         module = self.linked.modules[stage]
         combined = {n.id for n in module.nodes() if n.opcode in EXCHANGES and n.type.parts}
@@ -140,7 +140,7 @@ class Evidence:
                 # Of combined collectives, each element of the result has the stamp of one.
                 is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
                 whole = is_part and word(self.opcode.get(op, "")) in EXCHANGES
-                carriers.setdefault(op, {})[node.operands[0] if whole else node.id] = None
+                carriers[op][node.operands[0] if whole else node.id] = None
         lists = ({op: list(ids) for op, ids in found.items()} for found in (exact, guessed))
         return next(lists), next(lists)
 
@@ -215,9 +215,9 @@ class Evidence:
         for op, ids in self.after_of.items():
             if op in self._equation_of:
                 for id in ids:
-                    home = self._fusion_of.get(id, id if self.after[id].opcode == "fusion" else "")
-                    if home:
-                        equations[home].add(self._equation_of[op])
+                    home = self._fusion_of.get(id)
+                    if home or self.after[id].opcode == "fusion":
+                        equations[home or id].add(self._equation_of[op])
         return equations
 
     @cached_property

@@ -67,16 +67,18 @@ def reach(
     own: dict[str, tuple[int, ...]] = {}
     how: dict[str, How] = {}
     ops = atoms.ops
-    memo: dict[tuple[Path, ...], tuple[int, ...]] = {}
+    memo: dict[tuple[Path, ...], tuple[dict[str, tuple[int, ...]], tuple[int, ...]]] = {}
     within: dict[str, tuple[int, ...]] = {}  # what the compiler put into a shard_map
     for node in module.nodes():
         stamps = node.stamps
         if stamps:
-            if stamps not in memo:
-                memo[stamps] = tuple(dict.fromkeys(n for p in stamps for n in atoms.at_path(p)))
-            is_put_in = all(path[-1] in atoms.wholes for path in stamps)
-            if memo[stamps]:
-                (within if is_put_in else own)[node.id] = memo[stamps]
+            found = memo.get(stamps)
+            if found is None:
+                is_put_in = all(path[-1] in atoms.wholes for path in stamps)
+                numbers = tuple(dict.fromkeys(n for p in stamps for n in atoms.at_path(p)))
+                found = memo[stamps] = within if is_put_in else own, numbers
+            if found[1]:
+                found[0][node.id] = found[1]
         elif followed and node.id in followed:
             own[node.id], how[node.id] = followed[node.id]
         elif (

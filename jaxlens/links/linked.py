@@ -73,10 +73,10 @@ class Linked:
                 for id in filter(None, (inner, places.get(inner))):
                     of(id)[atom] = None
         for equation, ids in known.items():
-            atoms = self.atoms.jaxpr[equation]
+            atoms = dict.fromkeys(self.atoms.jaxpr[equation])
             for id in filter(None, (*ids, *map(places.get, ids))):
-                if of(id).keys().isdisjoint(atoms):
-                    of(id).update(dict.fromkeys(atoms))
+                if atoms.keys().isdisjoint(numbers.get(id) or reached.all.get(id, ())):
+                    of(id).update(atoms)
         adopted = {id: tuple(atoms) for id, atoms in numbers.items()}
         self._adopted[stage] = {**reached.all, **adopted}
 

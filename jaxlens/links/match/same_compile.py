@@ -114,9 +114,11 @@ def _channel(_: NumberedModule, node: Node) -> Hashable:
 
 def _stamped(program: NumberedModule, node: Node) -> Hashable:
     """Returns the op that an instruction came from, and what it does, in any precision."""
-    dtype = "float" if node.type.dtype in _FLOATS else node.type.dtype
-    kind = _family(program, node), dtype, node.type.shape, node.id in program.applied
-    return (node.stamps, *kind) if node.stamps else None
+    if not node.stamps:
+        return None
+    type_ = node.type
+    dtype = "float" if type_.dtype in _FLOATS else type_.dtype
+    return node.stamps, _family(program, node), dtype, type_.shape, node.id in program.applied
 
 
 _FLOATS = frozenset({"f32", "bf16", "f16"})
@@ -136,7 +138,7 @@ def _by_identity(
     which of them is meant.
     """
     tails = grouped(left, before, key)
-    for shared, heads in grouped(right, after, key, among=tails).items():
+    for shared, heads in grouped(right, after if tails else (), key, among=tails).items():
         values = {(right.home[node.id], right.value_of.get(node.id)) for node in heads}
         if len(tails[shared]) == 1 and len(values) == len({home for home, _ in values}):
             yield from (Link(tails[shared][0].id, node.id, "stamped") for node in heads)
