@@ -136,9 +136,9 @@ class Evidence:
                 own = reach.own.get(node.id, ())
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
             carriers = guessed if reach.how.get(node.id) == "inferred" else exact
+            # Of combined collectives, each element of the result has the stamp of one.
+            is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
             for op in ops:
-                # Of combined collectives, each element of the result has the stamp of one.
-                is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
                 whole = is_part and word(self.opcode.get(op, "")) in EXCHANGES
                 carriers[op][node.operands[0] if whole else node.id] = None
         lists = ({op: list(ids) for op, ids in found.items()} for found in (exact, guessed))
@@ -246,12 +246,12 @@ class Evidence:
     @cached_property
     def readers(self) -> Mapping[str, Mapping[str, None]]:
         """The equations that read each instruction before optimisation, in program order."""
-        equations: defaultdict[str, list[str]] = defaultdict(list)  # of each instruction
+        equations: defaultdict[str, dict[str, None]] = defaultdict(dict)  # of each instruction
         for op, ids in self.before_of.items():
             for id in ids if op in self._equation_of else ():
-                equations[id].append(self._equation_of[op])
+                equations[id][self._equation_of[op]] = None
         readers: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for node in self.linked.modules["hlo"].nodes():
-            for name in node.operands:
-                readers[name].update(dict.fromkeys(equations.get(node.id, ())))
+        for id, own in ((id, equations[id]) for id in self._before if id in equations):
+            for name in self._before[id].operands:
+                readers[name].update(own)
         return readers

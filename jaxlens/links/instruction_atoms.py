@@ -204,7 +204,7 @@ class _Neighbours:
         inner: dict[str, list[str]] = {}
         self.home: dict[str, str] = {}
         for region in reversed(list(self.module.regions.values())):  # callees before callers
-            self.home.update((node.id, region.name) for node in region.nodes)
+            self.home.update(dict.fromkeys([node.id for node in region.nodes], region.name))
             for node in region.nodes:
                 body = self.module.regions.get(node.regions[0]) if node.regions else None
                 if body is not None and node.opcode in _HOLDING:

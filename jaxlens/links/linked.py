@@ -53,10 +53,13 @@ class Linked:
             known: Instructions that compute an equation, by the equation.
         """
         module, reached = self.modules[stage], self.reached(stage)
-        carriers: defaultdict[int, list[Node]] = defaultdict(list)
+        having: defaultdict[tuple[int, ...], list[Node]] = defaultdict(list)  # those atoms
         for node in module.nodes():
-            for atom in reached.own.get(node.id, ()):
-                carriers[atom].append(node)
+            having[reached.own.get(node.id, ())].append(node)
+        carriers: defaultdict[int, list[Node]] = defaultdict(list)
+        for own, nodes in having.items():
+            for atom in own:
+                carriers[atom] += nodes
         equations = self.atoms.equations
         before = merged(programs.numbered(self.modules["hlo"]), self.reached("hlo").own, carriers)
         constants = folded(self.modules["stablehlo"], self.atoms.ops, carriers)

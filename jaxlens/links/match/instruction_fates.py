@@ -295,7 +295,7 @@ class _Judge:
         fusions = tuple(self.fusion_after.get(head, "") for head in into)
         renamed = self.blame.renamed.get(node.id, "")
         home = self.fusion_before.get(node.id, "")
-        if any(place != home for place in fusions) and any(fusions):
+        if any(fusions) and fusions.count(home) < len(fusions):
             by = self.blame.fused.get(node.id, "")
             once = node.opcode in EXCHANGES
             return Fate(node.id, "fused", into, fusions, by, once=once)

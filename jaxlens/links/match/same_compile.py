@@ -139,8 +139,10 @@ def _by_identity(
     """
     tails = grouped(left, before, key)
     for shared, heads in grouped(right, after if tails else (), key, among=tails).items():
+        if len(tails[shared]) > 1:
+            continue
         values = {(right.home[node.id], right.value_of.get(node.id)) for node in heads}
-        if len(tails[shared]) == 1 and len(values) == len({home for home, _ in values}):
+        if len(values) == len({home for home, _ in values}):
             yield from (Link(tails[shared][0].id, node.id, "stamped") for node in heads)
 
 
