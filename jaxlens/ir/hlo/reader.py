@@ -19,7 +19,6 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
@@ -150,12 +149,14 @@ class _Open:
 
     def close(self) -> Region:
         root = self.root or (self.nodes[-1].id if self.nodes else "")
-        # A number of ten digits, or none, is no parameter's.
-        numbers = (int(n) if n.isdecimal() and len(n) < 10 else 0 for n, _ in self.parameters)
-        nodes = zip(numbers, (node for _, node in self.parameters), strict=True)
-        values = tuple(node.results[0] for _, node in sorted(nodes, key=itemgetter(0)))
+        values = tuple([node.results[0] for _, node in sorted(self.parameters, key=_number)])
         results = (root,) if root else ()
         return Region(self.name, values, tuple(self.nodes), results, "computation")
+
+
+def _number(parameter: tuple[str, Node]) -> int:
+    number = parameter[0]  # of ten digits, or none, is no parameter's
+    return int(number) if number.isdecimal() and len(number) < 10 else 0
 
 
 def _read_block(block: Block, reused: Reused) -> tuple[Region, tuple[str, ...]]:
