@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from jaxlens.ir.graph import Node, Region, Span, Type, Value
+from jaxlens.ir.graph import Node, Region, Type, Value
 from jaxlens.ir.hlo.frames import Frames, Metadata, origin
 from jaxlens.ir.hlo.text import CALLS, LITERALS, attributes, instruction_attributes, read_type
 from jaxlens.ir.lazy import LazyFields
-from jaxlens.ir.stamps import apart, unstamped
+from jaxlens.ir.stamps import unstamped
 
 HEADER = re.compile(
     r'^[ \t]*+(ENTRY[ ])?[ \t]*+%?([^\s"(){}\[\]=,]++)[ \t]*+((?:\([^"\n]*)?)\{[ \t\r]*$',
@@ -157,6 +157,15 @@ class Instruction(LazyFields, Node):
         "modules": lambda _: (),  # an equation's
     }
 
+    def came_from(self, metadata: Metadata) -> Metadata:
+        """Fills scope, frames and stamps."""
+        if self.opcode in _NEVER_A_LOOP and metadata[0].endswith(_LOOP):
+            metadata = _NOTHING
+        _set_scope(self, metadata[0])
+        _set_spans(self, metadata[1])
+        _set_stamps(self, metadata[2])
+        return metadata
+
 
 def _attributes(node: Instruction) -> dict[str, str]:
     """Reads the attributes; words that many instructions share are read once."""
@@ -194,32 +203,4 @@ def _results(node: Instruction) -> tuple[Value, ...]:
 def _metadata(node: Instruction) -> Metadata:
     """Fills scope, frames and stamps, which are printed in one place, from a line of any form."""
     printed = instruction_attributes(node._line).get("metadata", "")
-    metadata = _read(*origin(printed, node._frames), node._frames)
-    return set_metadata(node, metadata)
-
-
-def set_metadata(node: Node, metadata: Metadata) -> Metadata:
-    """Fills scope, frames and stamps of an instruction."""
-    if node.opcode in _NEVER_A_LOOP and metadata[0].endswith(_LOOP):
-        metadata = _NOTHING
-    _set_scope(node, metadata[0])
-    _set_spans(node, metadata[1])
-    _set_stamps(node, metadata[2])
-    return metadata
-
-
-def printed_metadata(printed: str, frames: Frames) -> Metadata:
-    """Reads `"scope" stack_frame_id=5`; few texts differ, as fusion copies the metadata too."""
-    scope, _, frame = printed[1:].partition('"')
-    spans = frames.stack(frame.rpartition("=")[2]) if frame else ()
-    frames.metadata[printed] = metadata = _read(scope, spans, frames)
-    return metadata
-
-
-def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Metadata:
-    if "_jl" not in scope:
-        return scope, spans, ()
-    unstamped_scope, paths = apart(scope)
-    if len(paths) != 1 or paths[0][-1][0] != "s":
-        paths = tuple(path for path in paths if path[-1].startswith("s"))
-    return unstamped_scope, spans or frames.merged(scope, paths), paths
+    return node.came_from(node._frames.metadata(*origin(printed, node._frames)))

@@ -24,15 +24,7 @@ from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.frames import Frames, Origins
-from jaxlens.ir.hlo.lazy_module import (
-    HEADER,
-    Block,
-    Computation,
-    Instruction,
-    find_blocks,
-    printed_metadata,
-    set_metadata,
-)
+from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
 from jaxlens.ir.hlo.text import cut, instructions
 from jaxlens.ir.lazy import lazy, unfilled
 
@@ -293,7 +285,7 @@ class _Reader:
     def _computations(self, start: int, end: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_slow`."""
         calls, frames, region = self.reused.attributes, self.reused.frames, self.open
-        known = frames.metadata
+        known = frames.known
         for found in _LINE.findall(self.text, start, end):
             line, root, name, shape, opcode, operands, attrs, metadata, rest, other = found
             if not line or region is None:
@@ -326,7 +318,7 @@ class _Reader:
             _set_line(node, line)
             _set_shape(node, shape)
             _set_said(node, plain_attrs)
-            set_metadata(node, known.get(metadata) or printed_metadata(metadata, frames))
+            node.came_from(known.get(metadata) or frames.printed(metadata))
             region.nodes.append(node)
             if root:
                 region.root = name
