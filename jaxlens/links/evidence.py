@@ -77,7 +77,7 @@ class Evidence:
         self.before_of, self._guessed_before = self._carriers("hlo")
         self.after_of, self._guessed_after = self._carriers("optimized")
         self._before = programs.numbered(linked.modules["hlo"]).nodes
-        self._order = {id: index for index, id in enumerate(self.after)}
+        self._order = linked.position("optimized")
         self._fusion_of = optimized.fusion_of
         # Without stamps, all equations of a line share its ops: hundreds of each in an optimiser.
         self.left, self.homes = cache(self._left), cache(self._homes)
@@ -119,8 +119,7 @@ class Evidence:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
         paths, how_made = self.linked.atoms.paths, self.linked.atoms.made
-        exact: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        guessed: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        tables: list[defaultdict[str, dict[str, None]]] = [defaultdict(dict), defaultdict(dict)]
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
         module = self.linked.modules[stage]
         combined = {n.id for n in module.nodes() if n.opcode in EXCHANGES and n.type.parts}
@@ -135,14 +134,14 @@ class Evidence:
             if not ops:
                 own = reach.own.get(node.id, ())
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
-            carriers = guessed if reach.how.get(node.id) == "inferred" else exact
+            carriers = tables[reach.how.get(node.id) == "inferred"]
             # Of combined collectives, each element of the result has the stamp of one.
             is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
             for op in ops:
                 whole = is_part and word(self.opcode.get(op, "")) in EXCHANGES
                 carriers[op][node.operands[0] if whole else node.id] = None
-        lists = ({op: list(ids) for op, ids in found.items()} for found in (exact, guessed))
-        return next(lists), next(lists)
+        exact, guessed = ({op: list(ids) for op, ids in table.items()} for table in tables)
+        return exact, guessed
 
     @cached_property
     def change(self) -> ProgramChange:
@@ -251,7 +250,7 @@ class Evidence:
             for id in ids if op in self._equation_of else ():
                 equations[id][self._equation_of[op]] = None
         readers: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for id, own in ((id, equations[id]) for id in self._before if id in equations):
-            for name in self._before[id].operands:
-                readers[name].update(own)
+        for node in self.linked.modules["hlo"].nodes():
+            for name in node.operands:
+                readers[name].update(equations.get(node.id, {}))
         return readers

@@ -12,7 +12,7 @@ operand, any other those of its users:
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
@@ -86,9 +86,9 @@ def reach(
         ):
             own[node.id] = tuple(dict.fromkeys(n for op in places for n in ops[op]))
             how[node.id] = "span"
-    for id, numbers in _Neighbours(module, own).infer():
-        own[id], how[id] = numbers, "inferred"
-    own = {**within, **own}
+    inferred = _Neighbours(module, own).infer()
+    how.update(dict.fromkeys(inferred, "inferred"))
+    own = {**within, **own, **inferred}
     return Reach(own, _with_contents(module, own), how)
 
 
@@ -106,8 +106,8 @@ class _Neighbours:
     own: Mapping[str, tuple[int, ...]]
     inferred: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def infer(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yields ids and inferred atoms; each rule sees only what earlier rules left without atoms.
+    def infer(self) -> Mapping[str, tuple[int, ...]]:
+        """Returns the inferred atoms; each rule sees only what earlier rules left without atoms.
 
         Rules that read operands or callers go forward, those that read users or bodies backward, so
         that one pass resolves a chain: in `copy.2 = copy(copy.1)` both have the atoms of copy.1's
@@ -134,7 +134,7 @@ class _Neighbours:
             for node in nodes:
                 if node.id not in self.inferred and (atoms := rule(node)):
                     self.inferred[node.id] = atoms
-        yield from self.inferred.items()
+        return self.inferred
 
     def at(self, id: str) -> tuple[int, ...]:
         return self.own.get(id) or self.inferred.get(id, ())

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Span, owner
@@ -53,13 +53,10 @@ class Linked:
             known: Instructions that compute an equation, by the equation.
         """
         module, reached = self.modules[stage], self.reached(stage)
-        having: defaultdict[tuple[int, ...], list[Node]] = defaultdict(list)  # those atoms
-        for node in module.nodes():
-            having[reached.own.get(node.id, ())].append(node)
         carriers: defaultdict[int, list[Node]] = defaultdict(list)
-        for own, nodes in having.items():
-            for atom in own:
-                carriers[atom] += nodes
+        for node in module.nodes():
+            for atom in reached.own.get(node.id, ()):
+                carriers[atom].append(node)
         equations = self.atoms.equations
         before = merged(programs.numbered(self.modules["hlo"]), self.reached("hlo").own, carriers)
         constants = folded(self.modules["stablehlo"], self.atoms.ops, carriers)
@@ -71,8 +68,9 @@ class Linked:
                 numbers[id] = dict.fromkeys(reached.all.get(id, ()))
             return numbers[id]
 
+        is_needed = cache(lambda atom: any(path[-1] in self.needed for path in equations[atom]))
         for inner, atom in chain(before, constants):
-            if any(path[-1] in self.needed for path in equations[atom]):  # else it is dead
+            if is_needed(atom):  # else it is dead
                 for id in filter(None, (inner, places.get(inner))):
                     of(id)[atom] = None
         for equation, ids in known.items():

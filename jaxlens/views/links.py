@@ -142,13 +142,11 @@ def _how(linked: Linked, stage: str) -> dict[str, str]:
     """Returns how a stage's links are known: the most common value under "", others by id."""
     if stage == "jaxpr":
         return {}
-    unstamped, ids = linked.how(stage), linked.atoms_of(stage)
-    counts = Counter(unstamped[id] for id in unstamped if id in ids)
-    counts["stamped"] += len(ids) - counts.total()
+    unstamped = linked.how(stage)
+    hows = {id: str(unstamped.get(id, "stamped")) for id in linked.atoms_of(stage)}
+    counts = Counter(hows.values())
     usual = max(HOWS, key=lambda how: counts[how])
-    among = [id for id in ids if id in unstamped] if usual == "stamped" else ids
-    hows = ((id, unstamped.get(id, "stamped")) for id in among)
-    return {"": usual, **{id: how for id, how in hows if how != usual}}
+    return {"": usual, **{id: how for id, how in hows.items() if how != usual}}
 
 
 def _stacks(linked: Linked) -> tuple[tuple[tuple[str, ...], ...], dict[str, int]]:

@@ -2,8 +2,8 @@
 
 XLA begins a computation in the first column with a line that ends in `{`, ends it with `}` in
 the first column, and indents what is between, so computations are found without reading their
-instructions (`find_blocks`). Of an instruction, name, opcode, operands and calls are read at once,
-the rest when asked for: reading a line in full takes three times as long as finding these four.
+instructions (`find_blocks`). Of an instruction, name, opcode, operands, calls and metadata are read
+at once; type and attributes, of which few are looked at, when asked for.
 """
 
 import re
@@ -140,7 +140,7 @@ def _fill(region: Computation) -> Computation:
 
 
 class Instruction(LazyFields, Node):
-    """A Node of which all but id, opcode, operands and regions is made when first read."""
+    """A Node whose text, results and attributes are made when first read."""
 
     __slots__ = ("_frames", "_line", "said", "shape")
     _frames: Frames

@@ -2,8 +2,8 @@
 
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
 types, long literals, quotes in odd places) is read token by token. Computations are located at
-once and read on first use, as are a node's type and attributes. A line that cannot be parsed goes to `Module.unknown`; text that is no module, or breaks off, is a ReadError at
-once.
+once and read on first use, as are a node's type and attributes. A line that cannot be parsed goes
+to `Module.unknown`; text that is no module, or breaks off, is a ReadError at once.
 
 What a Node has beyond the contract: `opcode` is as printed, so the sugared forms of
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
@@ -74,7 +74,7 @@ class Reused:
     """
 
     frames: Frames
-    attributes: dict[str | None, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    attributes: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     blocks: dict[str, Block] = field(default_factory=dict)
     regions: dict[str, tuple[Region, tuple[str, ...]]] = field(default_factory=dict)
     lines: dict[str, _Line] | None = None
@@ -323,9 +323,9 @@ class _Reader:
             if root:
                 region.root = name
 
-    def _called(self, attrs: str | None) -> tuple[str, tuple[str, ...]] | None:
+    def _called(self, attrs: str) -> tuple[str, tuple[str, ...]] | None:
         """The attributes before the metadata and what they call; None where they are incomplete."""
-        if attrs is None or hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
+        if hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
             return None
         self.reused.attributes[attrs] = called = attrs, hlo_text.called(hlo_text.attributes(attrs))
         return called
@@ -342,7 +342,7 @@ class _Reader:
             return
         literal = parts.opcode in ("parameter", "constant")
         names = () if literal else hlo_text.operand_names(parts.operands)
-        if names is None or not region.imply(names):
+        if names is None or ("#" in parts.operands and not region.imply(names)):
             self.unknown.append(line)
             return
         node = unfilled(

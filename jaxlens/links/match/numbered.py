@@ -82,9 +82,8 @@ class NumberedModule:
     @cached_property
     def applied(self) -> frozenset[str]:
         """Instructions of computations that are applied to elements: reducers, comparators."""
-        callers = (node for node in self.nodes.values() if node.regions)
-        names = {n for node in callers if node.opcode not in _CONTROL for n in node.regions}
-        names &= self.module.regions.keys()
+        nodes = (node for node in self.nodes.values() if node.opcode not in _CONTROL)
+        names = {name for node in nodes for name in node.regions} & self.module.regions.keys()
         return frozenset(node.id for name in names for node in self.module.regions[name].nodes)
 
     @cached_property

@@ -15,7 +15,8 @@ are linked.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import EXCHANGES
@@ -38,9 +39,9 @@ def follow(left: NumberedModule, right: NumberedModule) -> Relation:
     links.add(_by_value(left, right, bodies))
     links.add(_by_loops(left, right, links))
     links.add(_by_identity(left, right, left.nodes.values(), right.nodes.values(), _channel))
-    links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes), _stamped))
-    for how in _PLACES_AND_KEYS:
-        links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes), how))
+    links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes, _STAMPS), _stamped))
+    links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes, _ID), "named"))
+    links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes, _STAMPS), "span"))
     links.add(_by_operand(left, right, links))
     return Relation(links.links)
 
@@ -62,13 +63,18 @@ class _Links:
         self.heads.update([link.head for link in new])
 
     def rest(
-        self, before: Mapping[str, Node], after: Mapping[str, Node]
+        self,
+        before: Mapping[str, Node],
+        after: Mapping[str, Node],
+        of: Callable[[Node], Hashable] = lambda _: None,
     ) -> tuple[list[Node], list[Node]]:
-        """Returns the nodes of both sides without links."""
-        return (
-            [node for id, node in before.items() if id not in self.tails],
-            [node for id, node in after.items() if id not in self.heads],
-        )
+        """Returns the nodes of both sides without links; of after those that have one's `of`."""
+        tails = [node for id, node in before.items() if id not in self.tails]
+        known = set(map(of, tails))
+        return tails, [n for id, n in after.items() if id not in self.heads and of(n) in known]
+
+
+_ID, _STAMPS = attrgetter("id"), attrgetter("stamps")  # few nodes after share them with the rest
 
 
 def _family(_: NumberedModule, node: Node) -> str:
@@ -116,12 +122,11 @@ def _stamped(program: NumberedModule, node: Node) -> Hashable:
     """Returns the op that an instruction came from, and what it does, in any precision."""
     if not node.stamps:
         return None
-    type_ = node.type
-    dtype = "float" if type_.dtype in _FLOATS else type_.dtype
-    return node.stamps, _family(program, node), dtype, type_.shape, node.id in program.applied
+    dtype, shape = _FLOATS.get(node.type.dtype, node.type.dtype), node.type.shape
+    return node.stamps, _family(program, node), dtype, shape, node.id in program.applied
 
 
-_FLOATS = frozenset({"f32", "bf16", "f16"})
+_FLOATS = dict.fromkeys(("f32", "bf16", "f16"), "float")
 
 
 def _by_identity(
@@ -138,11 +143,9 @@ def _by_identity(
     which of them is meant.
     """
     tails = grouped(left, before, key)
-    for shared, heads in grouped(right, after if tails else (), key, among=tails).items():
-        if len(tails[shared]) > 1:
-            continue
+    for shared, heads in grouped(right, after, key, among=tails).items():
         values = {(right.home[node.id], right.value_of.get(node.id)) for node in heads}
-        if len(values) == len({home for home, _ in values}):
+        if len(tails[shared]) == 1 and len(values) == len({home for home, _ in values}):
             yield from (Link(tails[shared][0].id, node.id, "stamped") for node in heads)
 
 
