@@ -77,7 +77,6 @@ class Evidence:
         self.before_of, self._guessed_before = self._carriers("hlo")
         self.after_of, self._guessed_after = self._carriers("optimized")
         self._before = programs.numbered(linked.modules["hlo"]).nodes
-        self._order = linked.position("optimized")
         self._fusion_of = optimized.fusion_of
         # Without stamps, all equations of a line share its ops: hundreds of each in an optimiser.
         self.left, self.homes = cache(self._left), cache(self._homes)
@@ -199,7 +198,7 @@ class Evidence:
 
     def _homes(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the fusions around instructions, or the instructions, in program order."""
-        ordered = sorted(ids, key=self._order.__getitem__)
+        ordered = sorted(ids, key=self.linked.position("optimized").__getitem__)
         return tuple(dict.fromkeys(self._fusion_of.get(id, id) for id in ordered))
 
     def company(self, fusion: str, id: str) -> bool:

@@ -285,17 +285,18 @@ class _Reader:
     def _computations(self, start: int, end: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_slow`."""
         calls, frames, region = self.reused.attributes, self.reused.frames, self.open
-        known = frames.known
         for found in _LINE.findall(self.text, start, end):
             line, root, name, shape, opcode, operands, attrs, metadata, rest, other = found
             if not line or region is None:
                 if not other.startswith("//"):
                     self._slow(other)
                 continue
-            prefix = None
-            if metadata or ('"' not in rest and "metadata=" not in rest):
-                attrs, rest = (attrs, rest) if metadata else (rest, "")
-                prefix = calls.get(attrs) or self._called(attrs)
+            if not metadata:
+                if '"' in rest or "metadata=" in rest:
+                    self._slow(line)
+                    continue
+                attrs, rest = rest, ""
+            prefix = calls.get(attrs) or self._called(attrs)
             if prefix is None or (rest and _CALLING.search(rest)):
                 self._slow(line)
                 continue
@@ -318,7 +319,7 @@ class _Reader:
             _set_line(node, line)
             _set_shape(node, shape)
             _set_said(node, plain_attrs)
-            node.came_from(known.get(metadata) or frames.printed(metadata))
+            node.came_from(frames.known.get(metadata) or frames.printed(metadata))
             region.nodes.append(node)
             if root:
                 region.root = name

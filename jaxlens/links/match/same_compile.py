@@ -39,7 +39,7 @@ def follow(left: NumberedModule, right: NumberedModule) -> Relation:
     links.add(_by_value(left, right, bodies))
     links.add(_by_loops(left, right, links))
     links.add(_by_identity(left, right, left.nodes.values(), right.nodes.values(), _channel))
-    links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes, _STAMPS), _stamped))
+    links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes), _stamped))
     links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes, _ID), "named"))
     links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes, _STAMPS), "span"))
     links.add(_by_operand(left, right, links))
@@ -122,11 +122,11 @@ def _stamped(program: NumberedModule, node: Node) -> Hashable:
     """Returns the op that an instruction came from, and what it does, in any precision."""
     if not node.stamps:
         return None
-    dtype, shape = _FLOATS.get(node.type.dtype, node.type.dtype), node.type.shape
-    return node.stamps, _family(program, node), dtype, shape, node.id in program.applied
+    dtype = "float" if node.type.dtype in _FLOATS else node.type.dtype
+    return node.stamps, _family(program, node), dtype, node.type.shape, node.id in program.applied
 
 
-_FLOATS = dict.fromkeys(("f32", "bf16", "f16"), "float")
+_FLOATS = frozenset({"f32", "bf16", "f16"})
 
 
 def _by_identity(
