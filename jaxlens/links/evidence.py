@@ -77,7 +77,6 @@ class Evidence:
         self.before_of, self._guessed_before = self._carriers("hlo")
         self.after_of, self._guessed_after = self._carriers("optimized")
         self._before = programs.numbered(linked.modules["hlo"]).nodes
-        self._order = {id: index for index, id in enumerate(self.after)}
         self._fusion_of = optimized.fusion_of
         # Without stamps, all equations of a line share its ops: hundreds of each in an optimiser.
         self.left, self.homes = cache(self._left), cache(self._homes)
@@ -119,8 +118,7 @@ class Evidence:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
         paths, how_made = self.linked.atoms.paths, self.linked.atoms.made
-        exact: dict[str, dict[str, None]] = {}
-        guessed: dict[str, dict[str, None]] = {}
+        tables: list[defaultdict[str, dict[str, None]]] = [defaultdict(dict), defaultdict(dict)]
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
         module = self.linked.modules[stage]
         combined = {n.id for n in module.nodes() if n.opcode in EXCHANGES and n.type.parts}
@@ -135,14 +133,14 @@ class Evidence:
             if not ops:
                 own = reach.own.get(node.id, ())
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
-            carriers = guessed if reach.how.get(node.id) == "inferred" else exact
+            carriers = tables[reach.how.get(node.id) == "inferred"]
+            # Of combined collectives, each element of the result has the stamp of one.
+            is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
             for op in ops:
-                # Of combined collectives, each element of the result has the stamp of one.
-                is_part = node.opcode == "get-tuple-element" and node.operands[0] in combined
                 whole = is_part and word(self.opcode.get(op, "")) in EXCHANGES
-                carriers.setdefault(op, {})[node.operands[0] if whole else node.id] = None
-        lists = ({op: list(ids) for op, ids in found.items()} for found in (exact, guessed))
-        return next(lists), next(lists)
+                carriers[op][node.operands[0] if whole else node.id] = None
+        exact, guessed = ({op: list(ids) for op, ids in table.items()} for table in tables)
+        return exact, guessed
 
     @cached_property
     def change(self) -> ProgramChange:
@@ -200,7 +198,7 @@ class Evidence:
 
     def _homes(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the fusions around instructions, or the instructions, in program order."""
-        ordered = sorted(ids, key=self._order.__getitem__)
+        ordered = sorted(ids, key=self.linked.position("optimized").__getitem__)
         return tuple(dict.fromkeys(self._fusion_of.get(id, id) for id in ordered))
 
     def company(self, fusion: str, id: str) -> bool:
@@ -215,9 +213,9 @@ class Evidence:
         for op, ids in self.after_of.items():
             if op in self._equation_of:
                 for id in ids:
-                    home = self._fusion_of.get(id, id if self.after[id].opcode == "fusion" else "")
-                    if home:
-                        equations[home].add(self._equation_of[op])
+                    home = self._fusion_of.get(id)
+                    if home or self.after[id].opcode == "fusion":
+                        equations[home or id].add(self._equation_of[op])
         return equations
 
     @cached_property
@@ -246,12 +244,12 @@ class Evidence:
     @cached_property
     def readers(self) -> Mapping[str, Mapping[str, None]]:
         """The equations that read each instruction before optimisation, in program order."""
-        equations: defaultdict[str, list[str]] = defaultdict(list)  # of each instruction
+        equations: defaultdict[str, dict[str, None]] = defaultdict(dict)  # of each instruction
         for op, ids in self.before_of.items():
             for id in ids if op in self._equation_of else ():
-                equations[id].append(self._equation_of[op])
+                equations[id][self._equation_of[op]] = None
         readers: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for node in self.linked.modules["hlo"].nodes():
             for name in node.operands:
-                readers[name].update(dict.fromkeys(equations.get(node.id, ())))
+                readers[name].update(equations.get(node.id, {}))
         return readers

@@ -12,7 +12,7 @@ operand, any other those of its users:
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
@@ -67,16 +67,18 @@ def reach(
     own: dict[str, tuple[int, ...]] = {}
     how: dict[str, How] = {}
     ops = atoms.ops
-    memo: dict[tuple[Path, ...], tuple[int, ...]] = {}
+    memo: dict[tuple[Path, ...], tuple[dict[str, tuple[int, ...]], tuple[int, ...]]] = {}
     within: dict[str, tuple[int, ...]] = {}  # what the compiler put into a shard_map
     for node in module.nodes():
         stamps = node.stamps
         if stamps:
-            if stamps not in memo:
-                memo[stamps] = tuple(dict.fromkeys(n for p in stamps for n in atoms.at_path(p)))
-            is_put_in = all(path[-1] in atoms.wholes for path in stamps)
-            if memo[stamps]:
-                (within if is_put_in else own)[node.id] = memo[stamps]
+            found = memo.get(stamps)
+            if found is None:
+                is_put_in = all(path[-1] in atoms.wholes for path in stamps)
+                numbers = tuple(dict.fromkeys(n for p in stamps for n in atoms.at_path(p)))
+                found = memo[stamps] = within if is_put_in else own, numbers
+            if found[1]:
+                found[0][node.id] = found[1]
         elif followed and node.id in followed:
             own[node.id], how[node.id] = followed[node.id]
         elif (
@@ -84,9 +86,9 @@ def reach(
         ):
             own[node.id] = tuple(dict.fromkeys(n for op in places for n in ops[op]))
             how[node.id] = "span"
-    for id, numbers in _Neighbours(module, own).infer():
-        own[id], how[id] = numbers, "inferred"
-    own = {**within, **own}
+    inferred = _Neighbours(module, own).infer()
+    how.update(dict.fromkeys(inferred, "inferred"))
+    own = {**within, **own, **inferred}
     return Reach(own, _with_contents(module, own), how)
 
 
@@ -104,8 +106,8 @@ class _Neighbours:
     own: Mapping[str, tuple[int, ...]]
     inferred: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def infer(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yields ids and inferred atoms; each rule sees only what earlier rules left without atoms.
+    def infer(self) -> Mapping[str, tuple[int, ...]]:
+        """Returns the inferred atoms; each rule sees only what earlier rules left without atoms.
 
         Rules that read operands or callers go forward, those that read users or bodies backward, so
         that one pass resolves a chain: in `copy.2 = copy(copy.1)` both have the atoms of copy.1's
@@ -132,7 +134,7 @@ class _Neighbours:
             for node in nodes:
                 if node.id not in self.inferred and (atoms := rule(node)):
                     self.inferred[node.id] = atoms
-        yield from self.inferred.items()
+        return self.inferred
 
     def at(self, id: str) -> tuple[int, ...]:
         return self.own.get(id) or self.inferred.get(id, ())
@@ -202,7 +204,7 @@ class _Neighbours:
         inner: dict[str, list[str]] = {}
         self.home: dict[str, str] = {}
         for region in reversed(list(self.module.regions.values())):  # callees before callers
-            self.home.update((node.id, region.name) for node in region.nodes)
+            self.home.update(dict.fromkeys([node.id for node in region.nodes], region.name))
             for node in region.nodes:
                 body = self.module.regions.get(node.regions[0]) if node.regions else None
                 if body is not None and node.opcode in _HOLDING:

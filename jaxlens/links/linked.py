@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Span, owner
@@ -68,15 +68,16 @@ class Linked:
                 numbers[id] = dict.fromkeys(reached.all.get(id, ()))
             return numbers[id]
 
+        is_needed = cache(lambda atom: any(path[-1] in self.needed for path in equations[atom]))
         for inner, atom in chain(before, constants):
-            if any(path[-1] in self.needed for path in equations[atom]):  # else it is dead
+            if is_needed(atom):  # else it is dead
                 for id in filter(None, (inner, places.get(inner))):
                     of(id)[atom] = None
         for equation, ids in known.items():
-            atoms = self.atoms.jaxpr[equation]
+            atoms = dict.fromkeys(self.atoms.jaxpr[equation])
             for id in filter(None, (*ids, *map(places.get, ids))):
-                if of(id).keys().isdisjoint(atoms):
-                    of(id).update(dict.fromkeys(atoms))
+                if atoms.keys().isdisjoint(numbers.get(id) or reached.all.get(id, ())):
+                    of(id).update(atoms)
         adopted = {id: tuple(atoms) for id, atoms in numbers.items()}
         self._adopted[stage] = {**reached.all, **adopted}
 

@@ -162,8 +162,6 @@ class Links:
         for name in filter(self.gives, ("jaxpr", "stablehlo", "hlo")):
             module = self._driver.stage(name).module
             if name == "hlo":
-                for node in programs.numbered(module).nodes.values():
-                    _ = node.stamps
                 _ = programs.numbered(module).bodies
         return programs
 

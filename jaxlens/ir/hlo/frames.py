@@ -17,6 +17,7 @@ from functools import cached_property
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo.text import unescape, unquote
 from jaxlens.ir.spans import Frame, spans
+from jaxlens.ir.stamps import apart
 
 _SECTIONS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ENTRY = re.compile(r"(\d{1,9}) (?:\"(.*)\"|\{([^{}\"]*)\})\s*$")
@@ -49,7 +50,7 @@ class Frames:
     """The tables at the head of one module. Each stack is made once, on first use.
 
     Attributes:
-        metadata: Metadata of instructions by its text, which fusion copies.
+        known: Metadata of instructions by its text, which fusion copies.
     """
 
     def __init__(self, origins: Origins | None = None) -> None:
@@ -58,7 +59,7 @@ class Frames:
         self._fields: dict[str, dict[int, dict[str, int]]]
         self._fields = {"FileLocations": {}, "StackFrames": {}}
         self._stacks: dict[str, tuple[Span, ...]] = {}
-        self.metadata: dict[str, Metadata] = {}
+        self.known: dict[str, Metadata] = {}
 
     def read(self, lines: list[str]) -> list[str]:
         """Reads the lines between a module's first line and its first computation.
@@ -88,7 +89,23 @@ class Frames:
             stack = self._stacks[frame] = spans(self._chain(int(frame)))
         return stack
 
-    def merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
+    def printed(self, text: str) -> Metadata:
+        """Reads and keeps `"scope" stack_frame_id=5`."""
+        scope, _, frame = text[1:].partition('"')
+        stack = self.stack(frame.rpartition("=")[2]) if frame else ()
+        self.known[text] = metadata = self.metadata(scope, stack)
+        return metadata
+
+    def metadata(self, scope: str, spans: tuple[Span, ...]) -> Metadata:
+        """The metadata of an op_name and the frames beside it."""
+        if "_jl" not in scope:
+            return scope, spans, ()
+        unstamped_scope, paths = apart(scope)
+        if len(paths) != 1 or paths[0][-1][0] != "s":
+            paths = tuple(path for path in paths if path[-1].startswith("s"))
+        return unstamped_scope, spans or self._merged(scope, paths), paths
+
+    def _merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
         """The frames of an instruction that has none, from the ops that its stamps name.
 
         XLA before jaxlib 0.12 drops the frames of instructions that it merges unless their

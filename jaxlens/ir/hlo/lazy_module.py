@@ -2,8 +2,8 @@
 
 XLA begins a computation in the first column with a line that ends in `{`, ends it with `}` in
 the first column, and indents what is between, so computations are found without reading their
-instructions (`find_blocks`). Of an instruction, name, opcode, operands and calls are read at once,
-the rest when asked for: reading a line in full takes three times as long as finding these four.
+instructions (`find_blocks`). Of an instruction, name, opcode, operands, calls and metadata are read
+at once; type and attributes, of which few are looked at, when asked for.
 """
 
 import re
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from jaxlens.ir.graph import Node, Region, Span, Type, Value
+from jaxlens.ir.graph import Node, Region, Type, Value
 from jaxlens.ir.hlo.frames import Frames, Metadata, origin
 from jaxlens.ir.hlo.text import CALLS, LITERALS, attributes, instruction_attributes, read_type
 from jaxlens.ir.lazy import LazyFields
-from jaxlens.ir.stamps import apart, unstamped
+from jaxlens.ir.stamps import unstamped
 
 HEADER = re.compile(
     r'^[ \t]*+(ENTRY[ ])?[ \t]*+%?([^\s"(){}\[\]=,]++)[ \t]*+((?:\([^"\n]*)?)\{[ \t\r]*$',
@@ -38,7 +38,6 @@ _NEVER_A_LOOP = frozenset({"dot", "convolution"})
 _LOOP = "/while"
 _METADATA = ", metadata={"
 BEFORE_NAME = f"{_METADATA}op_name="
-_PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ def _fill(region: Computation) -> Computation:
 
 
 class Instruction(LazyFields, Node):
-    """A Node of which all but id, opcode, operands and regions is made when first read."""
+    """A Node whose text, results and attributes are made when first read."""
 
     __slots__ = ("_frames", "_line", "said", "shape")
     _frames: Frames
@@ -157,6 +156,15 @@ class Instruction(LazyFields, Node):
         "stamps": lambda node: _metadata(node)[2],
         "modules": lambda _: (),  # an equation's
     }
+
+    def came_from(self, metadata: Metadata) -> Metadata:
+        """Fills scope, frames and stamps."""
+        if self.opcode in _NEVER_A_LOOP and metadata[0].endswith(_LOOP):
+            metadata = _NOTHING
+        _set_scope(self, metadata[0])
+        _set_spans(self, metadata[1])
+        _set_stamps(self, metadata[2])
+        return metadata
 
 
 def _attributes(node: Instruction) -> dict[str, str]:
@@ -193,33 +201,6 @@ def _results(node: Instruction) -> tuple[Value, ...]:
 
 
 def _metadata(node: Instruction) -> Metadata:
-    """Fills scope, frames and stamps, which are printed in one place."""
-    text, frames = node._line, node._frames
-    quote = text.find('"')
-    if quote >= 0 and text.endswith(BEFORE_NAME, 0, quote):
-        # Fusion copies instructions with their metadata, so few texts differ.
-        printed_metadata = text[quote : text.find("}", text.find('"', quote + 1))]
-        metadata = frames.metadata.get(printed_metadata)
-        if metadata is None and (match := _PLAIN.match(text, quote)):
-            scope, frame = match.groups()
-            metadata = _read(scope, frames.stack(frame) if frame else (), frames)
-            frames.metadata[printed_metadata] = metadata
-    else:
-        metadata = None if "metadata=" in text else _NOTHING
-    if metadata is None:
-        metadata = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
-    if node.opcode in _NEVER_A_LOOP and metadata[0].endswith(_LOOP):
-        metadata = _NOTHING
-    _set_scope(node, metadata[0])
-    _set_spans(node, metadata[1])
-    _set_stamps(node, metadata[2])
-    return metadata
-
-
-def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Metadata:
-    if "_jl" not in scope:
-        return scope, spans, ()
-    unstamped_scope, paths = apart(scope)
-    if len(paths) != 1 or paths[0][-1][0] != "s":
-        paths = tuple(path for path in paths if path[-1].startswith("s"))
-    return unstamped_scope, spans or frames.merged(scope, paths), paths
+    """Fills scope, frames and stamps, which are printed in one place, from a line of any form."""
+    printed = instruction_attributes(node._line).get("metadata", "")
+    return node.came_from(node._frames.metadata(*origin(printed, node._frames)))

@@ -2,9 +2,8 @@
 
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
 types, long literals, quotes in odd places) is read token by token. Computations are located at
-once and read on first use, as are a node's type, attributes, scope, stamps and frames. A line that
-cannot be parsed goes to `Module.unknown`; text that is no module, or breaks off, is a ReadError at
-once.
+once and read on first use, as are a node's type and attributes. A line that cannot be parsed goes
+to `Module.unknown`; text that is no module, or breaks off, is a ReadError at once.
 
 What a Node has beyond the contract: `opcode` is as printed, so the sugared forms of
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
@@ -20,7 +19,6 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, in_order
@@ -37,7 +35,7 @@ _LINE = re.compile(
           |\((?:[^()"\n]++|\([^()"\n]*\))*\))[ ]                                  # or tuple
         ([a-z][\w\-]*)\(                                                          # opcode
         ((?:[^(){}\[\]"\s,]+(?:,[ ][^(){}\[\]"\s,]+)*)?)\)                        # operands
-        (?:([^"\n]*),[ ]metadata=\{op_name="[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?\})?
+        (?:([^"\n]*),[ ]metadata=\{op_name=("[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?)\})?
         (.*))
       |(\S.*)
     )$""",
@@ -54,8 +52,8 @@ _new = object.__new__
 _set_id, _set_opcode, _set_operands, _set_regions = (
     vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions")
 )
-_set_line, _set_shape, _set_said, _set_frames = (
-    vars(Instruction)[name].__set__ for name in ("_line", "shape", "said", "_frames")
+_set_line, _set_shape, _set_said = (
+    vars(Instruction)[name].__set__ for name in ("_line", "shape", "said")
 )
 
 
@@ -76,7 +74,7 @@ class Reused:
     """
 
     frames: Frames
-    attributes: dict[str | None, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    attributes: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     blocks: dict[str, Block] = field(default_factory=dict)
     regions: dict[str, tuple[Region, tuple[str, ...]]] = field(default_factory=dict)
     lines: dict[str, _Line] | None = None
@@ -143,12 +141,14 @@ class _Open:
 
     def close(self) -> Region:
         root = self.root or (self.nodes[-1].id if self.nodes else "")
-        # A number of ten digits, or none, is no parameter's.
-        numbers = (int(n) if n.isdecimal() and len(n) < 10 else 0 for n, _ in self.parameters)
-        nodes = zip(numbers, (node for _, node in self.parameters), strict=True)
-        values = tuple(node.results[0] for _, node in sorted(nodes, key=itemgetter(0)))
+        values = tuple([node.results[0] for _, node in sorted(self.parameters, key=_number)])
         results = (root,) if root else ()
         return Region(self.name, values, tuple(self.nodes), results, "computation")
+
+
+def _number(parameter: tuple[str, Node]) -> int:
+    number = parameter[0]  # of ten digits, or none, is no parameter's
+    return int(number) if number.isdecimal() and len(number) < 10 else 0
 
 
 def _read_block(block: Block, reused: Reused) -> tuple[Region, tuple[str, ...]]:
@@ -284,15 +284,17 @@ class _Reader:
 
     def _computations(self, start: int, end: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_slow`."""
-        calls, frames = self.reused.attributes, self.reused.frames
-        for match in _LINE.finditer(self.text, start, end):
-            line, root, name, shape, opcode, operands, attrs, rest, other = match.groups()
-            region = self.open
-            if line is None or region is None:
+        calls, frames, region = self.reused.attributes, self.reused.frames, self.open
+        for found in _LINE.findall(self.text, start, end):
+            line, root, name, shape, opcode, operands, attrs, metadata, rest, other = found
+            if not line or region is None:
                 if not other.startswith("//"):
                     self._slow(other)
                 continue
-            if attrs is None and '"' not in rest and "metadata=" not in rest:
+            if not metadata:
+                if '"' in rest or "metadata=" in rest:
+                    self._slow(line)
+                    continue
                 attrs, rest = rest, ""
             prefix = calls.get(attrs) or self._called(attrs)
             if prefix is None or (rest and _CALLING.search(rest)):
@@ -317,14 +319,14 @@ class _Reader:
             _set_line(node, line)
             _set_shape(node, shape)
             _set_said(node, plain_attrs)
-            _set_frames(node, frames)
+            node.came_from(frames.known.get(metadata) or frames.printed(metadata))
             region.nodes.append(node)
             if root:
                 region.root = name
 
-    def _called(self, attrs: str | None) -> tuple[str, tuple[str, ...]] | None:
+    def _called(self, attrs: str) -> tuple[str, tuple[str, ...]] | None:
         """The attributes before the metadata and what they call; None where they are incomplete."""
-        if attrs is None or hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
+        if hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
             return None
         self.reused.attributes[attrs] = called = attrs, hlo_text.called(hlo_text.attributes(attrs))
         return called
@@ -341,7 +343,7 @@ class _Reader:
             return
         literal = parts.opcode in ("parameter", "constant")
         names = () if literal else hlo_text.operand_names(parts.operands)
-        if names is None or not region.imply(names):
+        if names is None or ("#" in parts.operands and not region.imply(names)):
             self.unknown.append(line)
             return
         node = unfilled(

@@ -237,7 +237,7 @@ class _Walk:
             value = self._asynchronous(frame, node, operands)
             if value is not None:
                 return value
-        called = tuple(self.functions.get(name, name) for name in node.regions)
+        called = tuple([self.functions.get(name, name) for name in node.regions])
         if opcode in _COMBINED and len(operands) == len(node.type.parts) > 1:
             pairs = zip(node.type.parts, operands, strict=True)
             parts = [

@@ -6,7 +6,6 @@ responsible pass is the one whose dump first shows the change. The dump at the s
 can show changes of passes without a dump: then an interval is named.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Literal
 
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.hlo.instructions import EXCHANGES
+from jaxlens.ir.hlo.instructions import EXCHANGES, users_of
 from jaxlens.ir.hlo.passes import START, interval
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.link import Link, Relation
@@ -269,11 +268,8 @@ class _Judge:
     @cached_property
     def users(self) -> dict[str, list[Node]]:
         """The instructions that read each one."""
-        users: defaultdict[str, list[Node]] = defaultdict(list)
-        for node in self.before.nodes():
-            for name in dict.fromkeys(node.operands):
-                users[name].append(node)
-        return users
+        regions = self.before.regions.values()
+        return {name: users for each in regions for name, users in users_of(each).items()}
 
     @cached_property
     def orphans(self) -> set[str]:
@@ -295,7 +291,7 @@ class _Judge:
         fusions = tuple(self.fusion_after.get(head, "") for head in into)
         renamed = self.blame.renamed.get(node.id, "")
         home = self.fusion_before.get(node.id, "")
-        if any(place != home for place in fusions) and any(fusions):
+        if any(fusions) and fusions.count(home) < len(fusions):
             by = self.blame.fused.get(node.id, "")
             once = node.opcode in EXCHANGES
             return Fate(node.id, "fused", into, fusions, by, once=once)

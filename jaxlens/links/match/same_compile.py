@@ -15,7 +15,8 @@ are linked.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.instructions import EXCHANGES
@@ -39,8 +40,8 @@ def follow(left: NumberedModule, right: NumberedModule) -> Relation:
     links.add(_by_loops(left, right, links))
     links.add(_by_identity(left, right, left.nodes.values(), right.nodes.values(), _channel))
     links.add(_by_identity(left, right, *links.rest(left.nodes, right.nodes), _stamped))
-    for how in _PLACES_AND_KEYS:
-        links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes), how))
+    links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes, _ID), "named"))
+    links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes, _STAMPS), "span"))
     links.add(_by_operand(left, right, links))
     return Relation(links.links)
 
@@ -62,13 +63,18 @@ class _Links:
         self.heads.update([link.head for link in new])
 
     def rest(
-        self, before: Mapping[str, Node], after: Mapping[str, Node]
+        self,
+        before: Mapping[str, Node],
+        after: Mapping[str, Node],
+        of: Callable[[Node], Hashable] = lambda _: None,
     ) -> tuple[list[Node], list[Node]]:
-        """Returns the nodes of both sides without links."""
-        return (
-            [node for id, node in before.items() if id not in self.tails],
-            [node for id, node in after.items() if id not in self.heads],
-        )
+        """Returns the nodes of both sides without links; of after those that have one's `of`."""
+        tails = [node for id, node in before.items() if id not in self.tails]
+        known = set(map(of, tails))
+        return tails, [n for id, n in after.items() if id not in self.heads and of(n) in known]
+
+
+_ID, _STAMPS = attrgetter("id"), attrgetter("stamps")  # few nodes after share them with the rest
 
 
 def _family(_: NumberedModule, node: Node) -> str:
@@ -114,9 +120,10 @@ def _channel(_: NumberedModule, node: Node) -> Hashable:
 
 def _stamped(program: NumberedModule, node: Node) -> Hashable:
     """Returns the op that an instruction came from, and what it does, in any precision."""
+    if not node.stamps:
+        return None
     dtype = "float" if node.type.dtype in _FLOATS else node.type.dtype
-    kind = _family(program, node), dtype, node.type.shape, node.id in program.applied
-    return (node.stamps, *kind) if node.stamps else None
+    return node.stamps, _family(program, node), dtype, node.type.shape, node.id in program.applied
 
 
 _FLOATS = frozenset({"f32", "bf16", "f16"})
