@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.columns import LITERAL, alike, columns
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
@@ -252,31 +253,33 @@ class EquationSums:
     """
 
     def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
+        self._module = module
+        self._program = columns(module)
         self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
-        for node in module.nodes():
-            if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
-                self._times.setdefault(node.id, count)
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()
         self._uncounted: set[str] = set()  # ids of those equations
-        for region in reversed(tuple(module.regions.values())):
-            self.region[region.name] = self._sum(region)
+        for name in reversed(tuple(module.regions)):
+            self.region[name] = self._sum(name)
 
-    def _sum(self, region: Region) -> _Sum:
-        types = region.types()
+    def _sum(self, region: str) -> _Sum:
         whole = _Sum()
-        for node in region.nodes:
+        for steps in alike(self._program.regions[region]):
+            node, types = self._equation(region, steps[0])
             count = flops(node, types)
             arithmetic = loose = count.arithmetic or 0
+            ids = [self._program.regions[region].ids[step] for step in steps]
             if count.arithmetic is None:
-                self._apply(node, types)
-            self.own[node.id] = arithmetic
-            whole.flops += arithmetic
-            whole.once += arithmetic
-            whole.transcendentals += count.transcendental
+                self._apply(node, types, ids)
+            if node.opcode == "while" and (n := counted_trips(node, self._module)) is not None:
+                self._times.setdefault(node.id, n)
+            self.own.update(dict.fromkeys(ids, arithmetic))
+            whole.flops += arithmetic * len(ids)
+            whole.once += arithmetic * len(ids)
+            whole.transcendentals += count.transcendental * len(ids)
             is_again = RECOMPUTED in node.scope
-            whole.recomputed += arithmetic if is_again else 0
+            whole.recomputed += arithmetic * len(ids) if is_again else 0
             for name, n in self.bodies(node) if node.regions else ():
                 body = self.region[name]
                 whole.recomputed += n * (body.flops if is_again else body.recomputed)
@@ -284,11 +287,27 @@ class EquationSums:
                 whole.transcendentals += n * body.transcendentals
                 whole.once += body.once * (1 if node.opcode in _LOOPS else n)
                 loose += n * body.loose
-            whole.loose += 0 if _is_users(node) else loose
-            whole.known = whole.known and self.whole(node) is not None
+            whole.loose += 0 if _is_users(node) else loose * len(ids)
+            whole.known = whole.known and self._whole(node) is not None
         return whole
 
-    def whole(self, node: Node) -> int | None:
+    def _equation(self, region: str, step: int) -> tuple[Node, Mapping[str, Type]]:
+        """Returns an equation, and the types of its operands by name."""
+        rows = self._program.regions[region]
+        node = self._module.regions[region].nodes[rows.steps[step]]
+        back = zip(node.operands, rows.distances(step), strict=True)
+        values = {name: rows.first_result[step] - n for name, n in back if n != LITERAL}
+        return node, {name: self._program.types[rows.types[n]] for name, n in values.items()}
+
+    def steps(self, region: str) -> list[int | None]:
+        """Returns the flops of each step of a region with its bodies; None where unknown."""
+        rows = self._program.regions[region]
+        costs = [None if id in self._uncounted else self.own[id] for id in rows.ids]
+        for step in rows.calls:
+            costs[step] = self._whole(self._equation(region, step)[0])
+        return costs
+
+    def _whole(self, node: Node) -> int | None:
         """Returns the flops of an equation and of the bodies that it runs; None where unknown."""
         bodies = list(self.bodies(node)) if node.regions else []
         is_known = node.id not in self._uncounted and all(self.region[n].known for n, _ in bodies)
@@ -296,14 +315,14 @@ class EquationSums:
             return None
         return self.own[node.id] + sum(n * self.region[name].flops for name, n in bodies)
 
-    def _apply(self, node: Node, types: Mapping[str, Type]) -> None:
-        """Stores how often a reduction applies its body, or that an equation cannot be counted."""
+    def _apply(self, node: Node, types: Mapping[str, Type], ids: Sequence[str]) -> None:
+        """Stores how often a reduction applies its body, or that equations cannot be counted."""
         times = applied(node, types)
         if times is not None:
             self._times[node.id] = times
         elif not node.regions or node.opcode.startswith(APPLIED):
-            self.unknown[node.opcode] += 1
-            self._uncounted.add(node.id)
+            self.unknown[node.opcode] += len(ids)
+            self._uncounted.update(ids)
 
     def trips(self, node: Node) -> int | None:
         """Returns how often an equation runs its body; None where that is unknown."""

@@ -26,7 +26,7 @@ class RunCosts:
     def flops(self, region: str, low: int, high: int) -> int | None:
         """Returns the flops of the steps `low` to before `high`; None where some are unknown."""
         if region not in self._before:
-            costs = [self._sums.whole(node) for node in self._module.regions[region].nodes]
+            costs = self._sums.steps(region)
             known = accumulate((cost or 0 for cost in costs), initial=0)
             unknown = accumulate((cost is None for cost in costs), initial=0)
             self._before[region] = list(known), list(unknown)
