@@ -10,13 +10,12 @@ step. For `c = mul a b; d = add c a` with parameters `a b`, the values are a=0, 
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, repeat
+from operator import sub
 from typing import Generic, TypeVar
-
-import numpy as np
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
 from jaxlens.ir.lazy import same_fields
@@ -90,6 +89,15 @@ class Columns:
     def distances(self, step: int) -> "array[int]":
         """The distance of each operand of a step."""
         return self.distance[self.first_operand[step] : self.first_operand[step + 1]]
+
+    def reads(self) -> "array[int]":
+        """The value of each operand; for a literal, the first result of its own step."""
+        return array("i", map(sub, self.per_operand(self.first_result), self.distance))
+
+    def per_operand(self, per_step: Sequence[int]) -> chain[int]:
+        """What each operand's step has."""
+        read = self.first_operand
+        return chain.from_iterable(map(repeat, per_step, map(sub, read[1:], read)))
 
     def values(self, step: int) -> range:
         """Numbers of the results of a step."""
@@ -242,23 +250,6 @@ def shape(region: Columns) -> Hashable:
     operands = (region.distance, region.first_operand)
     columns = (region.kind, *operands, region.first_result, region.types, region.results)
     return tuple(column.tobytes() for column in columns)
-
-
-def alike(region: Columns) -> Iterable[list[int]]:
-    """Groups of steps that differ only in the values that they read; one that calls is alone.
-
-    The steps of a group have the same kind, place and types of operands.
-    """
-    firsts = np.repeat(region.first_result[:-1], np.diff(region.first_operand))
-    values = np.where(region.distance, firsts - region.distance, len(region.types))  # or a literal
-    read = np.append(region.types, -1).astype("i")[values].tobytes()
-    ends = pairwise(4 * n for n in region.first_operand)
-    groups: dict[Hashable, list[int]] = {}
-    for step, row in enumerate(zip(region.kind, region.place, ends, strict=True)):
-        kind, place, (low, high) = row
-        key = step if step in region.calls else (kind, place, read[low:high])
-        groups.setdefault(key, []).append(step)
-    return groups.values()
 
 
 class ColumnsBuilder:

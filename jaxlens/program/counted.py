@@ -12,11 +12,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.columns import LITERAL, alike, columns
+from jaxlens.ir.columns import Columns, columns
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
@@ -260,26 +261,31 @@ class EquationSums:
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()
         self._uncounted: set[str] = set()  # ids of those equations
+        self._steps: dict[str, list[int | None]] = {}  # the flops of each step, by region
         for name in reversed(tuple(module.regions)):
             self.region[name] = self._sum(name)
 
     def _sum(self, region: str) -> _Sum:
+        nodes, rows = self._module.regions[region].nodes, self._program.regions[region]
         whole = _Sum()
-        for steps in alike(self._program.regions[region]):
-            node, types = self._equation(region, steps[0])
+        for (_, _, _, *read), steps in _alike(rows):
+            node = nodes[rows.steps[steps[0]]]
+            of = zip(node.operands, read, strict=True)
+            types = {name: self._program.types[n] for name, n in of if n is not None}
             count = flops(node, types)
             arithmetic = loose = count.arithmetic or 0
-            ids = [self._program.regions[region].ids[step] for step in steps]
+            ids = [rows.ids[step] for step in steps]
             if count.arithmetic is None:
                 self._apply(node, types, ids)
             if node.opcode == "while" and (n := counted_trips(node, self._module)) is not None:
                 self._times.setdefault(node.id, n)
             self.own.update(dict.fromkeys(ids, arithmetic))
-            whole.flops += arithmetic * len(ids)
-            whole.once += arithmetic * len(ids)
             whole.transcendentals += count.transcendental * len(ids)
+            arithmetic *= len(ids)
+            whole.flops += arithmetic
+            whole.once += arithmetic
             is_again = RECOMPUTED in node.scope
-            whole.recomputed += arithmetic * len(ids) if is_again else 0
+            whole.recomputed += arithmetic if is_again else 0
             for name, n in self.bodies(node) if node.regions else ():
                 body = self.region[name]
                 whole.recomputed += n * (body.flops if is_again else body.recomputed)
@@ -291,21 +297,16 @@ class EquationSums:
             whole.known = whole.known and self._whole(node) is not None
         return whole
 
-    def _equation(self, region: str, step: int) -> tuple[Node, Mapping[str, Type]]:
-        """Returns an equation, and the types of its operands by name."""
-        rows = self._program.regions[region]
-        node = self._module.regions[region].nodes[rows.steps[step]]
-        back = zip(node.operands, rows.distances(step), strict=True)
-        values = {name: rows.first_result[step] - n for name, n in back if n != LITERAL}
-        return node, {name: self._program.types[rows.types[n]] for name, n in values.items()}
-
-    def steps(self, region: str) -> list[int | None]:
-        """Returns the flops of each step of a region with its bodies; None where unknown."""
-        rows = self._program.regions[region]
-        costs = [None if id in self._uncounted else self.own[id] for id in rows.ids]
-        for step in rows.calls:
-            costs[step] = self._whole(self._equation(region, step)[0])
-        return costs
+    def run(self, region: str, low: int, high: int) -> int | None:
+        """Returns the flops of the steps `low` to before `high`; None where some are unknown."""
+        if region not in self._steps:
+            nodes, rows = self._module.regions[region].nodes, self._program.regions[region]
+            costs = [None if id in self._uncounted else self.own[id] for id in rows.ids]
+            for step in rows.calls:
+                costs[step] = self._whole(nodes[rows.steps[step]])
+            self._steps[region] = costs
+        known = [cost for cost in self._steps[region][low:high] if cost is not None]
+        return sum(known) if len(known) == high - low else None
 
     def _whole(self, node: Node) -> int | None:
         """Returns the flops of an equation and of the bodies that it runs; None where unknown."""
@@ -358,6 +359,17 @@ class EquationSums:
             case _:
                 for name in running(node):
                     yield name, times
+
+
+def _alike(rows: Columns) -> Iterable[tuple[tuple[Any, ...], list[int]]]:
+    """Groups steps that differ only in the values that they read; one that calls is alone."""
+    pairs = zip(rows.reads(), rows.distance, strict=True)
+    types = [rows.types[n] if distance else None for n, distance in pairs]
+    groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for step, (low, high) in enumerate(pairwise(rows.first_operand)):
+        alone = step if step in rows.calls else None
+        groups[alone, rows.kind[step], rows.place[step], *types[low:high]].append(step)
+    return groups.items()
 
 
 def _is_users(node: Node) -> bool:

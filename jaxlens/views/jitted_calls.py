@@ -51,8 +51,8 @@ def jitted_calls(jaxpr: Module) -> tuple[int, bool]:
     program = columns(jaxpr)
     calls = own = others = 0
     pending = [jaxpr.entry]
-    while pending:
-        region = program.regions[pending.pop()]
+    for name in pending:  # which grows
+        region = program.regions[name]
         others += len(region) - len(region.calls)
         for step, bodies in region.calls.items():
             opcode = program.opcodes[region.kind[step]]
