@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain, repeat
+from operator import sub
 from typing import Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
@@ -87,6 +89,15 @@ class Columns:
     def distances(self, step: int) -> "array[int]":
         """The distance of each operand of a step."""
         return self.distance[self.first_operand[step] : self.first_operand[step + 1]]
+
+    def reads(self) -> "array[int]":
+        """The value of each operand; for a literal, the first result of its own step."""
+        return array("i", map(sub, self.per_operand(self.first_result), self.distance))
+
+    def per_operand(self, per_step: Sequence[int]) -> chain[int]:
+        """What each operand's step has."""
+        read = self.first_operand
+        return chain.from_iterable(map(repeat, per_step, map(sub, read[1:], read)))
 
     def values(self, step: int) -> range:
         """Numbers of the results of a step."""

@@ -12,10 +12,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.columns import Columns, columns
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.ir.jaxpr.equation_flops import APPLIED, applied, devices_of_body, flops
@@ -252,29 +254,36 @@ class EquationSums:
     """
 
     def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
+        self._module = module
+        self._program = columns(module)
         self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
-        for node in module.nodes():
-            if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
-                self._times.setdefault(node.id, count)
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()
         self._uncounted: set[str] = set()  # ids of those equations
-        for region in reversed(tuple(module.regions.values())):
-            self.region[region.name] = self._sum(region)
+        self._steps: dict[str, list[int | None]] = {}  # the flops of each step, by region
+        for name in reversed(tuple(module.regions)):
+            self.region[name] = self._sum(name)
 
-    def _sum(self, region: Region) -> _Sum:
-        types = region.types()
+    def _sum(self, region: str) -> _Sum:
+        nodes, rows = self._module.regions[region].nodes, self._program.regions[region]
         whole = _Sum()
-        for node in region.nodes:
+        for (_, _, _, *read), steps in _alike(rows):
+            node = nodes[rows.steps[steps[0]]]
+            of = zip(node.operands, read, strict=True)
+            types = {name: self._program.types[n] for name, n in of if n is not None}
             count = flops(node, types)
             arithmetic = loose = count.arithmetic or 0
+            ids = [rows.ids[step] for step in steps]
             if count.arithmetic is None:
-                self._apply(node, types)
-            self.own[node.id] = arithmetic
+                self._apply(node, types, ids)
+            if node.opcode == "while" and (n := counted_trips(node, self._module)) is not None:
+                self._times.setdefault(node.id, n)
+            self.own.update(dict.fromkeys(ids, arithmetic))
+            whole.transcendentals += count.transcendental * len(ids)
+            arithmetic *= len(ids)
             whole.flops += arithmetic
             whole.once += arithmetic
-            whole.transcendentals += count.transcendental
             is_again = RECOMPUTED in node.scope
             whole.recomputed += arithmetic if is_again else 0
             for name, n in self.bodies(node) if node.regions else ():
@@ -284,11 +293,22 @@ class EquationSums:
                 whole.transcendentals += n * body.transcendentals
                 whole.once += body.once * (1 if node.opcode in _LOOPS else n)
                 loose += n * body.loose
-            whole.loose += 0 if _is_users(node) else loose
-            whole.known = whole.known and self.whole(node) is not None
+            whole.loose += 0 if _is_users(node) else loose * len(ids)
+            whole.known = whole.known and self._whole(node) is not None
         return whole
 
-    def whole(self, node: Node) -> int | None:
+    def run(self, region: str, low: int, high: int) -> int | None:
+        """Returns the flops of the steps `low` to before `high`; None where some are unknown."""
+        if region not in self._steps:
+            nodes, rows = self._module.regions[region].nodes, self._program.regions[region]
+            costs = [None if id in self._uncounted else self.own[id] for id in rows.ids]
+            for step in rows.calls:
+                costs[step] = self._whole(nodes[rows.steps[step]])
+            self._steps[region] = costs
+        known = [cost for cost in self._steps[region][low:high] if cost is not None]
+        return sum(known) if len(known) == high - low else None
+
+    def _whole(self, node: Node) -> int | None:
         """Returns the flops of an equation and of the bodies that it runs; None where unknown."""
         bodies = list(self.bodies(node)) if node.regions else []
         is_known = node.id not in self._uncounted and all(self.region[n].known for n, _ in bodies)
@@ -296,14 +316,14 @@ class EquationSums:
             return None
         return self.own[node.id] + sum(n * self.region[name].flops for name, n in bodies)
 
-    def _apply(self, node: Node, types: Mapping[str, Type]) -> None:
-        """Stores how often a reduction applies its body, or that an equation cannot be counted."""
+    def _apply(self, node: Node, types: Mapping[str, Type], ids: Sequence[str]) -> None:
+        """Stores how often a reduction applies its body, or that equations cannot be counted."""
         times = applied(node, types)
         if times is not None:
             self._times[node.id] = times
         elif not node.regions or node.opcode.startswith(APPLIED):
-            self.unknown[node.opcode] += 1
-            self._uncounted.add(node.id)
+            self.unknown[node.opcode] += len(ids)
+            self._uncounted.update(ids)
 
     def trips(self, node: Node) -> int | None:
         """Returns how often an equation runs its body; None where that is unknown."""
@@ -339,6 +359,17 @@ class EquationSums:
             case _:
                 for name in running(node):
                     yield name, times
+
+
+def _alike(rows: Columns) -> Iterable[tuple[tuple[Any, ...], list[int]]]:
+    """Groups steps that differ only in the values that they read; one that calls is alone."""
+    pairs = zip(rows.reads(), rows.distance, strict=True)
+    types = [rows.types[n] if distance else None for n, distance in pairs]
+    groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for step, (low, high) in enumerate(pairwise(rows.first_operand)):
+        alone = step if step in rows.calls else None
+        groups[alone, rows.kind[step], rows.place[step], *types[low:high]].append(step)
+    return groups.items()
 
 
 def _is_users(node: Node) -> bool:

@@ -7,12 +7,12 @@ from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module, paused
 from jaxlens.options import JaxprPanes
+from jaxlens.program.counted import EquationSums
 from jaxlens.render.document import Block, Findings, Tab
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import Finding, amount, count, explains, saves
 from jaxlens.views import source_pane
 from jaxlens.views.figures import jaxpr as jaxpr_figure
-from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.listings.panes import chained, equation_lines, jaxpr_tab, user_names
 
 _LARGE = 1_000_000  # bytes of constants from which the finding has advice
@@ -99,7 +99,7 @@ def graph_tab(subject: Capture, module: Module, depth: int = 1) -> Tab:
             inputs=[leaf.name for leaf in subject.program.inputs],
             outputs=[leaf.name for leaf in subject.outputs],
             called=user_names(subject).of,
-            costs=RunCosts(module),
+            costs=EquationSums(module, {}),
         )
 
     pane = jaxpr_figure.pane(subject.program.name, draw)

@@ -2,6 +2,7 @@
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Module
 from jaxlens.report import count
 
@@ -47,16 +48,19 @@ def jitted_calls(jaxpr: Module) -> tuple[int, bool]:
     Returns:
         The number of jitted calls, and whether there is other work.
     """
+    program = columns(jaxpr)
     calls = own = others = 0
-    pending = list(jaxpr.body().nodes)
-    while pending:
-        node = pending.pop()
-        body = jaxpr.regions[node.regions[0]] if node.regions else None
-        if body is not None and node.opcode in _JIT:
-            calls += 1
-            own += bool(body.function)
-        elif body is not None and node.opcode in _EVALUATED:
-            pending += body.nodes
-        else:
-            others += 1
+    pending = [jaxpr.entry]
+    for name in pending:  # which grows
+        region = program.regions[name]
+        others += len(region) - len(region.calls)
+        for step, bodies in region.calls.items():
+            opcode = program.opcodes[region.kind[step]]
+            if opcode in _JIT:
+                calls += 1
+                own += bool(jaxpr.regions[bodies[0]].function)
+            elif opcode in _EVALUATED:
+                pending.append(bodies[0])
+            else:
+                others += 1
     return (own, True) if others else (calls, False)

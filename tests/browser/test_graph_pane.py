@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jaxlens.ir.hlo.reader import read
+from jaxlens.program.counted import EquationSums
 from jaxlens.render.document import Document, GraphPane, Tab, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html.document_html import html
@@ -12,7 +13,6 @@ from jaxlens.render.link_data import Web
 from jaxlens.report import amount
 from jaxlens.views.figures.hlo import figure as hlo_figure
 from jaxlens.views.figures.jaxpr import figure
-from jaxlens.views.figures.run_cost import RunCosts
 from tests.support.browsing import PAGE
 from tests.support.drawn_modules import branching, layers, predict
 from tests.views.figures.test_hlo_figure import LOOP
@@ -462,7 +462,7 @@ def test_edges_after_the_gradients_are_dotted_and_a_word_says_so(show):
 
 
 def test_boxes_are_shaded_by_the_figure_that_is_chosen_and_it_stands_at_them(show):
-    drawn = figure(predict(), costs=RunCosts(predict()))
+    drawn = figure(predict(), costs=EquationSums(predict(), {}))
     page = show(drawn)
     choice = page.get_by_label("Shade boxes by")
     choice.focus()

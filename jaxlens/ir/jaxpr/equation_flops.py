@@ -79,7 +79,7 @@ def flops(node: Node, types: Mapping[str, Type]) -> Flops:
     """
     name = node.opcode
     try:
-        out = sum(elements(value.type) for value in node.results[:1])
+        out = elements(node.results[0].type) if node.results else 0
         if name in TRANSCENDENTAL:
             return Flops(0, out)
         if name in ELEMENTWISE:

@@ -11,8 +11,7 @@ A name is stored as a number: the index of its letters, or a negative number for
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, compress, repeat
-from operator import sub
+from itertools import chain, compress
 from typing import Any
 
 from jaxlens.ir.columns import Columns, ProgramColumns
@@ -66,10 +65,8 @@ class Names:
 
     def _unread(self, region: Columns) -> list[int]:
         """Values that the body defines and nothing in it reads or returns."""
-        counts = map(sub, region.first_operand[1:], region.first_operand)
-        firsts = chain.from_iterable(map(repeat, region.first_result, counts))
         # A distance of 0 stands for a literal.
-        read = set(compress(map(sub, firsts, region.distance), region.distance))
+        read = set(compress(region.reads(), region.distance))
         read.update(region.results)
         return [n for n in range(region.parameters, len(region.types)) if n not in read]
 

@@ -145,7 +145,7 @@ class _Reader:
         first = region.first_result[step]
         return Node(
             body.ids[step],
-            jaxpr_params.printed(eqn)[0],
+            self.columns.opcodes[region.kind[step]],
             tuple(
                 self._literal(atom)
                 if distance == LITERAL

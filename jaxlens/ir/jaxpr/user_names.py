@@ -8,8 +8,7 @@ only if no other value traced inside `f(x)` is read later. Other values have no 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, repeat
-from operator import sub
+from itertools import chain
 from typing import TypeAlias
 
 from jaxlens.ir.columns import Columns, Place, columns, locator
@@ -215,15 +214,13 @@ class UserNames:
 
         Steps of the backward pass do not count: they read what an expression kept for them too.
         """
-        counts = list(map(sub, rows.first_operand[1:], rows.first_operand))
-        reads = map(sub, chain.from_iterable(map(repeat, rows.first_result, counts)), rows.distance)
         backward = {n for n in set(rows.place) if _BACKWARD in self._program.places[n].scope}
         steps: Sequence[int] = range(len(rows))
         if backward:
             # A backward step counts as one before the first, and the latest of two is kept.
             steps = [-1 if n in backward else step for step, n in enumerate(rows.place)]
-        pairs = zip(reads, chain.from_iterable(map(repeat, steps, counts)), strict=True)
-        last = dict(pair for pair in pairs if pair[1] >= 0) if backward else dict(pairs)
+        pairs = zip(rows.reads(), rows.per_operand(steps), strict=True)
+        last = {value: step for value, step in pairs if step >= 0}
         last.update(dict.fromkeys(rows.results, len(rows)))
         return last
 

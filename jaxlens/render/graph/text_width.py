@@ -40,6 +40,7 @@ def clean(text: str) -> str:
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Cn", "Co"})
 
 
+@lru_cache(maxsize=4096)
 def columns(text: str) -> int:
     """Returns the text's width in columns of a monospaced font; a wide character has two."""
     if text.isascii():
@@ -53,6 +54,7 @@ def _advance(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
+@lru_cache(maxsize=4096)
 def shorten(text: str, limit: int) -> str:
     """Returns the cleaned text in at most `limit` columns, with "…" for a removed middle."""
     if len(text) <= limit and text.isascii() and text.isprintable():

@@ -203,7 +203,8 @@ class TracedCall:
         with self.lock:
             if self._line_trace is None:
                 self._check_called()
-                isolate.retire()  # else JAX's cache would return the earlier trace
+                if self.call.tracings:
+                    isolate.retire()  # else JAX's cache would return the earlier trace
                 recorder = Recorder()
                 done = self._traced(recorder.recording())
                 self.__dict__.setdefault("_trace", done)

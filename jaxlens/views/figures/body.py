@@ -1,18 +1,15 @@
 """One region with the data for drawing it: its columns, names of values, and folding."""
 
 import re
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, repeat
-from operator import sub
 
 from jaxlens.ir.columns import Columns, ProgramColumns, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.program.counted import EquationSums
 from jaxlens.views.figures.fold import Folding
 from jaxlens.views.figures.gradients import after_gradients
-from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 
 _OF_MODULES = 30  # steps of a body of modules that is drawn step by step
@@ -49,7 +46,7 @@ class DrawnRegion:
     results: tuple[str, ...]
     constants: frozenset[int]
     most: int
-    costs: RunCosts | None = None
+    costs: EquationSums | None = None
     nouns: tuple[str, str] = ("eqns", "equations")
     after: frozenset[int] = frozenset()
 
@@ -65,9 +62,8 @@ class DrawnRegion:
 
     @cached_property
     def reads(self) -> Sequence[int]:
-        """The value of each operand; for a literal, the first result of its own step."""
-        firsts = self._per_operand(self.columns.first_result)
-        return array("i", map(sub, firsts, self.columns.distance))
+        """As `Columns.reads`."""
+        return self.columns.reads()
 
     @cached_property
     def last(self) -> Mapping[int, int]:
@@ -75,13 +71,10 @@ class DrawnRegion:
 
         A value without readers is missing, or has the step that makes it.
         """
-        last = dict(zip(self.reads, self._per_operand(range(len(self.columns))), strict=True))
+        steps = self.columns.per_operand(range(len(self.columns)))
+        last = dict(zip(self.reads, steps, strict=True))
         last.update(dict.fromkeys(self.columns.results, len(self.columns)))
         return last
-
-    def _per_operand(self, per_step: Sequence[int]) -> chain[int]:
-        read = self.columns.first_operand
-        return chain.from_iterable(map(repeat, per_step, map(sub, read[1:], read)))
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -95,9 +88,9 @@ class DrawnRegion:
         return self.printed[self.columns.types[value]]
 
     @cached_property
-    def printed(self) -> Mapping[int, str]:
+    def printed(self) -> Sequence[str]:
         """Printed types, by their number in the program."""
-        return _Printed(self.program)
+        return list(map(str, self.program.types))
 
     def variables(self, step: int) -> frozenset[str]:
         """Returns the names of the step's operands that are not literals."""
@@ -136,24 +129,12 @@ class DrawnRegion:
 
     def flops(self, run: StepRange) -> int | None:
         """Estimates the flops of a run; None where some are unknown."""
-        return self.costs.flops(self.region.name, run.low, run.high) if self.costs else None
+        return self.costs.run(self.region.name, run.low, run.high) if self.costs else None
 
     @property
     def title(self) -> str:
         """The region's name, without the number that makes it unique."""
         return plain(self.region.name)
-
-
-class _Printed(dict[int, str]):
-    """Printed types by number, each made once."""
-
-    def __init__(self, program: ProgramColumns) -> None:
-        super().__init__()
-        self._program = program
-
-    def __missing__(self, number: int) -> str:
-        text = self[number] = str(self._program.types[number])
-        return text
 
 
 def plain(region: str) -> str:
@@ -167,7 +148,7 @@ def bodies_of(
     inputs: Sequence[str],
     outputs: Sequence[str],
     called: Callable[[str], Mapping[int, str]] = lambda _: {},
-    costs: RunCosts | None = None,
+    costs: EquationSums | None = None,
 ) -> Mapping[str, DrawnRegion]:
     """Returns every region of the module with the data for drawing; arguments as of `figure`.
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.lazy import LazyMapping, lazy
+from jaxlens.program.counted import EquationSums
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Edge, Figure, Heat, Panel, Panels, Path, open_paths
 from jaxlens.report import amount, count
@@ -19,7 +20,6 @@ from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
 from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
-from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 from jaxlens.views.listings.equation import equation
 
@@ -39,7 +39,7 @@ def figure(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     called: Callable[[str], Mapping[int, str]] = lambda _: {},
-    costs: RunCosts | None = None,
+    costs: EquationSums | None = None,
 ) -> Figure:
     """Returns the figure of a module.
 

@@ -13,13 +13,12 @@ from jax.sharding import PartitionSpec as P
 import jaxlens
 from jaxlens.ir.graph import Node
 from jaxlens.ir.jaxpr.equation_flops import devices_of_body
-from jaxlens.program.counted import count_module, counted, facts
+from jaxlens.program.counted import EquationSums, count_module, counted, facts
 from jaxlens.program.subject import Given
 from jaxlens.pytest_plugin.receipt_record import changes, record
 from jaxlens.questions.compare.receipt import Receipt
 from jaxlens.questions.cost.modules import module_costs
 from jaxlens.questions.cost.report import report
-from jaxlens.views.figures.run_cost import RunCosts
 
 pytestmark = pytest.mark.backend
 
@@ -82,7 +81,7 @@ def test_the_body_counts_for_each_device_of_the_manual_axes(f, flops) -> None:
     assert sum(cost.by_node.values()) == sum(cost.by_line.values()) == flops
     assert cost.once == (PRODUCT + 64 * 16 if f is looped else flops)
     module = shown.jaxpr.module
-    whole = RunCosts(module).flops(module.entry, 0, len(module.body().nodes))
+    whole = EquationSums(module, {}).run(module.entry, 0, len(module.body().nodes))
     assert whole == flops  # of a box in the graph
 
 

@@ -67,11 +67,11 @@ def test_flops_are_those_that_the_cost_lens_counts():
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params["blocks"])
         return jax.lax.scan(layer, x, stacked)[0] + model(params, x)
 
-    from jaxlens.views.figures.run_cost import RunCosts
+    from jaxlens.program.counted import EquationSums
 
     module = jaxlens.capture(layers, PARAMS, X).jaxpr.module
     steps = len(module.body().nodes)
-    assert RunCosts(module).flops("main", 0, steps) == jaxlens.cost(layers, PARAMS, X).flops
+    assert EquationSums(module, {}).run("main", 0, steps) == jaxlens.cost(layers, PARAMS, X).flops
 
 
 def test_flops_follow_the_operands_where_the_results_are_alike():
@@ -79,16 +79,16 @@ def test_flops_follow_the_operands_where_the_results_are_alike():
         y = (x @ x)[:, :2] @ x[:2] + jnp.sort(x)
         return y.at[jnp.array([1, 2])].add(jnp.cumsum(x, 0)[:2])
 
-    from jaxlens.views.figures.run_cost import RunCosts
+    from jaxlens.program.counted import EquationSums
 
     x = jnp.ones((8, 8))
     module = jaxlens.capture(products, x).jaxpr.module
     steps = len(module.body().nodes)
-    assert RunCosts(module).flops("main", 0, steps) == jaxlens.cost(products, x).flops
+    assert EquationSums(module, {}).run("main", 0, steps) == jaxlens.cost(products, x).flops
 
 
 def test_a_reduction_of_the_users_own_counts_its_body():
-    from jaxlens.views.figures.run_cost import RunCosts
+    from jaxlens.program.counted import EquationSums
 
     def total(x):
         return jax.lax.reduce(x, jnp.zeros(()), lambda a, b: a * b + a, (0,))
@@ -97,16 +97,16 @@ def test_a_reduction_of_the_users_own_counts_its_body():
     steps = len(module.body().nodes)
     flops = jaxlens.cost(total, jnp.ones((4, 8))).flops
     assert flops
-    assert RunCosts(module).flops("main", 0, steps) == flops
+    assert EquationSums(module, {}).run("main", 0, steps) == flops
 
 
 def test_a_loop_of_unknown_length_has_no_figure():
-    from jaxlens.views.figures.run_cost import RunCosts
+    from jaxlens.program.counted import EquationSums
 
     module = jaxlens.capture(
         lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, jnp.exp2, x), X
     ).jaxpr.module
-    assert RunCosts(module).flops("main", 0, 1) is None
+    assert EquationSums(module, {}).run("main", 0, 1) is None
 
 
 def test_a_small_program_without_modules_is_drawn_step_by_step():
