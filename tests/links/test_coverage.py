@@ -2,8 +2,6 @@
 
 import functools
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -19,7 +17,7 @@ from jaxlens.links.name_stack import transforms
 from jaxlens.views.links import weave
 from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require
-from tests.support.paths import ROOT, environment
+from tests.support.paths import ROOT, python
 
 pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS, pytest.mark.reads_jax]
 BENCH = ROOT / "tests" / "bench" / "coverage.py"
@@ -45,8 +43,8 @@ def test_nearly_every_instruction_and_equation_is_linked(name) -> None:
 
 
 def test_a_program_over_eight_devices_is_linked_too() -> None:
-    command = [sys.executable, str(BENCH), "--json", "sharded_matmul"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+    done = python(BENCH, "--json", "sharded_matmul")
+    assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)[0]
     assert row["counted"][0] > 5
     assert row["instructions"] >= 0.95, row["missing"]
