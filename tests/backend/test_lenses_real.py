@@ -1,30 +1,19 @@
 """Lenses on real programs: fusion is followed to the last instruction, counts agree with XLA."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.captures import Capture
 from jaxlens.links.match.same_compile import relate
 from jaxlens.program.counted import facts
 from jaxlens.program.fusion_change import across_fusion
 from jaxlens.program.kernels import works
 from jaxlens.stages.driver import capture
-from tests.support import programs
+from tests.support.model_programs import captured
 
 pytestmark = pytest.mark.backend
 
 NAMES = ["mlp_step", "attention", "scan_rnn"]
-
-
-@functools.cache
-def captured(name: str) -> Capture:
-    f, args = getattr(programs, name)()
-    taken = capture(f, args)
-    taken.passes  # first, so that one compile serves all tests
-    return taken
 
 
 @pytest.mark.parametrize("name", NAMES)
