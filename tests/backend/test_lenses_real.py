@@ -83,16 +83,6 @@ def test_flops_without_loops_are_what_xla_counts_before_it_optimises(f, shapes) 
     assert facts(capture(f, shapes), compiled=False).flops == expected
 
 
-def test_flops_of_a_scan_are_counted_for_every_trip() -> None:
-    def f(w, xs):
-        return jax.lax.scan(lambda c, x: (c @ w + x, None), xs[0], xs)[0]
-
-    shapes = (shape(16, 16), shape(100, 16))
-    cost = facts(capture(f, shapes))
-    assert cost.flops == 100 * (2 * 16 * 16 + 16)
-    assert cost.once == 2 * 16 * 16 + 16
-
-
 def test_xlas_trip_count_is_taken_for_a_while_loop() -> None:
     def f(x):
         return jax.lax.while_loop(lambda s: s[0] < 12, lambda s: (s[0] + 1, s[1] @ s[1]), (0, x))[1]
