@@ -180,7 +180,8 @@ def test_a_mistake_in_a_rule_is_one_line_with_primitive_and_rule() -> None:
         with pytest.raises((NotImplementedError, TypeError)) as raised:
             make()
         assert "\n" not in str(raised.value)
-        lines += [f"{name}:", f"  {raised.type.__name__}: {raised.value}"]
+        said = str(raised.value).partition(", partial")[0]  # behind it stand kinds that tests add
+        lines += [f"{name}:", f"  {raised.type.__name__}: {said}"]
     approved("core_mistakes", "\n".join(lines))
 
 
