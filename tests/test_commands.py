@@ -1,14 +1,13 @@
 """The commands that record scripts, show and compare records, and write pages."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 import jaxlens
 from jaxlens.cli import main
-from tests.support.paths import CAPTURES, environment
+from tests.support.paths import CAPTURES, environment, python
 
 SCRIPT = """
 import os, sys
@@ -73,12 +72,8 @@ def script(tmp_path, request):
 
 
 def run(folder, *words, PYTHONPATH=""):
-    command = [sys.executable, *words]
-    env = environment()
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [PYTHONPATH, env["PYTHONPATH"]]))
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=200
-    )
+    paths = filter(None, [PYTHONPATH, environment()["PYTHONPATH"]])
+    return python(*words, folder=folder, timeout=200, PYTHONPATH=os.pathsep.join(paths))
 
 
 @pytest.mark.backend

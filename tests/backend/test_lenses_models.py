@@ -1,9 +1,10 @@
-"""Lenses on programs written by others: each answer against a figure of JAX's, XLA's or NumPy's.
+"""Verbs and lenses on programs written by others: each answer against JAX's, XLA's or NumPy's.
 
-Fusions, equations written out and comparisons have tests of their own on these programs
-(`test_what_if.py`, `test_times_models.py`, `test_compare_live.py`).
+Fusions and comparisons have tests of their own on these programs (`test_what_if.py`,
+`test_compare_live.py`).
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -20,9 +21,10 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.program.counted import facts as cost_of
 from jaxlens.questions.constants.facts import facts as captured_of
-from tests.backend.test_models import NAMES, capture, program
+from jaxlens.questions.times.equations import written_out
+from tests.ir.hlo.test_hlo_oracle import assert_same
 from tests.questions.memory.test_memory_real import _temporaries, heap_peak
-from tests.support.model_programs import MARKS
+from tests.support.model_programs import LAYERS, MARKS, NAMES, captured, program
 
 pytestmark = [pytest.mark.backend, *MARKS]
 DTYPES = {"float32": "f32", "int32": "i32", "bool": "bool"}
@@ -33,14 +35,66 @@ def nbytes(tree) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_equations_are_counted_as_jax_counts_them(name):
+    f, args = program(name)
+    traced = jax.jit(f).trace(*args)
+    theirs = [
+        eqn.primitive.name for _, eqn in all_eqns(traced.jaxpr.jaxpr, revisit_inner_jaxprs=False)
+    ]
+    ours = [node.opcode for node in captured(name).jaxpr.module.nodes()]
+    assert sorted(ours) == sorted(theirs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("stage", ["hlo", "optimized"])
+def test_instructions_are_counted_as_jaxlib_counts_them(name, stage):
+    seen = getattr(captured(name), stage)
+    same = assert_same(seen.text, name)  # names, opcodes and operands, computation by computation
+    assert same == sum(1 for _ in seen.module.nodes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+def test_every_verb_shows_it(name, verb):
+    view = getattr(jaxlens, verb)(captured(name))
+    taken = " ".join(str(view).split("\n\n")[0].split())
+    assert re.search(r"on cpu, jitted for this look \(as written, it runs .*op by op\)$", taken)
+    assert len(str(view)) < 200_000
+    assert len(view.html().encode()) < 5_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equations_written_out_are_jaxs(name: str) -> None:
+    f, args = program(name)
+    traced = jax.jit(f).trace(*args)
+    every = sum(1 for _ in all_eqns(traced.jaxpr.jaxpr, revisit_inner_jaxprs=True))
+    counted, loops = written_out(captured(name))
+    assert counted.total == every
+    assert sum(counted.own.values()) <= every  # those that no line of the user's made are in none
+    for loop in loops:
+        assert loop.count >= 4
+        assert loop.block < every
+    if name == "gpt_step":
+        assert [loop.count for loop in loops] == [LAYERS, LAYERS]
+        assert sum(loop.equations for loop in loops) > every / 2
+    elif name == "diffrax_solve":
+        # It rounds a time down a hundred times, in a loop of Python's.
+        (loop,) = loops
+        assert loop.count in (99, 100)
+        assert loop.line.startswith("diffrax/_integrate.py:")
+    else:
+        assert not loops
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_arguments_and_results_are_numpys(name: str) -> None:
     f, args = program(name)
     results = jax.eval_shape(f, *args)
-    use = jaxlens.memory(capture(name))
+    use = jaxlens.memory(captured(name))
     assert use.kind("argument") == use.arguments == nbytes(args)
     tables = 8 * len(jax.tree.leaves(results))  # of pointers to several results
     assert use.outputs - nbytes(results) in (0, tables)
-    assert jaxlens.cost(capture(name)).facts.cost.bytes == nbytes(args) + nbytes(results)
+    assert jaxlens.cost(captured(name)).facts.cost.bytes == nbytes(args) + nbytes(results)
     assert sum(use.by_line.values()) + use.kind("argument") == use.peak <= use.reserved
     assert use.findings[0].text.startswith("The peak is")
 
@@ -48,7 +102,7 @@ def test_arguments_and_results_are_numpys(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "gpt_step"])
 def test_temporaries_peak_where_xlas_heap_simulator_says(name: str) -> None:
     f, args = program(name)
-    found = max(_temporaries(live(buffers.read(capture(name).buffers))))
+    found = max(_temporaries(live(buffers.read(captured(name).buffers))))
     assert found == pytest.approx(heap_peak(jax.jit(f), args), rel=0.02, abs=64)
 
 
@@ -90,13 +144,13 @@ def test_flops_are_xlas_before_it_optimises(name: str) -> None:
     ours = cost_of(jaxlens.capture(needed, *leaves), compiled=False)
     assert ours.flops == pytest.approx(theirs["flops"], rel=0.02)
     assert ours.transcendentals == pytest.approx(theirs["transcendentals"], rel=0.002, abs=1)
-    whole = cost_of(capture(name), compiled=False)
+    whole = cost_of(captured(name), compiled=False)
     assert sum(whole.by_line.values()) == whole.flops >= ours.flops
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_flops_and_bytes_of_kernels_sum_to_xlas(name: str) -> None:
-    cap = capture(name)
+    cap = captured(name)
     answer = jaxlens.cost(cap)
     once = sum(kernel.once for kernel in answer.kernels)
     assert once == pytest.approx(cap.cost["flops"], rel=1e-3, abs=2)
@@ -106,10 +160,10 @@ def test_flops_and_bytes_of_kernels_sum_to_xlas(name: str) -> None:
 
 def test_lines_of_the_user_own_what_libraries_do_for_them() -> None:
     for name in ("flax_nnx", "equinox_optax", "diffrax_solve", "numpyro_potential"):
-        cost = jaxlens.cost(capture(name))
+        cost = jaxlens.cost(captured(name))
         assert {line.partition(":")[0] for line in cost.by_line} == {"programs.py"}
         assert cost.findings[0].text.startswith("programs.py:")
-    solve = jaxlens.cost(capture("diffrax_solve")).findings[0].text
+    solve = jaxlens.cost(captured("diffrax_solve")).findings[0].text
     assert "(`solution = diffrax.diffeqsolve(`)" in solve
     assert " with one pass of the loop" in solve  # an adaptive step
 
@@ -132,13 +186,13 @@ def nested_constants(jaxpr) -> Iterator[np.ndarray]:
 def test_what_is_captured_is_what_jaxs_jaxprs_hold(name: str) -> None:
     f, args = program(name)
     theirs = [(c.shape, c.nbytes) for c in nested_constants(jax.jit(f).trace(*args).jaxpr)]
-    ours = captured_of(capture(name), compiled=False).constants
+    ours = captured_of(captured(name), compiled=False).constants
     assert sorted((c.type.shape, c.bytes) for c in ours) == sorted(theirs)
     assert bool(theirs) == (name == "diffrax_solve")  # the tables of its Runge-Kutta method
 
 
 def test_what_was_folded_is_a_constant_from_that_pass_on() -> None:
-    answer = jaxlens.captured(capture("diffrax_solve"))
+    answer = jaxlens.captured(captured("diffrax_solve"))
     dumps = [stage.stage.text.replace("%", " ") for stage in answer.capture.passes]
     assert len(answer.folded) > 5
     for one in answer.folded:
@@ -164,7 +218,7 @@ def test_rungs_are_what_jax_traces(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_one_device_holds_all_and_the_call_has_a_key_of_all_leaves(name: str) -> None:
     f, args = program(name)
-    sharding = jaxlens.sharding(capture(name))
+    sharding = jaxlens.sharding(captured(name))
     assert (sharding.devices, sharding.sent, sharding.collectives) == (1, 0, ())
     parts = [part for part in jaxlens.key(jax.jit(f), *args).parts if part.kind == "input"]
     assert len(parts) == len(jax.tree.leaves(args))

@@ -1,30 +1,19 @@
 """Lenses on real programs: fusion is followed to the last instruction, counts agree with XLA."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.captures import Capture
 from jaxlens.links.match.same_compile import relate
 from jaxlens.program.counted import facts
 from jaxlens.program.fusion_change import across_fusion
 from jaxlens.program.kernels import works
 from jaxlens.stages.driver import capture
-from tests.support import programs
+from tests.support.model_programs import captured
 
 pytestmark = pytest.mark.backend
 
 NAMES = ["mlp_step", "attention", "scan_rnn"]
-
-
-@functools.cache
-def captured(name: str) -> Capture:
-    f, args = getattr(programs, name)()
-    taken = capture(f, args)
-    taken.passes  # first, so that one compile serves all tests
-    return taken
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,16 +81,6 @@ def shape(*sizes: int) -> jax.ShapeDtypeStruct:
 def test_flops_without_loops_are_what_xla_counts_before_it_optimises(f, shapes) -> None:
     expected = jax.jit(f).lower(*shapes).cost_analysis()["flops"]
     assert facts(capture(f, shapes), compiled=False).flops == expected
-
-
-def test_flops_of_a_scan_are_counted_for_every_trip() -> None:
-    def f(w, xs):
-        return jax.lax.scan(lambda c, x: (c @ w + x, None), xs[0], xs)[0]
-
-    shapes = (shape(16, 16), shape(100, 16))
-    cost = facts(capture(f, shapes))
-    assert cost.flops == 100 * (2 * 16 * 16 + 16)
-    assert cost.once == 2 * 16 * 16 + 16
 
 
 def test_xlas_trip_count_is_taken_for_a_while_loop() -> None:

@@ -17,7 +17,7 @@ from jaxlens.ir.jaxpr.bodies import bodies
 from jaxlens.views.listings.jaxpr import listing
 from tests.support import jitted_programs, programs
 from tests.support.compiled_by_jax import Executables, difference, ran
-from tests.support.model_programs import MARKS, NAMES, program
+from tests.support.model_programs import MARKS, NAMES, captured, program
 from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, *MARKS]
@@ -66,8 +66,7 @@ def test_of_a_jitted_function(name):
 
 @pytest.mark.parametrize("name", [*programs.SMALL, *NAMES])
 def test_of_a_function_that_is_not_jitted_it_is_what_jit_would_run(name):
-    f, args = program(name) if name in NAMES else programs.SMALL[name]()
-    cap = jaxlens.capture(f, *args)
+    cap, (f, args) = captured(name), program(name)
     assert_printed_as_by_jax(cap)
     jax.clear_caches()  # the programs are shared, so another test may have compiled this one
     assert not difference(cap.optimized.text, ran(jax.jit(f), args, {}))

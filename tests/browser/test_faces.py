@@ -9,17 +9,8 @@ from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import body, html
 from tests.support import sample_documents as sample
 from tests.support.browsing import CONTRAST, PAGE
+from tests.views.test_view import FIGURE
 
-FIGURE = Figure(
-    (
-        Panel(
-            "main",
-            "f",
-            (Box("x", "x", kind="input"), Box("e0", "tanh")),
-            (Edge("x", "e0", "f32[8]"),),
-        ),
-    )
-)
 DRAWN = Document("jaxpr", "f(x)", (GraphPane(FIGURE, "f: 1 equation."),))
 
 

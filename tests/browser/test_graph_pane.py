@@ -532,13 +532,6 @@ def test_everything_that_has_the_focus_says_what_it_is(show):
     assert "0px" not in ring
 
 
-def test_pointing_at_a_box_lights_its_kin(show):
-    page = show(figure(predict(), depth=2))
-    box(page, "e4").hover()
-    page.wait_for_selector("[data-node=e4].lit")
-    assert marked(page, "lit") == ["e3", "e4"]
-
-
 def test_a_folded_run_tells_it_too_and_stands_for_all_in_it(show):
     web = Web(
         {"jaxpr": {f"e{n}": (n,) for n in range(85)}},

@@ -159,11 +159,7 @@ def test_the_keys_go_from_row_to_row_past_what_is_below_them(saved):
 
 
 def test_a_pane_says_that_it_goes_on(saved):
-    document = a_document()
-    (tabs,) = document.blocks
-    lines = tabs.tabs[1].blocks[0].lines
-    tab = Tab("jaxpr", (wide_listing(lines, 24),), key="jaxpr")
-    page = saved(html(replace(document, blocks=(Tabs((tab,)),))))
+    page = saved(html(with_wide_rows(24)))
     more = "document.querySelector('.pane-frame').classList.contains('more')"
     page.wait_for_function(more)
     page.locator(".pane-body").evaluate("e => { e.scrollLeft = e.scrollWidth }")
@@ -274,22 +270,22 @@ def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved)
     assert len(order) > 12
 
 
-def wide_listing(lines, page_holds):
-    """A listing whose lines are wider than any pane."""
+def with_wide_rows(page_holds):
+    """The jaxpr of the viewer's tests alone, its lines wider than any pane."""
+    document = a_document()
+    (tabs,) = document.blocks
     lines = tuple(
-        replace(line, pieces=(*line.pieces, Piece(f" {'wide' * 100} {line.id}"))) for line in lines
+        replace(line, pieces=(*line.pieces, Piece(f" {'wide' * 100} {line.id}")))
+        for line in tabs.tabs[1].blocks[0].lines
     )
-    return Listing("jaxpr", lines[:page_holds], more=lines[page_holds:])
+    listing = Listing("jaxpr", lines[:page_holds], more=lines[page_holds:])
+    return replace(document, blocks=(Tabs((Tab("jaxpr", (listing,), key="jaxpr"),)),))
 
 
 @pytest.mark.parametrize("page_holds", [24, 8])  # all rows in the page; a list that draws its own
 @pytest.mark.parametrize("light", [True, False])
 def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, light):
-    document = a_document()
-    (tabs,) = document.blocks
-    lines = tabs.tabs[1].blocks[0].lines
-    tab = Tab("jaxpr", (wide_listing(lines, page_holds),), key="jaxpr")
-    page = saved(html(replace(document, blocks=(Tabs((tab,)),))), light=light, width=700)
+    page = saved(html(with_wide_rows(page_holds)), light=light, width=700)
     pane = page.locator("details[data-pane=jaxpr] .pane-body")
     page.mouse.move(690, 5)
     box = pane.bounding_box()

@@ -264,16 +264,7 @@ def test_convolution(name: str) -> None:
 # ---- errors -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("f", "kind", "words"),
-    [
-        (
-            lambda: contractions.dot_general(CUBE, LINE, (((2,), (0,)), ((), ()))),
-            TypeError,
-            r"contracting axes \(2,\) of f32\[2,3,4\].*\[4\] and \[5\]",
-        ),
-    ],
-)
-def test_errors_name_what_is_wrong(f, kind: type, words: str) -> None:
-    with pytest.raises(kind, match=words):
-        f()
+def test_errors_name_what_is_wrong() -> None:
+    words = r"contracting axes \(2,\) of f32\[2,3,4\].*\[4\] and \[5\]"
+    with pytest.raises(TypeError, match=words):
+        contractions.dot_general(CUBE, LINE, (((2,), (0,)), ((), ())))

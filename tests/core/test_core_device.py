@@ -1,9 +1,5 @@
 """Arrays and programs on devices: every dtype, NumPy and JAX on both sides, several devices."""
 
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import jax
@@ -15,6 +11,7 @@ import pytest
 import jaxlens.core.numpy as cnp
 from jaxlens import core
 from jaxlens.core.kernel.types import float0
+from tests.support.paths import python
 
 X = np.arange(3, dtype=np.float32)
 DTYPES = [
@@ -185,35 +182,21 @@ else:
 
 
 def test_several_devices():
-    code = textwrap.dedent(SEVERAL)
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env=os.environ | flags,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-W", "error", "-c", SEVERAL, **flags)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_log_of_jaxlib_is_not_written_to_stderr():
     code = "import jaxlens.core as core; core.jit(lambda x: x * 2)(1.0)"
-    env = {name: text for name, text in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    done = python("-c", code, without=["TF_CPP_MIN_LOG_LEVEL"])
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_on_eight_devices() -> None:
     file = Path(__file__).parents[1] / "support" / "core" / "on_eight_devices.py"
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
-        env=os.environ | flags,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "pytest", "-q", "-p", "no:cacheprovider", file, **flags)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     assert " passed" in done.stdout
 
@@ -252,7 +235,5 @@ def test_what_can_be_deleted(tmp_path: Path) -> None:
     """Each of these, with its lines in `core/__init__.py`: nothing else imports it."""
     script = tmp_path / "script.py"
     script.write_text(WITHOUT)
-    command = [sys.executable, "-B", script, Path(core.__file__).parent, tmp_path]
-    env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = python("-B", script, Path(core.__file__).parent, tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr

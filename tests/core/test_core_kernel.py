@@ -4,7 +4,6 @@ import ast
 import importlib
 import inspect
 import io
-import subprocess
 import sys
 import tokenize
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxlens import core
+from tests.support.paths import run_python
 
 CORE = Path(core.__file__).parent
 KERNEL = CORE / "kernel"
@@ -204,7 +204,7 @@ assert parts == {{"kernel"}}
 @pytest.mark.backend
 def test_the_kernel_works_alone() -> None:
     """Three primitives in a few lines: traced, printed, differentiated, batched and run, no JAX."""
-    subprocess.run([sys.executable, "-c", ALONE.format(path=str(CORE))], check=True)
+    run_python(ALONE.format(path=str(CORE)))
 
 
 # ---- nothing of the kernel is replaced ----------------------------------------------------------

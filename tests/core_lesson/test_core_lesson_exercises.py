@@ -11,29 +11,19 @@ import pytest
 from jaxlens.core.lesson import interpreter
 
 FOLDER = Path(interpreter.__file__).parent
+COUNT = "self.counts[primitive.name] = self.counts.get(primitive.name, 0) + 1\n"
+BIND = "with interpreting(self.parent):\n    return primitive.bind(*args, **params)\n"
+FLAT = "leaves, in_tree = tree_flatten(tuple(primals))\nflat_f, out_trees = flat(f, in_tree)\n"
+PUSH = "jvp_flat(flat_f, leaves, tree_flatten(tuple(tangents))[0])"
 # By chapter: the function to complete, a solution, and likely answers that are wrong.
 EXERCISES = {
     "interpreter": (
         "process",
-        """\
-self.counts[primitive.name] = self.counts.get(primitive.name, 0) + 1
-with interpreting(self.parent):
-    return primitive.bind(*args, **params)
-""",
+        COUNT + BIND,
         (
-            """\
-with interpreting(self.parent):
-    return primitive.bind(*args, **params)
-""",
-            """\
-self.counts[primitive.name] = self.counts.get(primitive.name, 0) + 1
-return RUN[primitive.name](*args, **params)
-""",
-            """\
-self.counts[primitive.name] = self.counts.get(primitive.name, 0) + 1
-with interpreting(self.parent):
-    primitive.bind(*args, **params)
-""",
+            BIND,
+            COUNT + "return RUN[primitive.name](*args, **params)",
+            COUNT + BIND.replace("return ", ""),
         ),
     ),
     "jvp": (
@@ -106,25 +96,13 @@ return jitted
     ),
     "trees": (
         "jvp",
-        """\
-leaves, in_tree = tree_flatten(tuple(primals))
-flat_f, out_trees = flat(f, in_tree)
-results, changes = jvp_flat(flat_f, leaves, tree_flatten(tuple(tangents))[0])
-return tree_unflatten(out_trees[0], results), tree_unflatten(out_trees[0], changes)
-""",
+        FLAT + f"results, changes = {PUSH}\n"
+        "return tree_unflatten(out_trees[0], results), tree_unflatten(out_trees[0], changes)",
         (
             "return f(*primals), f(*tangents)",
-            """\
-leaves, in_tree = tree_flatten(tuple(primals))
-flat_f, out_trees = flat(f, in_tree)
-return jvp_flat(flat_f, leaves, tree_flatten(tuple(tangents))[0])
-""",
-            """\
-leaves, in_tree = tree_flatten(tuple(primals))
-flat_f, out_trees = flat(f, in_tree)
-results, changes = jvp_flat(flat_f, leaves, tree_flatten(tuple(tangents))[0])
-return tree_unflatten(in_tree, results)[0], tree_unflatten(in_tree, changes)[0]
-""",
+            FLAT + f"return {PUSH}",
+            FLAT + f"results, changes = {PUSH}\n"
+            "return tree_unflatten(in_tree, results)[0], tree_unflatten(in_tree, changes)[0]",
         ),
     ),
 }

@@ -1,8 +1,6 @@
 """Puzzles are as their authors say: starters fail, wrong answers get hints, solutions pass."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 import jaxlens
 from jaxlens.course.library import modules, puzzles
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS
+from tests.support.paths import python
 
 README = Path(jaxlens.__file__).parent / "course" / "README.md"
 LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
@@ -18,8 +17,7 @@ LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
 @pytest.fixture(scope="module")
 def checked():
     """What the command says of all puzzles: one process, as each takes long to start."""
-    command = [sys.executable, "-m", "jaxlens", "course", "check", *modules()]
-    return subprocess.run(command, capture_output=True, text=True)
+    return python("-m", "jaxlens", "course", "check", *modules())
 
 
 @pytest.mark.backend
@@ -71,6 +69,5 @@ def test_the_puzzle_of_the_readme_is_right(tmp_path):
     text = README.read_text()
     path = tmp_path / "mine.py"
     path.write_text(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1])
-    command = [sys.executable, "-m", "jaxlens", "course", "try", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = python("-m", "jaxlens", "course", "try", path)
     assert done.returncode == 0, done.stdout + done.stderr

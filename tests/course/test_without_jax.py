@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from jaxlens.course.puzzles import references
 from jaxlens.course.trial import run_answer
 from jaxlens.errors import LensError
 from jaxlens.notebook.magics.tracebacks import says_what_it_needs
+from tests.support.paths import python
 
 BLOCKED = """\
 import subprocess, sys, threading
@@ -62,8 +62,7 @@ def test_what_is_on_file_is_what_jax_computes(found):
 
 
 def _run(code, folder):
-    command = [sys.executable, "-c", BLOCKED + code]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    return python("-c", BLOCKED + code, folder=folder)
 
 
 def test_all_parts_are_judged(tmp_path):

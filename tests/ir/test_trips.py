@@ -4,36 +4,9 @@ import pytest
 
 from jaxlens.ir.trips import trips
 from tests.support import fixed_captures as fixed
+from tests.support.paths import TEXTS
 
-COUNTS = """HloModule counts
-
-body (s: (f32[4], s32[])) -> (f32[4], s32[]) {
-  %s = (f32[4], s32[]) parameter(0)
-  %x = f32[4] get-tuple-element(%s), index=0
-  %i = s32[] get-tuple-element(%s), index=1
-  %one = s32[] constant(1)
-  %held = s32[] copy(%i)
-  %next = s32[] add(%one, %held)
-  %y = f32[4] add(%x, %x)
-  ROOT %again = (f32[4], s32[]) tuple(%y, %next)
-}
-
-cond (t: (f32[4], s32[])) -> pred[] {
-  %t = (f32[4], s32[]) parameter(0)
-  %j = s32[] get-tuple-element(%t), index=1
-  %n = s32[] constant(7)
-  ROOT %less = pred[] compare(%j, %n), direction=LT
-}
-
-ENTRY main (p: f32[4], q: s32[]) -> (f32[4], s32[]) {
-  %p = f32[4] parameter(0)
-  %q = s32[] parameter(1)
-  %zero = s32[] constant(0)
-  %start = s32[] copy(%zero)
-  %init = (f32[4], s32[]) tuple(%p, %start)
-  ROOT %loop = (f32[4], s32[]) while(%init), condition=%cond, body=%body
-}
-"""
+COUNTS = (TEXTS / "counting_loop.hlo.txt").read_text()
 
 
 def counted(text: str) -> int | None:

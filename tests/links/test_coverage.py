@@ -2,8 +2,6 @@
 
 import functools
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -18,35 +16,26 @@ from jaxlens.links.call_stacks import equation_transforms
 from jaxlens.links.name_stack import transforms
 from jaxlens.views.links import weave
 from tests.support import programs
-from tests.support.model_programs import LIBRARY_WARNINGS, require
-from tests.support.paths import ROOT, environment
+from tests.support.model_programs import LIBRARY_WARNINGS, captured
+from tests.support.paths import ROOT, python
 
 pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS, pytest.mark.reads_jax]
 BENCH = ROOT / "tests" / "bench" / "coverage.py"
 LEAST = {"conv_fft": 0.85}
 
 
-@functools.cache
-def capture(name):
-    f, args = {**programs.SMALL, **programs.MODELS}[name]()
-    taken = jaxlens.capture(f, *args)
-    assert taken.passes  # compiled once, with the dumps
-    return taken
-
-
 @pytest.mark.parametrize("name", [*programs.SMALL, *programs.MODELS])
 def test_nearly_every_instruction_and_equation_is_linked(name) -> None:
-    require(name)
-    coverage = capture(name).links.coverage()
-    assert coverage.counted[1] == sum(1 for _ in capture(name).jaxpr.module.nodes())
+    coverage = captured(name).links.coverage()
+    assert coverage.counted[1] == sum(1 for _ in captured(name).jaxpr.module.nodes())
     assert coverage.instructions >= LEAST.get(name, 0.95), coverage.missing
     assert coverage.equations >= LEAST.get(name, 0.95), coverage.missing
     assert all(missing.why for missing in coverage.missing)
 
 
 def test_a_program_over_eight_devices_is_linked_too() -> None:
-    command = [sys.executable, str(BENCH), "--json", "sharded_matmul"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+    done = python(BENCH, "--json", "sharded_matmul")
+    assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)[0]
     assert row["counted"][0] > 5
     assert row["instructions"] >= 0.95, row["missing"]
@@ -97,7 +86,7 @@ def test_what_lives_on_under_the_name_of_another_is_linked() -> None:
     links = looked.links.links(second, "optimized", "jaxpr")
     assert {link.head for link in links} <= set(looked.links.forward(first, "optimized"))
     assert {link.how for link in links} == {"inferred"}
-    looked = capture("mlp_step")  # XLA puts a transpose into the product that it reads
+    looked = captured("mlp_step")  # XLA puts a transpose into the product that it reads
     products = [n.id for n in looked.jaxpr.module.nodes() if n.opcode == "dot_general"]
     assert all(looked.links.forward(id, "kernels") for id in products)
 
@@ -157,12 +146,12 @@ def test_a_computed_constant_is_folded_by_the_pass_that_folds() -> None:
 
 
 def test_calls_and_loops_have_fates_too() -> None:
-    looked = capture("while_cond")
+    looked = captured("while_cond")
     by_opcode = {n.opcode: looked.links.fate(n.id) for n in looked.jaxpr.module.nodes()}
     assert by_opcode["while"].name == "loop"
     assert by_opcode["while"].into[0].startswith("while")
     assert by_opcode["cond"].name == "loop"
-    looked = capture("attention")
+    looked = captured("attention")
     calls = [looked.links.fate(n.id) for n in looked.jaxpr.module.nodes() if n.opcode == "jit"]
     assert {(fate.name, fate.by) for fate in calls} == {("inlined", "call-inliner")}
 
@@ -175,7 +164,7 @@ def test_looking_at_fates_compiles_once() -> None:
 
 
 def test_every_backward_equation_names_the_forward_text_it_came_from() -> None:
-    looked = capture("mlp_step")
+    looked = captured("mlp_step")
     code = Path(programs.__file__).read_text().splitlines()
     texts = set()
     for node in looked.jaxpr.module.nodes():
@@ -239,7 +228,7 @@ def test_calls_of_one_function_stay_apart() -> None:
 
 
 def test_the_web_says_what_the_links_say() -> None:
-    looked = capture("attention")
+    looked = captured("attention")
     web = weave(looked.links, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
     for node in looked.jaxpr.module.nodes():
         mine = set(web.atoms["jaxpr"][node.id])

@@ -13,7 +13,7 @@ import pytest
 import jaxlens
 from jaxlens.errors import LensError, OptionError
 from jaxlens.keys import explain
-from tests.support.jax_events import Compiles, jitted_sum
+from tests.support.jax_events import Compiles, jitted_sum, logged
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -177,9 +177,7 @@ def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
     monkeypatch.setattr("jaxlens.compat.events._PJIT", ("nowhere.py",))
     monkeypatch.setattr("jaxlens.compat.events.hear_test_events", lambda names, heard: None)
     f = jitted_sum()
-    with jaxlens.recompiles() as log:
-        f(X)
-        f(X[:9])
+    log = logged(lambda: f(X), lambda: f(X[:9]))
     assert log.compiles == 2
 
 

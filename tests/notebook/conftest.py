@@ -35,6 +35,12 @@ class Ran:
         assert self.ok, self.out
         return self
 
+    def refused(self):
+        """The one line that it printed, where the cell failed."""
+        assert not self.ok
+        assert len(self.out.splitlines()) == 1
+        return self.out
+
 
 @pytest.fixture(scope="session")
 def one_shell():

@@ -15,7 +15,7 @@ from jaxlens.program.kernels import Work, places, tally, works
 from jaxlens.render.document import TableBlock, Tabs
 from jaxlens.viewer.kernel_table import alike, by_cost, table
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import RECORDS, TEXTS
 
 
 def test_kernels_are_in_the_order_of_their_time_else_of_their_bytes() -> None:
@@ -47,23 +47,7 @@ def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
 
 
 def test_what_is_done_to_each_leaf_is_one_row() -> None:
-    text = """HloModule m
-
-ENTRY %e (w: f32[8], b: f32[4], u: f32[4], x: f32[4]) -> f32[4] {
-  %w = f32[8]{0} parameter(0), metadata={op_name="params['w']"}
-  %b = f32[4]{0} parameter(1), metadata={op_name="params['b']"}
-  %u = f32[4]{0} parameter(2), metadata={op_name="model.layers[0].u"}
-  %v = f32[4]{0} parameter(3), metadata={op_name="model.layers[1].u"}
-  %x = f32[4]{0} parameter(4), metadata={op_name="x"}
-  %n.1 = f32[8]{0} negate(%w)
-  %n.2 = f32[4]{0} negate(%b)
-  %again = f32[4]{0} negate(%b)
-  %n.3 = f32[4]{0} negate(%u)
-  %other = f32[4]{0} negate(%v)
-  %n.4 = f32[4]{0} negate(%x)
-  ROOT %t = f32[4]{0} tanh(%b)
-}
-"""
+    text = (TEXTS / "kernels_of_leaves.hlo.txt").read_text()
     capture = fixed.capture()
     capture.driver._stages["optimized"] = fixed.stage("optimized", text)
     ids = ("n.1", "n.2", "again", "n.3", "other", "n.4", "t")
@@ -111,23 +95,7 @@ def test_what_the_runtime_does_itself_is_counted_by_its_opcode() -> None:
 
 
 def test_what_runs_in_a_loop_says_in_which_and_how_often() -> None:
-    text = """HloModule m
-
-%body (s: f32[4]) -> f32[4] {
-  %s = f32[4]{0} parameter(0)
-  ROOT %t = f32[4]{0} tanh(%s)
-}
-
-%cond (c: f32[4]) -> pred[] {
-  %c = f32[4]{0} parameter(0)
-  ROOT %k = pred[] constant(true)
-}
-
-ENTRY %e (p: f32[4]) -> f32[4] {
-  %p = f32[4]{0} parameter(0)
-  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
-}
-"""  # noqa: E501
+    text = (TEXTS / "loop_of_nine.hlo.txt").read_text()
     module = fixed.module(text)
     by_name = places(module)
     assert by_name["t"] == "in w, 9 trips"
@@ -144,29 +112,7 @@ ENTRY %e (p: f32[4]) -> f32[4] {
 
 
 def test_what_goes_on_beside_other_work_is_placed_as_what_starts_it() -> None:
-    text = """HloModule m
-
-%side (s: f32[4]) -> f32[4] {
-  %s = f32[4]{0} parameter(0)
-  ROOT %t = f32[4]{0} tanh(%s)
-}
-
-%body (b: f32[4]) -> f32[4] {
-  %b = f32[4]{0} parameter(0)
-  %start = ((f32[4]{0}), f32[4]{0}, u32[]) async-start(%b), calls=%side
-  ROOT %done = f32[4]{0} async-done(%start)
-}
-
-%cond (c: f32[4]) -> pred[] {
-  %c = f32[4]{0} parameter(0)
-  ROOT %k = pred[] constant(true)
-}
-
-ENTRY %e (p: f32[4]) -> f32[4] {
-  %p = f32[4]{0} parameter(0)
-  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
-}
-"""  # noqa: E501
+    text = (TEXTS / "loops_nested.hlo.txt").read_text()
     by_name = places(fixed.module(text))
     assert by_name["t"] == by_name["start"] == "in w, 9 trips"
 

@@ -1,15 +1,12 @@
 """A question can be deleted: its folder gone, the others answer as before."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
 
 from jaxlens import questions
-from tests.support.paths import RECORDS, ROOT
+from tests.support.paths import RECORDS, ROOT, python
 
 FOLDER = Path(questions.__path__[0])
 NAMES = [folder.name for folder in iter_modules(questions.__path__)]
@@ -84,9 +81,7 @@ def tree(tmp_path):
 
 
 def without(tree, names, code, *words):
-    env = os.environ | {"PYTHONPATH": str(tree)}
-    command = [sys.executable, "-c", code, *words, *names]
-    return subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, check=False)
+    return python("-c", code, *words, *names, folder=tree, PYTHONPATH=str(tree))
 
 
 def test_any_question_can_be_deleted(tree) -> None:

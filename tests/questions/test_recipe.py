@@ -1,17 +1,14 @@
 """A question is a folder: the recipe of the map, followed to the letter, adds one."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
 
 from jaxlens import questions
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, python
 
 MAP = (ROOT / "jaxlens" / "README.md").read_text()
 RECIPE = MAP.partition("## To add a question")[2].partition("\n## ")[0]
@@ -37,9 +34,7 @@ def written(folder: Path, package: str) -> None:
 
 def asked(path: Path) -> str:
     """Returns what `%compile --widest` shows where `path` is the first to import from."""
-    env = os.environ | {"PYTHONPATH": str(path)}
-    command = [sys.executable, "-c", ASKED]
-    done = subprocess.run(command, env=env, cwd=path, capture_output=True, text=True, check=False)
+    done = python("-c", ASKED, folder=path, PYTHONPATH=str(path))
     assert done.returncode == 0, done.stderr
     assert "the largest value of the optimised program" in done.stdout  # its help
     return done.stdout
@@ -54,17 +49,8 @@ def test_the_recipe_followed_to_the_letter_adds_a_question(tmp_path) -> None:
     for path in (ROOT / "tests").glob("*/"):
         (tmp_path / "tests" / path.name).symlink_to(path)
     shutil.copy(ROOT / "tests" / "test_architecture.py", tmp_path / "tests")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/test_architecture.py",
-    ]
-    env = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    words = "-m pytest -q -p no:cacheprovider tests/test_architecture.py".split()
+    done = python(*words, folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stdout
     assert "The largest value is that of " in asked(tmp_path)
 

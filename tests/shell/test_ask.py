@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 import venv
 from importlib import import_module
@@ -17,7 +16,7 @@ from jaxlens.cli import main
 from jaxlens.errors import OWN
 from jaxlens.shell.questions import questions
 from jaxlens.shell.watch import watch
-from tests.support.paths import CAPTURES, environment
+from tests.support.paths import CAPTURES, python
 
 STEP = '''"""A train step."""
 import jax
@@ -162,8 +161,8 @@ def test_what_a_person_asks(ask, words, first):
 def test_a_record_is_asked_as_a_whole_and_by_function(ask, tmp_path):
     job = "import ask_step\nask_step.main()"
     (tmp_path / "job.py").write_text(job)
-    words = [sys.executable, "-m", "jaxlens", "record", "-o", "runs/a", "job.py"]
-    subprocess.run(words, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    words = "-m jaxlens record -o runs/a job.py".split()
+    assert python(*words, folder=tmp_path).returncode == 0
     assert "step compiled 2 times" in ask("recompiles", "runs/a")[1]
     for program in ("runs/a", "runs/a:step"):
         answer = valid(ask("cost", program, "--json")[1])

@@ -34,25 +34,7 @@ AFTER = (TEXTS / "layer.after.hlo.txt").read_text()
 GATHERS = (TEXTS / "gathers.before.hlo.txt").read_text()
 SPLIT_GATHERS = (TEXTS / "gathers.after.hlo.txt").read_text()
 
-BUFFERS = """BufferAssignment:
-allocation 0: size 128, parameter 0, shape |f32[4,8]| at ShapeIndex {}:
- value: <1 x @0> (size=128,offset=0): f32[4,8]{1,0}
-allocation 1: size 32, maybe-live-out:
- value: <2 max_fusion @0> (size=32,offset=0): f32[4,2]{1,0}
-allocation 2: size 96, preallocated-temp:
- value: <3 dot.1 @0> (size=32,offset=64): f32[4,2]{1,0}
- value: <4 gt_fusion @0> (size=8,offset=0): pred[4,2]{1,0}
-HloLiveRange (max 6):
-  InstructionSequence:
-    0:x
-    1:dot.1
-    2:max_fusion
-    3:gt_fusion
-    4:out
-  BufferLiveRange:
-    dot.1{}:1-3
-    gt_fusion{}:3-4
-"""
+BUFFERS = (TEXTS / "layer.buffers.txt").read_text()
 
 LLVM = "define ptr @max_fusion(ptr %0) {\n  ret ptr null\n}\n"
 

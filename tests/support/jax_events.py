@@ -5,6 +5,7 @@ import functools
 import jax
 import pytest
 
+import jaxlens
 from jaxlens.listen import listen
 from jaxlens.stages.session import compiling
 
@@ -64,3 +65,11 @@ def stop_watches():
     """Stops the watches that other tests left behind, which remember calls of theirs."""
     for watch in [*listen._recorder._watches]:
         watch.stop()
+
+
+def logged(*calls):
+    """What `recompiles` says of calls that are made one after another."""
+    with jaxlens.recompiles() as log:
+        for call in calls:
+            call()
+    return log

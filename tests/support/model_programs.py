@@ -1,9 +1,10 @@
-"""The programs of other people's libraries (`programs.MODELS`), and what tests of them need."""
+"""The real programs of `programs` by name, each captured once, and what tests of libraries need."""
 
 import functools
 
 import pytest
 
+import jaxlens
 from tests.support import programs
 from tests.support.jitted_programs import require
 
@@ -23,7 +24,16 @@ def program(name):
     """A program of that name with its arguments; skips the test where its library is missing."""
     require(name)
     small = functools.partial(programs.gpt_step, layers=LAYERS)
-    return {**programs.MODELS, "gpt_step": small}[name]()
+    return {**programs.SMALL, **programs.MODELS, "gpt_step": small}[name]()
+
+
+@functools.cache
+def captured(name):
+    """The capture of such a program: compiled once in this process, with the dumps of passes."""
+    f, args = program(name)
+    taken = jaxlens.capture(f, *args)
+    assert taken.passes
+    return taken
 
 
 def on_models(test):

@@ -18,17 +18,22 @@ def environment(**changes):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **changes}
 
 
-def run_python(code, *words, folder=None, **changes):
-    """Runs code in a process of its own, which must end well; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *words],
+def python(*words, folder=None, without=(), timeout=None, **changes):
+    """Runs Python with these words, with this process's variables but for those `without`."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=timeout,
         cwd=folder,
-        env=environment(**changes),
+        env={k: v for k, v in environment(**changes).items() if k not in without},
     )
+
+
+def run_python(code, *words, folder=None, **changes):
+    """Runs code in a process of its own, which must end well; returns what it printed."""
+    done = python("-W", "ignore", "-c", code, *words, folder=folder, timeout=500, **changes)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -6,48 +6,13 @@ import pytest
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.hlo import buffers
-from tests.support.paths import RECORDS
+from tests.support.paths import RECORDS, TEXTS
 
 ASSIGNMENT = (RECORDS / "scan_grad.buffers.txt").read_text()
 LIVE = (RECORDS / "scan_grad.live.txt").read_text()
 
-SHORT = """BufferAssignment:
-allocation 0: size 64, parameter 0, shape |f32[16]| at ShapeIndex {}, maybe-live-out:
- value: <1 p @0> (size=64,offset=0): f32[16]{0}
-allocation 1: size 8, output shape is |(f32[], f32[])|, maybe-live-out:
- value: <9 tuple.5{} @0> (size=8,offset=0): (f32[], f32[])
-allocation 2: size 4, constant:
- value: <2 c @0> (size=4,offset=0): f32[]
-allocation 3: size 4, thread-local:
- value: <3 r.1{1,0} (phi) @5> (size=4,offset=0): f32[]
-allocation 4: size 192, preallocated-temp:
- value: <4 a @0> (size=64,offset=0): f32[16]{0}
- value: <5 b @0> (size=64,offset=64): f32[16]{0}
- value: <6 c2 @0> (size=64,offset=0): f32[16]{0}
- value: <7 d @0> (size=32,offset=128): f32[8]{0}
- value: <8 in_place @0> (size=64,offset=64): f32[16]{0}
-something else
-"""
-RANGES = """HloLiveRange (max 9):
-  InstructionSequence:
-    0:p
-    1:a
-    2:b
-    3:c2
-    4:in_place
-  BufferLiveRange:
-    a{}:1-2
-    b{}:2-4
-    c2{}:3-6
-    in_place{}:4-6
-    d{}:7-8
-  Live ranges at 2 (peak):
-    a{}: 64 bytes (cumulative: 64 bytes)
-    b{}: 64 bytes (cumulative: 128 bytes)
-  Stack trace breakdown for peak usage: 128 bytes
-    main (100.0%)
-      └── a
-"""
+SHORT = (TEXTS / "allocations.txt").read_text()
+RANGES = (TEXTS / "live_ranges.txt").read_text()
 
 
 def test_the_page_that_newer_versions_write_changes_no_kind() -> None:

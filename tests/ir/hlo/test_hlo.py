@@ -23,7 +23,7 @@ from jaxlens.ir.hlo.text import (
     unescape,
 )
 from tests.ir.check import check
-from tests.support.paths import RECORDS
+from tests.support.paths import RECORDS, TEXTS
 
 HEAD = "HloModule m\n\n"
 SAMPLE = (RECORDS / "scan_grad.hlo.txt").read_text()
@@ -224,28 +224,7 @@ def test_a_tuple_element_that_cannot_be_is_kept_as_unknown():
     assert module.unknown == ("a = f32[] copy(t#1)", "b = f32[] copy(x#0)")
 
 
-TABLES = """
-FileNames
-1 "/home/u/model.py"
-2 "/opt/lib/python3.11/site-packages/jax/_src/numpy/ufuncs.py"
-3 "/opt/lib/python3.11/site-packages/flax/core.py"
-
-FunctionNames
-1 "f"
-2 "<module>"
-
-FileLocations
-1 {{file_name_id=1 function_name_id=1 line=4 end_line=5 column=11 end_column=3}}
-2 {{file_name_id=2 function_name_id=1 line=9 end_line=9 column=0 end_column=8}}
-3 {{file_name_id=3 function_name_id=1 line=7 end_line=7 column=4 end_column=4}}
-4 {{file_name_id=1 function_name_id=2 line=20 end_line=20 column=0 end_column=6}}
-
-StackFrames
-1 {{file_location_id=4 parent_frame_id={}}}
-2 {{file_location_id=1 parent_frame_id={}}}
-3 {{file_location_id=3 parent_frame_id={}}}
-4 {{file_location_id=2 parent_frame_id={}}}
-"""
+TABLES = (TEXTS / "tables_of_frames.hlo.txt").read_text()
 
 
 @pytest.mark.parametrize("parents", [(1, 2, 3, 4), (0, 1, 2, 3)], ids=["as printed", "as meant"])

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.stablehlo import reader as stablehlo
 from tests.ir.check import check
+from tests.ir.jaxpr.test_jaxpr import loops, sharded
 
 pytestmark = pytest.mark.backend
 
@@ -22,11 +22,6 @@ NAMED = re.compile(r"^ *%([\w]+)(?::\d+)? = \"?(?:stablehlo\.|func\.|chlo\.)?([\
 
 def scan(x):
     return jax.lax.scan(lambda c, r: (jnp.tanh(c * r), c.sum()), x[0], x)
-
-
-def loops(x):
-    y = jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]
-    return jax.lax.fori_loop(0, 5, lambda i, c: c + i, y)
 
 
 def branches(x):
@@ -41,14 +36,6 @@ def images(x):
     y = jnp.stack([x, x])[None, ...]
     y = jax.lax.reduce_window(y, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 1, 1), "SAME")
     return y, jnp.fft.fft(x), x.astype("bfloat16") @ x.T.astype("bfloat16"), (x > 0).any()
-
-
-def sharded(x):
-    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
-    spec = PartitionSpec("i")
-    return jax.shard_map(
-        lambda v: jax.lax.psum(v * 2, "i"), mesh=mesh, in_specs=spec, out_specs=PartitionSpec()
-    )(x)
 
 
 def own_call(x):

@@ -25,6 +25,7 @@ from jaxlens.jobs.sweeps import sweep as sweeping
 from jaxlens.jobs.sweeps.grid import axes
 from jaxlens.jobs.sweeps.worker import measured
 from tests.support.documents import approved
+from tests.support.paths import environment, run_python
 
 pytestmark = pytest.mark.backend
 
@@ -219,11 +220,7 @@ print(*(row.point["x"] for row in jaxlens.sweep(jax.numpy.sin, over={"x": layout
 
 def test_a_mesh_in_the_function_alone_is_compiled_for_its_devices():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
-    root = os.path.dirname(os.path.dirname(jaxlens.__file__))
-    environment = {**os.environ, **flags, "PYTHONPATH": root}
-    command = [sys.executable, "-c", _MESHES]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout.splitlines() == [
+    assert run_python(_MESHES, **flags).splitlines() == [
         "True by the executor",
         "True programs for 2 devices",
         "True programs for 4 devices",
@@ -436,10 +433,9 @@ with ThreadPoolExecutor(1) as pool:
 
 def test_kill_9_loses_no_finished_point(tmp_path, here, monkeypatch):
     file = tmp_path / "points.jsonl"
-    root = os.path.dirname(os.path.dirname(jaxlens.__file__))
     command = [sys.executable, "-c", _KILLED, str(file)]
-    environment = {**os.environ, "PYTHONPATH": root, "JAX_PLATFORMS": "cpu"}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
+    env = environment(JAX_PLATFORMS="cpu")
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as child:
         for _ in range(4):  # the fourth point is being compiled when it is killed
             assert child.stdout.readline() == "compiles\n"
         child.send_signal(signal.SIGKILL)

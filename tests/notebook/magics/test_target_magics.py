@@ -50,10 +50,7 @@ def test_explore_and_a_statement_that_runs(run, shell):
     ],
 )
 def test_what_does_not_go_together_is_one_line(run, shell, line, says):
-    ran = run(f"{line}\nf(x)")
-    assert not ran.ok
-    assert says in ran.out
-    assert len(ran.out.splitlines()) == 1
+    assert says in run(f"{line}\nf(x)").refused()
     assert not shell.user_ns["calls"]
 
 

@@ -73,10 +73,7 @@ def test_options_mean_the_same(run, shell, public, verb, options, keywords):
     ],
 )
 def test_a_name_that_does_not_exist(run, verb, options, says):
-    ran = run(f"%%{verb} {options}\nf(x, w)")
-    assert not ran.ok
-    assert says in ran.out
-    assert len(ran.out.splitlines()) == 1
+    assert says in run(f"%%{verb} {options}\nf(x, w)").refused()
 
 
 def test_options_need_a_capture_and_keywords(public, shell):

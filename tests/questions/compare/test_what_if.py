@@ -23,7 +23,7 @@ from jaxlens.stages.child import main as other_process_main
 from jaxlens.stages.child import recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
-from tests.support.model_programs import on_models, program
+from tests.support.model_programs import captured, on_models
 from tests.support.paths import RECORDS
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -253,8 +253,7 @@ def test_fusion_groups_are_told_of_programs_with_loops_and_of_the_core():
 
 @on_models
 def test_fusions_of_library_programs_are_those_of_their_text(name):
-    f, args = program(name)
-    capture = jaxlens.capture(f, *args)
+    capture = captured(name)
     answer = jaxlens.fusion(capture)
     assert len(answer.fusions) == joining_fusions(capture.optimized.text)
     assert answer.sums[0] > 0

@@ -12,6 +12,7 @@ from jaxlens.pytest_plugin import receipt_record
 from jaxlens.questions.sharding.facts import Collective, Sharding
 from jaxlens.questions.sharding.report import report as sharding_report
 from tests.support import fixed_captures as fixed
+from tests.support.paths import TEXTS
 
 ROW = 512 * 4
 TABLE = jax.ShapeDtypeStruct((1000, 512), jnp.float32)
@@ -136,28 +137,7 @@ def test_bytes_are_of_the_parts_that_are_read(f, args, size) -> None:
 
 
 HALF = "%h = f16[100,8] convert(%p)"
-FUSED = """HloModule m
-
-inner (a: f32[100,8], j: s32[]) -> f32[1,8] {
-  %a = f32[100,8] parameter(0)
-  %j = s32[] parameter(1)
-  ROOT %cut = f32[1,8] dynamic-slice(%a, %j, %j), dynamic_slice_sizes={1,8}
-}
-
-fused (p: f32[100,8], i: s32[], u: f32[1,8]) -> f32[] {
-  %p = f32[100,8] parameter(0)
-  %i = s32[] parameter(1)
-  %u = f32[1,8] parameter(2)
-BODY
-}
-
-ENTRY main (x: f32[100,8], k: s32[], v: f32[1,8]) -> f32[] {
-  %x = f32[100,8] parameter(0)
-  %k = s32[] parameter(1)
-  %v = f32[1,8] parameter(2)
-  ROOT %run = TYPE fusion(%x, %k, %v), kind=kLoop, calls=%fused
-}
-"""
+FUSED = (TEXTS / "fusion_of_parts.hlo.txt").read_text()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from jaxlens.program.published_limits import PUBLISHED, published
 from jaxlens.questions.cost import view as cost_view
 from jaxlens.questions.cost.roofline import facts, limits_of, points, roofline
 from tests.support import fixed_captures as fixed
-from tests.support.paths import CAPTURES, RECORDS
+from tests.support.paths import CAPTURES, RECORDS, TEXTS
 
 ROOF = Limits("a slow one", {"f32": 100.0}, None, 10.0, "made up")
 
@@ -26,53 +26,7 @@ def costs(text: str):
     return {kernel.instruction: kernel for kernel in kernel_costs(cap)}
 
 
-LOOP = """HloModule m, is_scheduled=true
-
-one (p0: f32[100,64], p1: s32[]) -> f32[64] {
-  %p0 = f32[100,64] parameter(0)
-  %p1 = s32[] parameter(1)
-  %zero = s32[] constant(0)
-  %row = f32[1,64] dynamic-slice(%p0, %p1, %zero), dynamic_slice_sizes={1,64}
-  ROOT %flat = f32[64] bitcast(%row)
-}
-
-put (q0: f32[100,64], q1: f32[64], q2: s32[]) -> f32[100,64] {
-  %q0 = f32[100,64] parameter(0)
-  %q1 = f32[64] parameter(1)
-  %q2 = s32[] parameter(2)
-  %none = s32[] constant(0)
-  %twice = f32[64] add(%q1, %q1)
-  %wide = f32[1,64] bitcast(%twice)
-  ROOT %update = f32[100,64] dynamic-update-slice(%q0, %wide, %q2, %none)
-}
-
-body (s: (s32[], f32[100,64], f32[100,64])) -> (s32[], f32[100,64], f32[100,64]) {
-  %s = (s32[], f32[100,64], f32[100,64]) parameter(0)
-  %i = s32[] get-tuple-element(%s), index=0
-  %xs = f32[100,64] get-tuple-element(%s), index=1
-  %ys = f32[100,64] get-tuple-element(%s), index=2
-  %taken = f32[64] fusion(%xs, %i), kind=kLoop, calls=%one
-  %stacked = f32[100,64] fusion(%ys, %taken, %i), kind=kLoop, calls=%put
-  ROOT %out = (s32[], f32[100,64], f32[100,64]) tuple(%i, %xs, %stacked)
-}
-
-cond (t: (s32[], f32[100,64], f32[100,64])) -> pred[] {
-  %t = (s32[], f32[100,64], f32[100,64]) parameter(0)
-  %j = s32[] get-tuple-element(%t), index=0
-  %n = s32[] constant(100)
-  ROOT %less = pred[] compare(%j, %n), direction=LT
-}
-
-ENTRY main (x: f32[100,64], w: f32[64,32]) -> f32[100,32] {
-  %x = f32[100,64] parameter(0)
-  %w = f32[64,32] parameter(1)
-  %start = s32[] constant(0)
-  %init = (s32[], f32[100,64], f32[100,64]) tuple(%start, %x, %x)
-  %loop = (s32[], f32[100,64], f32[100,64]) while(%init), condition=%cond, body=%body, KNOWN
-  %end = f32[100,64] get-tuple-element(%loop), index=2
-  ROOT %dot = f32[100,32] dot(%end, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-""".replace("KNOWN", 'backend_config={"known_trip_count":{"n":"100"}}')
+LOOP = (TEXTS / "loop_of_products.hlo.txt").read_text()
 
 
 def test_a_loops_kernels_count_for_every_trip():

@@ -38,6 +38,7 @@ def test_a_scan_of_known_length_by_hand():
 
     answer = jaxlens.cost(f, jnp.ones((64, 64)), jnp.ones((50, 64)))
     assert answer.flops == 50 * (2 * 64 * 64 + 64)
+    assert answer.facts.cost.once == 2 * 64 * 64 + 64
     assert answer.transcendentals == 50 * 64
     (product,) = [kernel for kernel in answer.kernels if kernel.product]
     assert product.runs == 50

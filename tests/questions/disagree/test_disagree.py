@@ -7,10 +7,6 @@ As people asked it, and the first sentence that each wanted:
 - "NaN only under jit": which lines make it.
 """
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +16,7 @@ import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.questions.disagree.report import report
 from tests.questions.disagree.planted import amount, faulty_pass
+from tests.support.paths import python
 
 pytestmark = pytest.mark.reads_jax
 RANDOM = np.random.default_rng(0)
@@ -35,12 +32,8 @@ def first(facts):
 
 def run_alone(path):
     """Runs a file where jaxlens cannot be imported; returns the exit code and what it printed."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "XLA_FLAGS")}
     block = f"import sys, runpy; sys.modules['jaxlens'] = None; runpy.run_path({str(path)!r})"
-    command = [sys.executable, "-c", block]
-    done = subprocess.run(
-        command, cwd=path.parent, env=environment, capture_output=True, text=True, check=False
-    )
+    done = python("-c", block, folder=path.parent, without=["PYTHONPATH", "XLA_FLAGS"])
     return done.returncode, done.stdout + done.stderr
 
 

@@ -1,8 +1,6 @@
 """Explanations of failed traces: the line, the traced value, and what to write instead."""
 
 import inspect
-import subprocess
-import sys
 import time
 import traceback
 
@@ -26,6 +24,7 @@ from tests.questions.failure.untraceable import (
     loops,
     returns_either,
 )
+from tests.support.paths import run_python
 
 pytestmark = pytest.mark.reads_jax
 
@@ -310,7 +309,7 @@ def test_a_trace_that_succeeds_pays_nothing():
         "import jaxlens, sys; jaxlens.jaxpr(lambda x: x + 1, 1.0).text(); "
         "assert not [name for name in sys.modules if 'failures' in name or 'remedies' in name]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python(code)
 
 
 def test_an_exception_that_nobody_looked_at_is_explained_from_its_traceback():

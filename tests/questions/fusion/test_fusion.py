@@ -13,7 +13,7 @@ from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import documents
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import RECORDS, TEXTS
 
 GPU = sorted(path.name for path in RECORDS.glob("*.gpu*.jaxlens"))
 ALL = sorted(path.name for path in RECORDS.glob("*.jaxlens"))
@@ -76,40 +76,7 @@ def test_a_part_that_is_put_in_place_is_all_that_moves() -> None:
     assert traffic.alone(traffic.nodes["r"]) == 2 * 16 + 4  # and the index
 
 
-STEPS = """fusion_steps {
-  update_priority {
-    producer_name: "a"
-    consumer_names: "b"
-    consumer_names: "c"
-    us_fused: 1.5
-    us_unfused: 3.5
-  }
-}
-fusion_steps {
-  producer_ineligible {
-    producer_name: "x"
-    reason: "the \\"consumer\\" is not fusible"
-  }
-}
-fusion_steps {
-  something_new {
-    inner {
-      producer_name: "y"
-    }
-  }
-}
-fusion_steps {
-  fusion {
-    fusion_name: "fusion.1"
-    producer_name: "a"
-    consumer_name: "b"
-  }
-}
-gpu_device_info {
-  cores: 132
-}
-hlo_module_before_fusion: "HloModule { fusion_steps {"
-"""
+STEPS = (TEXTS / "fusion_steps.txt").read_text()
 
 
 def test_decisions_are_read_and_what_is_unknown_is_passed_over() -> None:

@@ -20,7 +20,7 @@ from jaxlens.questions.memory.report import report as report_of
 from jaxlens.questions.memory.report import types
 from jaxlens.questions.memory.residuals import Residual, Residuals, residuals_in
 from tests.support import fixed_captures as fixed
-from tests.support.paths import CAPTURES, RECORDS
+from tests.support.paths import CAPTURES, RECORDS, TEXTS
 
 
 def test_the_peak_of_the_layer_is_that_by_hand():
@@ -69,33 +69,7 @@ def test_what_a_saved_capture_cannot_try_it_says():
         trials(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens"))
 
 
-LOOP = """HloModule m, is_scheduled=true
-
-body (s: (s32[], f32[8], f32[8])) -> (s32[], f32[8], f32[8]) {
-  %s = (s32[], f32[8], f32[8]) parameter(0)
-  %i = s32[] get-tuple-element(%s), index=0
-  %a = f32[8] get-tuple-element(%s), index=1
-  %b = f32[8] get-tuple-element(%s), index=2
-  %sum = f32[8] add(%a, %b)
-  ROOT %out = (s32[], f32[8], f32[8]) tuple(%i, %sum, %b)
-}
-
-cond (t: (s32[], f32[8], f32[8])) -> pred[] {
-  %t = (s32[], f32[8], f32[8]) parameter(0)
-  %j = s32[] get-tuple-element(%t), index=0
-  ROOT %less = pred[] compare(%j, %j), direction=LT
-}
-
-ENTRY main (x: f32[8]) -> f32[8] {
-  %x = f32[8] parameter(0)
-  %zero = s32[] constant(0)
-  %double = f32[8] multiply(%x, %x)
-  %moved = f32[8] copy(%double)
-  %init = (s32[], f32[8], f32[8]) tuple(%zero, %x, %moved)
-  %loop = (s32[], f32[8], f32[8]) while(%init), condition=%cond, body=%body
-  ROOT %end = f32[8] get-tuple-element(%loop), index=1
-}
-"""
+LOOP = (TEXTS / "carried_state.hlo.txt").read_text()
 
 
 def test_a_loops_state_belongs_to_who_made_it_inside_or_outside():
@@ -107,35 +81,7 @@ def test_a_loops_state_belongs_to_who_made_it_inside_or_outside():
     assert origins.origin("nobody") is None
 
 
-UPDATE = """HloModule m, is_scheduled=true
-
-body (s: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
-  %s = (s32[], f32[4,8]) parameter(0)
-  %i = s32[] get-tuple-element(%s), index=0
-  %rows = f32[4,8] get-tuple-element(%s), index=1
-  %row = f32[1,8] iota(), iota_dimension=1
-  %stack = f32[4,8] dynamic-update-slice(%rows, %row, %i, %i)
-  ROOT %out = (s32[], f32[4,8]) tuple(%i, %stack)
-}
-
-cond (t: (s32[], f32[4,8])) -> pred[] {
-  %t = (s32[], f32[4,8]) parameter(0)
-  %j = s32[] get-tuple-element(%t), index=0
-  ROOT %less = pred[] compare(%j, %j), direction=LT
-}
-
-ENTRY main (x: f32[4,8], y: f32[1,8]) -> (f32[4,8], f32[4,8]) {
-  %x = f32[4,8] parameter(0)
-  %y = f32[1,8] parameter(1)
-  %zero = s32[] constant(0)
-  %tanh = f32[1,8] tanh(%y)
-  %written = f32[4,8] dynamic-update-slice(%x, %tanh, %zero, %zero)
-  %init = (s32[], f32[4,8]) tuple(%zero, %x)
-  %loop = (s32[], f32[4,8]) while(%init), condition=%cond, body=%body
-  %stacked = f32[4,8] get-tuple-element(%loop), index=1
-  ROOT %end = (f32[4,8], f32[4,8]) tuple(%written, %stacked)
-}
-"""
+UPDATE = (TEXTS / "stacked_rows.hlo.txt").read_text()
 
 
 def test_only_an_update_in_a_loop_stacks_a_row():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from tests.support.jax_events import Compiles
+from tests.support.jax_events import Compiles, logged
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -34,9 +34,7 @@ def hits(*calls):
 
 def test_containers():
     f = jax.jit(lambda d: d["a"] + d["b"])
-    with jaxlens.recompiles() as log:
-        f(OrderedDict(a=1.0, b=2.0))
-        f(OrderedDict(b=2.0, a=1.0))
+    log = logged(lambda: f(OrderedDict(a=1.0, b=2.0)), lambda: f(OrderedDict(b=2.0, a=1.0)))
     assert log.log.compiles[1].reason == "d: pytree OrderedDict of b, a, was OrderedDict of a, b"
     assert the_cure(log).tried == HIT
     assert hits(lambda: f(OrderedDict(a=3.0, b=4.0)))
@@ -48,9 +46,7 @@ def test_containers():
 
 def test_by_keyword_and_by_position():
     f = jax.jit(lambda x, n: x * n)
-    with jaxlens.recompiles() as log:
-        f(1.0, 2.0)
-        f(1.0, n=2.0)
+    log = logged(lambda: f(1.0, 2.0), lambda: f(1.0, n=2.0))
     assert log.log.compiles[1].reason == "n: passed by keyword, was by position"
     assert "n was passed by keyword, and by position before" in log.findings[0].text
     assert the_cure(log).text == "pass n always by position, or always by keyword"
@@ -60,9 +56,7 @@ def test_by_keyword_and_by_position():
 
 def test_an_argument_that_is_not_always_there():
     f = jax.jit(lambda x, y=None: x if y is None else x + y)
-    with jaxlens.recompiles() as log:
-        f(1.0)
-        f(1.0, 2.0)
+    log = logged(lambda: f(1.0), lambda: f(1.0, 2.0))
     assert (the_cure(log).text, the_cure(log).tried) == ("pass y at every call, or at none", HIT)
     with jaxlens.recompiles() as log:
         f(1.0, None)
@@ -123,9 +117,7 @@ def test_the_field_of_a_configuration_as_data():
 
 def test_a_text_is_never_data():
     f = jax.jit(lambda x, mode: x, static_argnames="mode")
-    with jaxlens.recompiles() as log:
-        f(X, mode="a")
-        f(X, mode="b")
+    log = logged(lambda: f(X, mode="a"), lambda: f(X, mode="b"))
     assert the_cure(log).tried == "a str is no array"
     with jaxlens.recompiles() as log:
         f(X, mode=None)
@@ -166,19 +158,14 @@ class Sized:
 
 def test_objects_with_an_equality_of_their_own():
     f = jax.jit(lambda x, sized: jnp.resize(x, (sized.size,)), static_argnums=1)
-    with jaxlens.recompiles() as log:
-        f(X, Sized(2))
-        f(X, Sized(2))
-        f(X, Sized(3))
+    log = logged(lambda: f(X, Sized(2)), lambda: f(X, Sized(2)), lambda: f(X, Sized(3)))
     assert [call.reason for call in log.log.recompiles] == ["sized.size: static value 3, was 2"]
     assert the_cure(log).text.startswith("sized.size is part of the program")
 
 
 def test_a_shape_is_told_as_a_whole():
     f = jax.jit(lambda x, shape: x.reshape(shape), static_argnums=1)
-    with jaxlens.recompiles() as log:
-        f(X, (8, 4))
-        f(X, (16, 2))
+    log = logged(lambda: f(X, (8, 4)), lambda: f(X, (16, 2)))
     assert log.log.compiles[1].reason == "shape: static value (16, 2), was (8, 4)"
     assert "with shape as data tracing fails" in the_cure(log).tried
 
@@ -309,9 +296,7 @@ def test_a_value_deep_in_what_a_function_closes_over_is_named():
         optimizer = optimiser(rate)
         jax.jit(lambda w: w + optimizer[0](w))(X)
 
-    with jaxlens.recompiles() as log:
-        train(0.1)
-        train(0.2)
+    log = logged(lambda: train(0.1), lambda: train(0.2))
     assert "with another optimizer[0].rate (0.1, 0.2)" in log.findings[0].text
     assert (
         the_cure(log).text
@@ -344,19 +329,14 @@ def test_methods_made_anew():
 
 def test_caches_that_are_cleared():
     f = jax.jit(lambda x: x * 2)
-    with jaxlens.recompiles() as log:
-        f(X)
-        jax.clear_caches()
-        f(X)
+    log = logged(lambda: f(X), lambda: jax.clear_caches(), lambda: f(X))
     assert [call.main.kind for call in log.log.recompiles] == ["lost"]
     assert hits(lambda: f(X))
 
 
 def test_keys_old_and_new():
     f = jax.jit(lambda key: jax.random.normal(key, (3,)))
-    with jaxlens.recompiles() as log:
-        f(jax.random.key(0))
-        f(jax.random.PRNGKey(0))
+    log = logged(lambda: f(jax.random.key(0)), lambda: f(jax.random.PRNGKey(0)))
     assert the_cure(log).text == (
         "give key one type at every call, u32[2] or key<fry>[], from the start"
     )
@@ -364,9 +344,7 @@ def test_keys_old_and_new():
 
 def test_one_kind_of_number():
     f = jax.jit(lambda x, rate: x * rate)
-    with jaxlens.recompiles() as log:
-        f(X, 0.1)
-        f(X, np.float64(0.1))
+    log = logged(lambda: f(X, 0.1), lambda: f(X, np.float64(0.1)))
     assert log.findings[0].text.endswith(
         "because rate's weak type changed: weak f32[], f32[] (it came as numpy.float64)."
     )
@@ -396,9 +374,7 @@ def test_a_train_state_that_is_made_anew():
         )
 
     step = jax.jit(lambda state, x: state.apply_fn(state.params, x))
-    with jaxlens.recompiles() as log:
-        step(made(), X)
-        step(made(), X)
+    log = logged(lambda: step(made(), X), lambda: step(made(), X))
     assert log.log.compiles[1].reason.startswith("state.apply_fn: kept in the pytree another ")
     assert "state.apply_fn is kept in the pytree and each time another" in log.findings[0].text
     assert "state.tx" in the_cure(log).text
@@ -468,9 +444,7 @@ def test_a_trial_changes_no_cache_and_prints_nothing(capsys):
         print("traced")
         return x * n
 
-    with jaxlens.recompiles() as log:
-        f(X, 1)
-        f(X, 2)
+    log = logged(lambda: f(X, 1), lambda: f(X, 2))
     before = f._cache_size()
     capsys.readouterr()
     with Compiles() as truth:
@@ -499,9 +473,7 @@ def test_a_default_that_is_passed_is_another_key():
     def f(x, n=2):
         return x * n
 
-    with jaxlens.recompiles() as log:
-        f(X)
-        f(X, n=2)
+    log = logged(lambda: f(X), lambda: f(X, n=2))
     assert log.log.calls[1].reason == "n: static value 2, was not given (so 2)"
     (cure,) = cures(log)
     assert cure == ("Cure: pass n at every call, or at none (both mean the same, but not to JAX).")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from tests.support.jax_events import logged
 from tests.support.paths import run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
@@ -63,9 +64,7 @@ class Tagged:
 
 def test_what_a_class_keeps_without_names():
     f = jax.jit(lambda p: p.array * 2)
-    with jaxlens.recompiles() as log:
-        f(Tagged(np.ones(3), "a"))
-        f(Tagged(np.ones(3), "b"))
+    log = logged(lambda: f(Tagged(np.ones(3), "a")), lambda: f(Tagged(np.ones(3), "b")))
     assert "because the aux data of p is kept in the pytree and its value changed: 'a', 'b'" in (
         log.findings[0].text
     )

@@ -2,6 +2,7 @@
 
 from jaxlens.ir.compile_log import Replication
 from jaxlens.questions.session.measure import described, replications
+from tests.support.paths import TEXTS
 
 NOW = (
     "W1124 14:06:00.32 9201 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. "
@@ -19,27 +20,7 @@ BEFORE = (  # openxla/xla issue 15207, and Enzyme-JAX issue 822
     "operation: %pad = f64[96]{0} pad(%broadcast.690, %constant), padding=8_7, "
     "sharding={devices=[1,1,2,2]<=[4] last_tile_dim_replicate}. You probably want to enrich it.\n"
 )
-PROGRAM = """HloModule jit_f, is_scheduled=true
-
-FileNames
-1 "/home/u/replicated.py"
-
-FunctionNames
-1 "<module>"
-2 "f"
-
-FileLocations
-1 {file_name_id=1 function_name_id=1 line=15 end_line=15 column=4 end_column=4}
-2 {file_name_id=1 function_name_id=2 line=10 end_line=10 column=8 end_column=8}
-
-StackFrames
-1 {file_location_id=1 parent_frame_id=1}
-2 {file_location_id=2 parent_frame_id=2}
-
-
-%fused (p: f32[8]) -> f32[8] {
-}
-"""
+PROGRAM = (TEXTS / "replicated.hlo.txt").read_text()
 MESH = (("x", 4), ("y", 2))
 # openxla/xla issue 15207, with one device's piece of f32[16,16,16]
 ISSUE = Replication(

@@ -6,38 +6,10 @@ import jaxlens
 from jaxlens.questions.sharding.facts import facts
 from jaxlens.questions.sharding.overlap import overlaps
 from tests.support.fixed_captures import SPLIT_GATHERS
-from tests.support.paths import RECORDS
+from tests.support.paths import RECORDS, TEXTS
 
 # Starts and waits as XLA schedules them on GPUs; the product needs neither.
-ASYNC = (
-    """\
-HloModule step, is_scheduled=true, num_partitions=4
-
-add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
-
-swap (p: f32[4,256]) -> f32[4,256] {
-  p = f32[4,256]{1,0} parameter(0)
-  ROOT s = f32[4,256]{1,0} all-to-all(p), channel_id=3, GROUPS, dimensions={0}
-}
-
-ENTRY main (x: f32[256,256], w: f32[64,256]) -> f32[256,256] {
-  x = f32[256,256]{1,0} parameter(0)
-  w = f32[64,256]{1,0} parameter(1)
-  cut = f32[4,256]{1,0} slice(w), slice={[0:4], [0:256]}
-  ag-start = (f32[64,256], f32[256,256]) all-gather-start(w), channel_id=1, GROUPS, IDS, AT
-  swap-start = ((f32[4,256]{1,0}), f32[4,256]{1,0}) async-start(cut), calls=swap
-  n = s32[] constant(1)
-  n2 = s32[] add(n, n)
-  product = f32[256,256]{1,0} dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ag-done = f32[256,256]{1,0} all-gather-done(ag-start)
-  swap-done = f32[4,256]{1,0} async-done(swap-start)
-  all-reduce.1 = f32[256,256]{1,0} all-reduce(ag-done), channel_id=2, GROUPS, IDS, to_apply=add
-  ROOT sum = f32[256,256]{1,0} add(all-reduce.1, product)
-}
-""".replace("GROUPS", "replica_groups={{0,1,2,3}}")
-    .replace("IDS", "use_global_device_ids=true")
-    .replace("AT", "dimensions={0}")
-)
+ASYNC = (TEXTS / "collectives_of_a_gpu.hlo.txt").read_text()
 
 
 def test_each_channel_of_a_tpu_program_is_one_collective() -> None:

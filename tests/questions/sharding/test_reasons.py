@@ -1,36 +1,19 @@
 """Why collectives are there, on eight virtual devices: the steps of Shardy, against XLA and JAX."""
 
-import json
-import subprocess
-import sys
 from functools import cache
 
 import pytest
 
 from jaxlens.errors import UnavailableError
 from jaxlens.questions.sharding.measure import steps
-from tests.support.paths import ROOT, environment
+from tests.questions.sharding.in_a_process import answers, line
 
-SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
 NAMES = ("column_then_row", "left_to_xla", "constrained", "resharded", "of_a_tree")
 
 
 @cache
 def _all() -> dict[str, dict]:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", SCRIPT, "-", *(f"?{name}" for name in NAMES)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(),
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def line(words: str) -> str:
-    lines = SCRIPT.read_text().splitlines()
-    return f"{SCRIPT.name}:{1 + next(n for n, text in enumerate(lines) if words in text)}"
+    return answers("-", *(f"?{name}" for name in NAMES))
 
 
 H = "constraint(jnp.tanh(x @ w), across)"

@@ -1,17 +1,12 @@
 """Shardings and collectives of known programs on eight virtual devices."""
 
-import json
-import subprocess
-import sys
 from functools import cache
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.support.paths import ROOT, environment
-
-SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
+from tests.questions.sharding.in_a_process import answers, line
 
 
 @cache
@@ -21,24 +16,11 @@ def _all() -> dict[str, dict]:
     if find_spec("equinox") and find_spec("optax"):
         names.append("of_a_library")
     with TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", SCRIPT, folder, *names],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment(),
-        )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+        return answers(folder, *names)
 
 
 def script_results(name: str) -> dict:
     return _all()[name]
-
-
-def line(words: str) -> str:
-    lines = SCRIPT.read_text().splitlines()
-    return f"{SCRIPT.name}:{1 + next(n for n, text in enumerate(lines) if words in text)}"
 
 
 def test_one_all_reduce_where_the_sum_is_cut() -> None:

@@ -1,8 +1,6 @@
 """The file of a program runs in an empty folder, and computes what the program does."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -13,6 +11,7 @@ import pytest
 import jaxlens
 from jaxlens import core
 from jaxlens.errors import OptionError, UnavailableError
+from tests.support.paths import python
 
 pytestmark = pytest.mark.reads_jax
 
@@ -28,16 +27,7 @@ np.savez("outputs.npz", *outputs)
 
 def in_empty_folder(folder: Path) -> tuple[str, list[np.ndarray]]:
     """Runs the file in a new process that knows nothing of jaxlens; its words and outputs."""
-    words = ("PYTHONPATH", "XLA_FLAGS")
-    environment = {name: value for name, value in os.environ.items() if name not in words}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", RUN, folder=folder, without=["PYTHONPATH", "XLA_FLAGS"])
     assert done.returncode == 0, done.stderr
     with np.load(folder / "outputs.npz") as saved:
         return done.stdout, [saved[name] for name in saved]

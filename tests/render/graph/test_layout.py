@@ -1,8 +1,6 @@
 """Graphviz in this process: same places everywhere, hard time limit, one line when it cannot."""
 
 import re
-import subprocess
-import sys
 import threading
 from itertools import combinations
 
@@ -15,7 +13,7 @@ from jaxlens.render.graph.layout import layout
 from jaxlens.render.graph.text_width import ADVANCE, EDGE_SIZE, box_size, columns
 from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import layers, predict, tangle
-from tests.support.paths import environment
+from tests.support.paths import python
 
 
 def clique(size):
@@ -146,9 +144,7 @@ def test_another_process_draws_the_same_and_ends_quietly(home):
     from jaxlens.render.graph.svg import svg
     from tests.support.drawn_modules import branching
 
-    env = environment(PYTHONHASHSEED="7")
-    if home:
-        env |= {"HOME": home, "XDG_CACHE_HOME": home}
-    done = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True)
+    homes = {"HOME": home, "XDG_CACHE_HOME": home} if home else {}
+    done = python("-c", CODE, PYTHONHASHSEED="7", **homes)
     assert done.stderr == ""
     assert done.stdout == svg(figure(branching(), depth=3))

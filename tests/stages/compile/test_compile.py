@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -21,7 +19,7 @@ from jaxlens.stages.compile.analyses import cost
 from jaxlens.stages.compile.xla import compile_lowered
 from tests.ir import check
 from tests.support import programs
-from tests.support.paths import run_python
+from tests.support.paths import python, run_python
 
 pytestmark = [pytest.mark.backend, pytest.mark.reads_jax]
 
@@ -202,7 +200,7 @@ def test_what_a_killed_process_left_goes_with_the_next_compile(folders):
         "with folder() as path:\n    (path / 'half').touch()\n    os._exit(1)"
     )
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(folders)})
+        python("-c", script, TMPDIR=str(folders))
         assert len(list(folders.iterdir())) == 1
     (folders / "jaxlens-notes").touch()
     with dump_files.folder() as path, dump_files.folder():

@@ -78,6 +78,13 @@ def same(found: Any, expected: Any, name: str = "") -> None:
             np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-6, err_msg=name)
 
 
+def as_weak(make: Any, x: Any) -> None:
+    """The results of `make(library)` are equal, and of weak types where JAX's are."""
+    same(make(CORE)(x), make(JAX)(x))
+    ours, theirs = (lib.make_jaxpr(make(lib))(x).jaxpr.outvars for lib in (CORE, JAX))
+    assert [v.aval.weak_type for v in ours] == [v.aval.weak_type for v in theirs]
+
+
 def same_program(ours: Any, theirs: Any, *args: Any, tolerance: float = 1e-6) -> None:
     """Values, dtypes and the equations of two functions, one of core and one of JAX."""
     written = core.make_jaxpr(ours)(*args)
@@ -102,13 +109,13 @@ def primitives(jaxpr: Any) -> list[tuple[str, list[Any]]]:
     return found
 
 
-def refused(kind: type[Exception], use: Any, words: str) -> None:
-    """Both libraries refuse a use with an error of one kind; ours says these words."""
+def refused(kind: type[Exception], use: Any) -> str:
+    """What ours says of a use that both libraries refuse with an error of this kind."""
     with pytest.raises(kind):
         use(JAX)
     with pytest.raises(kind) as caught:
         use(CORE)
-    assert words in str(caught.value)
+    return str(caught.value)
 
 
 def compiled_before(run: Any) -> None:

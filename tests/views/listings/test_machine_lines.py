@@ -7,21 +7,9 @@ from jaxlens.program.kernels import Work
 from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings.machine import listing
 from tests.support.documents import approved
+from tests.support.paths import TEXTS
 
-BEFORE = """; ModuleID = 'm'
-target triple = "x86_64"
-
-; Function Attrs: uwtable
-define ptr @add(ptr %0) #0 {
-entry:
-  tail call void @llvm.experimental.noalias.scope.decl(metadata !6)
-  %1 = load <8 x float>, ptr %0, align 32, !invariant.load !3, !noalias !5
-  br label %entry ; preds = %x
-}
-
-attributes #0 = { uwtable }
-!3 = !{}
-"""
+BEFORE = (TEXTS / "kernel.ll").read_text()
 ASM = "add:\n   0: push rbp\n   1: vaddps ymm0, ymm1, [rdi]\n"
 PTX = ".visible .entry add(\n\t.param .u64 p0\n)\n{\n\t@%p1 bra \t$L1;\n$L1:\n\tret;\n}\n"
 

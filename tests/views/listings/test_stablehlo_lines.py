@@ -14,6 +14,7 @@ from jaxlens.ir.stablehlo.text import printed
 from jaxlens.render.text.lines import line_text
 from jaxlens.stages.trace.lower import stablehlo_text
 from jaxlens.views.listings import stablehlo as stablehlo_lines
+from tests.ir.jaxpr.test_jaxpr import loops
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
@@ -21,11 +22,6 @@ pytestmark = pytest.mark.backend
 X = jax.ShapeDtypeStruct((8, 4), "float32")
 TABLE = np.arange(100, dtype="float32")
 APPLIED = re.compile(r"\) applies stablehlo\.(\w+) ")
-
-
-def loops(x):
-    y = jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]
-    return jax.lax.fori_loop(0, 5, lambda i, c: c + i, y)
 
 
 def several_at_once(x):
@@ -46,10 +42,7 @@ def announced(x):
 
 
 PROGRAMS = {
-    **{
-        name: getattr(programs, name)
-        for name in ("mlp_step", "attention", "scan_rnn", "while_cond", "conv_fft")
-    },
+    **programs.SMALL,
     "loops": lambda: (loops, (X,)),
     "a branch in a loop": lambda: (
         lambda x: jax.lax.fori_loop(0, 3, lambda i, c: jax.lax.switch(i, [jnp.sin, loops], c), x),
