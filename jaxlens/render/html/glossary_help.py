@@ -26,6 +26,7 @@ from jaxlens.render.document import (
     TableBlock,
     walk,
 )
+from jaxlens.render.html.lazy_lines import ops
 from jaxlens.render.html.marks import attr, escaped
 from jaxlens.report import Table
 
@@ -174,8 +175,7 @@ def _listing(block: Listing, words: _Words) -> None:
     if kind is None:
         return
     if kind not in _ATTRIBUTES:
-        pieces = chain.from_iterable(line.pieces for line in chain(block.lines, block.more))
-        for op in dict.fromkeys(piece.text for piece in pieces if piece.kind == "op"):
+        for op in dict.fromkeys(chain(ops(block.lines), ops(block.more))):
             words.add(_machine(kind, op), op)
         return
     shown: Iterable[Line] = islice(block.lines, _MOST)

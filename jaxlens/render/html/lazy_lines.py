@@ -76,6 +76,12 @@ class Rule:
         words = zip(self.signs, match.groups(), strict=True)
         return "".join([f"{sign}{word}\0" for sign, word in words if word])
 
+    def op(self, text: str) -> str:
+        """Returns the operation that a line's first match has; "" for none."""
+        match = self._pattern.match(text)
+        words = zip(self.signs, match.groups(), strict=True) if match else ()
+        return next((word for sign, word in words if word and sign == MARKS["op"]), "")
+
 
 @dataclass(frozen=True, slots=True)
 class LineForm:
@@ -127,14 +133,21 @@ class LazyLines(Sequence[Line]):
         self._make = make
         self._start, self._end = start, start + count
         self._form = form
+        self._kept: list[Line | WrittenLine] = []
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
         return tuple(self._each())
 
+    def _made(self) -> Iterable[Line | WrittenLine]:
+        """Returns the lines as they are made; few are kept, as a page has both their forms."""
+        if self._count <= _FEW:
+            self._kept = self._kept or [*islice(self._make(), self._start, self._end)]
+            return self._kept
+        return islice(self._make(), self._start, self._end)
+
     def _each(self) -> Iterator[Line]:
-        made = islice(self._make(), self._start, self._end)
-        return (_line(line, self._form) for line in made)
+        return (_line(line, self._form) for line in self._made())
 
     @property
     def rule(self) -> Rule | None:
@@ -145,8 +158,15 @@ class LazyLines(Sequence[Line]):
         """Returns the first rows."""
         if self._form is None:
             return map(row_of, islice(self, count))
-        made = islice(self._make(), self._start, self._start + count)
-        return map(_row, made, repeat(self._form))
+        return map(_row, islice(self._made(), count), repeat(self._form))
+
+    def ops(self) -> Iterator[str]:
+        """Yields the operations of the lines, by the rule alone where there is one."""
+        for line in self._made():
+            if self._form and self._form.rule and isinstance(line, WrittenLine):
+                yield self._form.rule.op(self._form.row(line.text))
+            else:
+                yield from ops((_line(line, self._form),))
 
     def __iter__(self) -> Iterator[Line]:
         if self._count <= _FEW or "_lines" in vars(self):
@@ -168,6 +188,13 @@ class LazyLines(Sequence[Line]):
 
     def __hash__(self) -> int:
         return hash(self._count)
+
+
+def ops(lines: Sequence[Line]) -> Iterator[str]:
+    """Returns the operations of lines, left to right; "" may stand for a line without one."""
+    if isinstance(lines, LazyLines):
+        return lines.ops()
+    return (piece.text for line in lines for piece in line.pieces if piece.kind == "op")
 
 
 def _line(line: Line | WrittenLine, form: LineForm | None) -> Line:

@@ -20,8 +20,9 @@ _LONG = 60_000  # characters, from which on the quick level saves three quarters
 
 # Digits in order from "(" on, with two others for "<" and for a backslash.
 _DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
-_NAME = r"(%|\b(?:[es]|[a-z_][\w-]*\.|[a-z_]{3,}))"  # as viewer/elements.js has it
-_NUMBERED = re.compile(rf"{_NAME}(0|[1-9]\d{{0,6}})(?!\d)", re.ASCII | re.IGNORECASE)
+# As viewer/elements.js has it, in the form that Python searches in two thirds of the time.
+_NAME = r"(%|\b[A-Za-z_](?:[\w-]*+\.|[A-Za-z_]{2,}+|(?<=[esES])))"
+_NUMBERED = re.compile(rf"{_NAME}(0|[1-9]\d{{0,6}})(?!\d)", re.ASCII)
 _HALF = 5_000_000  # half of the numbers that are stepped
 _STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
 _WRITTEN, _READ = bytes.maketrans(_STANDARD, _DIGITS), bytes.maketrans(_DIGITS, _STANDARD)
@@ -53,17 +54,15 @@ def stepped(text: str) -> str:
     3, ... Numbers of at most 7 digits are stepped, and wrap round, so steps are such numbers too.
     """
     last: defaultdict[str, int] = defaultdict(int)
-
-    def step(match: re.Match[str]) -> str:
-        name, digits = match.groups()
-        number = int(digits)
+    parts = _NUMBERED.split(text)  # text, name, digits, text, ...
+    for place in range(2, len(parts), 3):
+        name, number = parts[place - 1], int(parts[place])
         ahead = number - last[name]
         last[name] = number
         if not -_HALF <= ahead < _HALF:
             ahead = (ahead + _HALF) % (2 * _HALF) - _HALF
-        return f"{name}{2 * ahead if ahead >= 0 else -2 * ahead - 1}"
-
-    return _NUMBERED.sub(step, text)
+        parts[place] = str(2 * ahead if ahead >= 0 else -2 * ahead - 1)
+    return "".join(parts)
 
 
 def unstepped(text: str) -> str:
