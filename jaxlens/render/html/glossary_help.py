@@ -27,7 +27,7 @@ from jaxlens.render.document import (
     walk,
 )
 from jaxlens.render.html.lazy_lines import ops
-from jaxlens.render.html.marks import attr, escaped
+from jaxlens.render.html.marks import attr, diff_sides, escaped
 from jaxlens.report import Table
 
 _MOST = 1000  # lines of a program that are scanned; of longer ones all words are embedded
@@ -148,9 +148,7 @@ def _look(block: object, words: _Words) -> None:
         under = chain.from_iterable(line.under for line in block.lines)
         _lines(((_by_id(line.id), line) for line in islice(under, _MOST)), words)
     elif isinstance(block, Diff):
-        rows = chain.from_iterable(group.rows for group in block.groups)
-        both = (line for row in rows for line in (row.left, row.right) if line)
-        _lines(((_by_id(line.id), line) for line in islice(both, _MOST)), words)
+        _lines(((_by_id(line.id), line) for line in diff_sides(block)[:_MOST]), words)
     elif isinstance(block, PassSteps):
         lines = {id(row.line): row.line for step in block.steps for row in step.rows or ()}
         if len(lines) > _MOST:  # most lines are in many steps, as one object

@@ -112,17 +112,15 @@ class Plan:
 
 
 def instruction(
-    node: Node, owner: str = "", root: bool = False, names: Mapping[str, str] = NO_NAMES
+    node: Node,
+    owner: str = "",
+    root: bool = False,
+    names: Mapping[str, str] = NO_NAMES,
+    brief: bool = False,
 ) -> Line:
     """Returns an instruction's line: `name = type opcode(operands), attributes`."""
-    text = f"{ROOT if root else ''}{instruction_text(node, names)}"
+    text = f"{ROOT if root else ''}{instruction_text(node, names, brief)}"
     return Line(MARKED.pieces(text), node.id, 0, owner)
-
-
-def lean(line: Line) -> Line:
-    """Returns a line without its folded pieces."""
-    pieces = tuple(piece for piece in line.pieces if piece.kind != "fold")
-    return Line(pieces, line.id, line.indent, line.line, line.folds)
 
 
 def instructions(
@@ -134,7 +132,7 @@ def instructions(
 
 
 def _brief(node: Node, owner: str, names: Mapping[str, str]) -> Line:
-    line = lean(instruction(node, owner, names=names))
+    line = instruction(node, owner, names=names, brief=True)
     pieces = (p for p in line.pieces if not p.text.lstrip(", ").startswith(_IN_GROUP))
     return Line(tuple(pieces), line.id, line.indent, line.line)
 

@@ -153,5 +153,7 @@ def computed(work: Work, names: Mapping[str, str]) -> list[Line]:
     if work.node is None:
         return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))
-    lines = [hlo_lines.instruction(node, str(node.owner or ""), names=names) for node in nodes]
-    return list(map(hlo_lines.lean, lines))
+    return [
+        hlo_lines.instruction(node, str(node.owner or ""), names=names, brief=True)
+        for node in nodes
+    ]

@@ -51,7 +51,7 @@ def _lines(module: Module, cache: LineCache) -> Mapping[str, Line]:
         key = node.text or node.id, owner, root
         shown = cache.get(key)
         if shown is None or shown.id != node.id:
-            shown = cache[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, root, names))
+            shown = cache[key] = hlo_lines.instruction(node, owner, root, names, brief=True)
         return shown
 
     return LinesById(module, line)
@@ -59,7 +59,7 @@ def _lines(module: Module, cache: LineCache) -> Mapping[str, Line]:
 
 def _title(line: Line) -> Line:
     """Returns a computation's title without its brace: these rows have no closing one."""
-    return Line(tuple(piece for piece in hlo_lines.lean(line).pieces if piece.text != "{"))
+    return Line(tuple(piece for piece in line.pieces if piece.text != "{"))
 
 
 def _shown(module: Module, region: Region) -> Sequence[Node]:
