@@ -16,7 +16,7 @@ from jaxlens.viewer.compile import EXPLORED, Overview
 from jaxlens.viewer.hlo import Change, change_pane
 from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.listings import stage_blocks
-from jaxlens.views.listings.panes import jaxpr_tab, pane, shortened, stage_pane
+from jaxlens.views.listings.panes import jaxpr_tab, pane, stage_pane
 from jaxlens.views.passes.pane import Atoms, passes_blocks
 
 
@@ -61,8 +61,8 @@ def _front(subject: Capture, module: Module | None) -> list[Tab]:
     """Returns the panes of JAX: the jaxpr and its graph."""
     if module is None:
         return [pane("jaxpr", lambda: [stage_blocks.listing(subject.jaxpr)])]
-    short = shortened(jaxpr_tab(subject, full=False, in_text=False), EXPLORED)
-    return [short, jaxpr_view.graph_tab(subject, module)]
+    listed = jaxpr_tab(subject, full=False, in_text=False, head=EXPLORED)
+    return [listed, jaxpr_view.graph_tab(subject, module)]
 
 
 def _middle(facts: ExploreFacts, full: bool) -> list[Tab]:

@@ -7,7 +7,7 @@ from jaxlens.render.document import Block, Findings, Listing, Tab, TableBlock, T
 from jaxlens.viewer import compile as compile_view
 from jaxlens.viewer.compile import EXPLORED, Overview
 from jaxlens.viewer.side_by_side_report import SideBySide, report
-from jaxlens.views.listings.panes import jaxpr_tab, pane, shortened, stage_pane
+from jaxlens.views.listings.panes import jaxpr_tab, pane, stage_pane
 from jaxlens.views.report_blocks import report_blocks
 
 
@@ -39,8 +39,8 @@ def blocks(facts: TargetsFacts, verb: str, full: bool = False) -> list[Block]:
     kernels = [_kernels(n, name, overview, verb) for n, (name, overview) in targets]
     programs = [_program(n, name, overview, full) for n, (name, overview) in targets]
     _, first = facts.overviews[0]
-    jaxpr = pane("jaxpr", lambda: jaxpr_tab(first.subject, full=False).blocks)
-    shared = [compile_view.source_pane(first, ()), shortened(jaxpr, EXPLORED)]
+    jaxpr = pane("jaxpr", lambda: jaxpr_tab(first.subject, full=False, head=EXPLORED).blocks)
+    shared = [compile_view.source_pane(first, ()), jaxpr]
     opened = kernels if verb == "compile" else [*shared[:1], *programs[:2]]
     panes = (*kernels, *shared, *programs) if verb == "compile" else (*shared, *programs, *kernels)
     return [*above, Tabs(panes, open=tuple(tab.key for tab in opened[:3]))]

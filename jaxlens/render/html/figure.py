@@ -69,8 +69,6 @@ def _stepped(data: dict[str, Any]) -> dict[str, Any]:
     for panel in data["panels"]:
         for edge in panel[5]:
             tenths = [round(value * 10) for value in edge[3]]
-            edge[3] = [
-                *tenths[:2],
-                *(now - was for was, now in zip(tenths, tenths[2:], strict=False)),
-            ]
+            steps = [now - was for was, now in zip(tenths, tenths[2:], strict=False)]
+            edge[3] = [*tenths[:2], *steps]
     return data

@@ -137,7 +137,7 @@ class LazyLines(Sequence[Line]):
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
-        return tuple(self._each())
+        return tuple(map(_line, self._made(), repeat(self._form)))
 
     def _made(self) -> Iterable[Line | WrittenLine]:
         """Returns the lines as they are made; few are kept, as a page has both their forms."""
@@ -145,9 +145,6 @@ class LazyLines(Sequence[Line]):
             self._kept = self._kept or [*islice(self._make(), self._start, self._end)]
             return self._kept
         return islice(self._make(), self._start, self._end)
-
-    def _each(self) -> Iterator[Line]:
-        return (_line(line, self._form) for line in self._made())
 
     @property
     def rule(self) -> Rule | None:
@@ -160,18 +157,10 @@ class LazyLines(Sequence[Line]):
             return map(row_of, islice(self, count))
         return map(_row, islice(self._made(), count), repeat(self._form))
 
-    def ops(self) -> Iterator[str]:
-        """Yields the operations of the lines, by the rule alone where there is one."""
-        for line in self._made():
-            if self._form and self._form.rule and isinstance(line, WrittenLine):
-                yield self._form.rule.op(self._form.row(line.text))
-            else:
-                yield from ops((_line(line, self._form),))
-
     def __iter__(self) -> Iterator[Line]:
         if self._count <= _FEW or "_lines" in vars(self):
             return iter(self._lines)
-        return self._each()
+        return map(_line, self._made(), repeat(self._form))
 
     def __len__(self) -> int:
         return self._count
@@ -191,9 +180,9 @@ class LazyLines(Sequence[Line]):
 
 
 def ops(lines: Sequence[Line]) -> Iterator[str]:
-    """Returns the operations of lines, left to right; "" may stand for a line without one."""
-    if isinstance(lines, LazyLines):
-        return lines.ops()
+    """Returns the operations of lines, by the rule alone where there is one; "" for none."""
+    if isinstance(lines, LazyLines) and (rule := lines.rule):
+        return (rule.op(row) for row, *_ in lines.rows(len(lines)))
     return (piece.text for line in lines for piece in line.pieces if piece.kind == "op")
 
 

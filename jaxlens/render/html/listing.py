@@ -42,25 +42,15 @@ def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> st
     # A jaxpr's note counts the lines beyond: scripts show those that fit, a live kernel the rest.
     kind = "saved-only" if left else "static-only"
     counted = len(more) > 0 and listing.stage == "jaxpr"
-    remark = _remark(listing.note, kind) if counted else note(listing.note)
+    remark = note(listing.note, kind if counted else "remark")
     # What a viewer must know to ask for the rest: which listing it is, and how long.
     lines = f" data-listing={budget.listings} data-lines={len(listing.lines) + len(more)}"
     budget.listings += 1
     return (
         f"<div class=listing{attr('data-stage', listing.stage)}{lines if more else ''}>{toggle}"
         f"<pre class=rows tabindex=0 role=group{label}>{body}</pre>{data}"
-        f"{_remark(beyond, 'static-only')}{_remark(missing, 'saved-only')}{remark}</div>"
+        f"{note(beyond, 'static-only')}{note(missing, 'saved-only')}{remark}</div>"
     )
-
-
-def _remark(text: str, kind: str) -> str:
-    """A remark that holds until scripts or a live kernel show those lines.
-
-    Args:
-        text: What it says; nothing is written for "".
-        kind: The class "static-only" or "saved-only".
-    """
-    return f"<div class={kind}>{escaped(text)}</div>" if text else ""
 
 
 def _run(owner: str, lines: list[Line], ink: Ink) -> str:
@@ -87,5 +77,5 @@ def code_html(code: Code, budget: Budget | None = None) -> str:
     return (
         f"<div class=listing{attr('data-stage', _STAGES[code.language])}{long}>{title}"
         f"<pre class=rows tabindex=0 role=group{label}>{shown}</pre>{data}"
-        f"{_remark(beyond, 'static-only')}{note(cut)}{note(code.note)}</div>"
+        f"{note(beyond, 'static-only')}{note(cut)}{note(code.note)}</div>"
     )

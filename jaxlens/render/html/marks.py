@@ -71,9 +71,14 @@ def attr(name: str, value: str) -> str:
     return f' {name}="{escaping.escape(visible(value))}"'
 
 
-def note(text: str) -> str:
-    """A remark under a block."""
-    return f"<div class=remark>{escaped(text)}</div>" if text else ""
+def note(text: str, kind: str = "remark") -> str:
+    """A remark under a block; nothing for "".
+
+    Args:
+        text: What it says.
+        kind: Its class: "static-only" until scripts run, "saved-only" until a kernel is there.
+    """
+    return f"<div class={kind}>{escaped(text)}</div>" if text else ""
 
 
 def pieces(line: Line) -> str:

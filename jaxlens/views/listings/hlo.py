@@ -19,7 +19,6 @@ from jaxlens.views.listings.lines_by_id import LinesById
 LIMIT = 2000
 _CALLERS = 3  # callers named in a computation's title
 _IN_GROUP = ("calls=", "kind=")  # a diff lists the fused instructions under the fusion
-NO_NAMES: Mapping[str, str] = {}
 
 
 def listing(
@@ -112,11 +111,7 @@ class Plan:
 
 
 def instruction(
-    node: Node,
-    owner: str = "",
-    root: bool = False,
-    names: Mapping[str, str] = NO_NAMES,
-    brief: bool = False,
+    node: Node, owner: str, names: Mapping[str, str], root: bool = False, brief: bool = False
 ) -> Line:
     """Returns an instruction's line: `name = type opcode(operands), attributes`."""
     text = f"{ROOT if root else ''}{instruction_text(node, names, brief)}"
@@ -132,7 +127,7 @@ def instructions(
 
 
 def _brief(node: Node, owner: str, names: Mapping[str, str]) -> Line:
-    line = instruction(node, owner, names=names, brief=True)
+    line = instruction(node, owner, names, brief=True)
     pieces = (p for p in line.pieces if not p.text.lstrip(", ").startswith(_IN_GROUP))
     return Line(tuple(pieces), line.id, line.indent, line.line)
 

@@ -6,8 +6,8 @@ A jaxpr that several equations use is written out at its first use, and by name 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TypeAlias
 
 from jaxlens.ir.columns import columns
@@ -64,6 +64,7 @@ def listing(
     captured: Sequence[str] = (),
     limit: int = LIMIT,
     lines: LinesById | None = None,
+    head: int | None = None,
 ) -> Listing:
     """Returns the listing of a whole jaxpr.
 
@@ -73,6 +74,7 @@ def listing(
         captured: Names of the captured constants.
         limit: Maximum number of lines before `more`.
         lines: Result of `equations` for the module, to reuse.
+        head: Number of lines before `more`, where it is less than what the note counts from.
 
     Returns:
         Lines with the ids of their equations; the first and last line of an equation with
@@ -85,10 +87,10 @@ def listing(
     page = Page(module, lines or equations(module), shared, called)
     rows = list(_all_rows(page, inputs, captured))
     total = sum(row.high - row.low if isinstance(row, Stretch) else 1 for row in rows)
-    shown = listed("jaxpr", total, min(limit, total), lambda: _written(page, rows))
-    left = module.size - len({line.id for line in shown.lines if line.id})
+    left = module.size - len({line.id for line in islice(_written(page, rows), limit) if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
-    return replace(shown, note=note)
+    shown = min(limit if head is None else head, limit, total)
+    return listed("jaxpr", total, shown, lambda: _written(page, rows), note)
 
 
 def equations(module: Module, names: UserNames | None = None) -> LinesById:

@@ -13,8 +13,7 @@ from jaxlens.ir.jaxpr.user_names import UserNames
 from jaxlens.ir.stage import BY_NAME, STAGES
 from jaxlens.program.fusion_change import operations
 from jaxlens.program.kernels import Work
-from jaxlens.render.document import Block, Findings, Listing, Tab, Tabs
-from jaxlens.render.html.lazy_lines import LazyLines
+from jaxlens.render.document import Block, Findings, Tab, Tabs
 from jaxlens.report import Finding, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import machine as machine_lines
@@ -117,7 +116,11 @@ def equation_lines(subject: Capture) -> LinesById:
 
 
 def jaxpr_tab(
-    subject: Capture, full: bool, lines: LinesById | None = None, in_text: bool = True
+    subject: Capture,
+    full: bool,
+    lines: LinesById | None = None,
+    in_text: bool = True,
+    head: int | None = None,
 ) -> Tab:
     """Returns the pane of the jaxpr, with the names of its inputs and captured arrays.
 
@@ -126,6 +129,7 @@ def jaxpr_tab(
         full: Whether to leave nothing out.
         lines: Its equations as lines, to reuse.
         in_text: Whether the text form shows it.
+        head: Lines in the page, where they are fewer than usual.
     """
     listing = jaxpr_lines.listing(
         subject.jaxpr.module,
@@ -133,22 +137,10 @@ def jaxpr_tab(
         captured=[constant.name for constant in subject.constants],
         limit=_EVERYTHING if full else jaxpr_lines.LIMIT,
         lines=equation_lines(subject) if lines is None else lines,
+        head=head,
     )
     info, total = subject.jaxpr.info, counts(subject.jaxpr.module).total()
     return Tab("jaxpr", (listing,), in_text, info.meaning, "jaxpr", count(total, "equation"))
-
-
-def shortened(tab: Tab, head: int) -> Tab:
-    """Returns a pane with at most `head` lines of each listing in the page."""
-
-    def short(block: Block) -> Block:
-        beyond = len(block.lines) - head if isinstance(block, Listing) else 0
-        if not isinstance(block, Listing) or beyond <= 0:
-            return block
-        more = LazyLines(beyond + len(block.more), lambda: (*block.lines[head:], *block.more))
-        return replace(block, lines=block.lines[:head], more=more)
-
-    return replace(tab, blocks=tuple(map(short, tab.blocks)))
 
 
 def machine_pane(

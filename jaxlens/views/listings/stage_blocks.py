@@ -154,6 +154,5 @@ def computed(work: Work, names: Mapping[str, str]) -> list[Line]:
         return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))
     return [
-        hlo_lines.instruction(node, str(node.owner or ""), names=names, brief=True)
-        for node in nodes
+        hlo_lines.instruction(node, str(node.owner or ""), names, brief=True) for node in nodes
     ]

@@ -51,7 +51,7 @@ def _lines(module: Module, cache: LineCache) -> Mapping[str, Line]:
         key = node.text or node.id, owner, root
         shown = cache.get(key)
         if shown is None or shown.id != node.id:
-            shown = cache[key] = hlo_lines.instruction(node, owner, root, names, brief=True)
+            shown = cache[key] = hlo_lines.instruction(node, owner, names, root, brief=True)
         return shown
 
     return LinesById(module, line)
