@@ -54,7 +54,7 @@ def box(
         detail(node, shown, inner, fused),
         kind(node, fused),
         old.inside,
-        hint(instruction(node, place)),
+        hint(instruction(node, place, {}, brief=True)),
         place,
         (node.id, *aside) if aside else old.nodes,
     )

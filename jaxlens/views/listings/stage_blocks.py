@@ -153,6 +153,4 @@ def computed(work: Work, names: Mapping[str, str]) -> list[Line]:
     if work.node is None:
         return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))
-    return [
-        hlo_lines.instruction(node, str(node.owner or ""), names, brief=True) for node in nodes
-    ]
+    return [hlo_lines.instruction(node, str(node.owner or ""), names, brief=True) for node in nodes]
