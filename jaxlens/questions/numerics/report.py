@@ -224,7 +224,8 @@ def _compiled(facts: Numerics) -> str:
     if facts.run.differs is not None:
         ident = facts.run.differs[-1]
         by += f", first at `{facts.names[ident]}` in {_at(facts, facts.spans[ident])}"
-    text = f"Compiled, a result ({worst.dtype}) {by}"
+    name = f"`{_name(facts, worst.index)}`" if len(facts.run.differences) > 1 else "the result"
+    text = f"Compiled, {name} ({worst.dtype}) {by}"
     if facts.run.strict:
         strict = max(facts.run.strict, key=lambda one: (one.size, one.unequal))
         # Half of it or more: without excess precision too, something else rounds differently.
@@ -322,12 +323,18 @@ def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
     worst = sorted(facts.run.results, key=lambda one: -one.total)
-    rows = [(one.index, one.dtype, _cell(one.total), _cell(one.compiled)) for one in worst]
+    rows = [
+        (_name(facts, one.index), one.dtype, _cell(one.total), _cell(one.compiled)) for one in worst
+    ]
     columns = ("result", "type", NumberColumn("op by op"), NumberColumn("compiled"))
     note = "Ulps against float64; an exact 0 has no relative error, and counts as 0."
     rest = ", with smaller errors"
     if rows:
         yield table("Error of the results", columns, rows, note, most=most, rest=rest)
+
+
+def _name(facts: Numerics, index: int) -> str:
+    return facts.subject().outputs[index].name
 
 
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:

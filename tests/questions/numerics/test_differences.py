@@ -100,6 +100,12 @@ def test_jit_differs_from_eager_in_as_many_elements_as_it_says(f, args):
     if any(counts):
         assert re.search(r"differs (by|from)", text)
         assert facts.run.differs is not None
+        differ = [
+            f"`{leaf.name}`" if len(counts) > 1 else "the result"
+            for leaf, n in zip(facts.subject().outputs, counts, strict=True)
+            if n
+        ]
+        assert re.match(r"Compiled, (.+?) \(", text)[1] in differ
 
 
 def test_the_bound_of_the_error_covers_both_runs():
