@@ -12,6 +12,7 @@ import gc
 import itertools
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -54,7 +55,8 @@ def measure(live: LiveDriver) -> CallCost:
     infos = jax.tree.leaves(staging.traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))
     donates = any(getattr(info, "donated", False) for info in infos)
     doing = progress.step(f"jaxlens calls {call.name}")
-    with staging.as_called(), doing, unheard():
+    # What JAX warns of, such as arrays donated in vain, it says in the user's own call.
+    with staging.as_called(), doing, unheard(), warnings.catch_warnings(action="ignore"):
         # A new jit of the function, so that the entries of the user's own stay as they are.
         again = prepare(opened.function, opened.args, opened.kwargs, call.name)
         return _measured(again, donates)
